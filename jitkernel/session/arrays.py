@@ -31,7 +31,16 @@ if TYPE_CHECKING:
     from jitkernel.languages.shapes import Shape
     from jitkernel.session.engine import Engine
 
-__all__ = ["Arrays", "Buffer", "Copies", "buffer_of", "dtype_of", "numpy", "view_of"]
+__all__ = [
+    "Arrays",
+    "Buffer",
+    "Copies",
+    "buffer_of",
+    "dtype_of",
+    "numpy",
+    "refuse_order",
+    "view_of",
+]
 
 _Pointer: Any = ctypes._Pointer
 _KEPT = 16 << 20  # bytes for copies that are kept from call to call
@@ -65,13 +74,13 @@ def buffer_of(thing: Any, what: str = "the argument") -> Buffer:
     """The bytes of an object with numpy's array interface, Python's buffers, or DLPack; what a
     pointer of ctypes leads to, one element.
 
-    Raises UsageError for one whose elements do not lie one behind the other, or are Python objects,
-    or that is not in main memory.
+    Raises UsageError for one whose elements do not lie one behind the other in C's order, or are
+    Python objects, or that is not in main memory.
     """
     np = sys.modules.get("numpy")
     if np is not None and thing.__class__ is np.ndarray:  # the same, three times as fast
         flags = thing.flags
-        if flags.forc and not thing.dtype.hasobject:
+        if flags.c_contiguous and not thing.dtype.hasobject:
             return Buffer(thing.ctypes.data, thing.nbytes, flags.writeable, None, thing)
     interface = getattr(thing, "__array_interface__", None)
     if interface is None and not has_buffer(thing):
@@ -82,21 +91,16 @@ def buffer_of(thing: Any, what: str = "the argument") -> Buffer:
             raise UsageError(f"{what}: an array of Python objects has no meaning to the program")
         item = int(interface["typestr"][2:]) * (4 if interface["typestr"][1] == "U" else 1)
         size = item * math.prod(shape)
-        if strides is not None and size and not _dense(shape, strides, item):
-            raise UsageError(
-                f"{what}: the elements of the array do not lie one behind the other (shape "
-                f"{tuple(shape)}, strides {tuple(strides)}): pass a copy, numpy.ascontiguousarray"
-            )
+        if strides is not None and size:
+            refuse_order(shape, strides, item, what)
         address, constant = interface["data"]
         return Buffer(address, size, not constant, None, thing)
     try:
         view = memoryview(thing.contents if isinstance(thing, _Pointer) else thing)
     except ValueError as error:  # it was closed, or released
         raise UsageError(f"{what}: {error}") from None
-    if not view.contiguous:
-        raise UsageError(
-            f"{what}: the elements of the memoryview do not lie one behind the other: pass bytes"
-        )
+    if view.shape is not None and view.strides is not None and view.nbytes:
+        refuse_order(view.shape, view.strides, view.itemsize, what)
     if view.readonly or not view.nbytes:
         return Buffer(0, view.nbytes, False, view, thing)
     first = (ctypes.c_char * view.nbytes).from_buffer(view)
@@ -110,18 +114,31 @@ def _from_dlpack(thing: Any, what: str) -> tuple[Any, dict[str, Any]]:
     return found, found.__array_interface__
 
 
+def refuse_order(shape: Sequence[int], strides: Sequence[int], item: int, what: str) -> None:
+    """Raises UsageError where elements of `item` bytes do not lie one behind the other, the last
+    index the quickest, as C has them (C11 6.5.2.1): a function would take one for another."""
+    if _dense(shape, strides, item):
+        return
+    where = f"(shape {tuple(shape)}, strides {tuple(strides)})"
+    if _dense(shape[::-1], strides[::-1], item):
+        raise UsageError(
+            f"{what}: the array lies column by column, and C's arrays lie row by row "
+            f"{where}: numpy.ascontiguousarray(a) gives a copy that is; a.T is the same memory for "
+            "a function that wants it by columns"
+        )
+    raise UsageError(
+        f"{what}: the elements of the array do not lie one behind the other {where}: "
+        "numpy.ascontiguousarray(a) gives a copy whose do"
+    )
+
+
 def _dense(shape: Sequence[int], strides: Sequence[int], item: int) -> bool:
-    """Whether elements lie one behind the other, in C's order or Fortran's."""
-    axes = [(s, n) for n, s in zip(shape, strides, strict=True) if n > 1]
-    for order in (axes[::-1], axes):
-        step = item
-        for stride, count in order:
-            if stride != step:
-                break
-            step *= count
-        else:
-            return True
-    return False
+    step = item
+    for side, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if side > 1 and stride != step:
+            return False
+        step *= side
+    return True
 
 
 #: What numpy calls them; of others it has no numbers, only bytes.
@@ -248,14 +265,11 @@ class Arrays:
     def share(self, array: Any) -> Any:
         """An array with the same elements: see `Session.share`."""
         given = numpy().asarray(array)
-        found = find(given.ctypes.data) if given.flags.forc else None
+        found = find(given.ctypes.data) if given.flags.c_contiguous else None
         if found is not None:
             self.attach(found)
             return given
-        if given.flags.fnc:  # Fortran's order, by columns, stays
-            shared = self.array(given.shape[::-1], given.dtype).T
-        else:
-            shared = self.array(given.shape, given.dtype)
+        shared = self.array(given.shape, given.dtype)
         shared[...] = given
         return shared
 
@@ -275,7 +289,8 @@ class Arrays:
         shared.on_end.append(end)
 
     def settle(self) -> None:
-        """Unmap what nobody refers to any more."""
+        """Unmap what nobody refers to any more, and free what only views have kept."""
+        self._engine.arena.settle()
         if self._gone:
             ranges = [self._gone.popleft() for _ in range(len(self._gone))]
             self._engine.executor.services.unmap(ranges)
@@ -309,7 +324,7 @@ class Arrays:
         """The address of an array of numpy's that `known` has found before; else 0."""
         found = self._seen.get(id(thing))
         same = found is not None and found[0]() is thing
-        return found[1] if found is not None and same and thing.flags.forc else 0
+        return found[1] if found is not None and same and thing.flags.c_contiguous else 0
 
     def known(self, thing: Any, what: str) -> int | None:
         """Where the program sees an array that is shared; None for another."""

@@ -14,6 +14,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -31,10 +32,11 @@ from jitkernel.session.report.watch import Observers
 from jitkernel.session.residency.garbage import GarbageCollector
 from jitkernel.session.residency.residency import Residency
 from jitkernel.session.run.definer import Definer
-from jitkernel.session.run.host import Execution, SessionHost
+from jitkernel.session.run.host import Execution, SessionGlance, SessionHost
 from jitkernel.session.run.results import Results, Streams
 from jitkernel.session.saved.keeping import Keeper
 from jitkernel.session.saved.store import Store
+from jitkernel.session.saved.texts import Texts
 
 if TYPE_CHECKING:
     from jitkernel.arena import Arena
@@ -43,13 +45,16 @@ if TYPE_CHECKING:
     from jitkernel.session.run.calls import DirectCalls
     from jitkernel.session.run.prototypes import Prototypes
     from jitkernel.session.run.python_functions import PythonFunctions
+    from jitkernel.session.run.quick import QuickCalls
     from jitkernel.session.run.results import Sink
     from jitkernel.session.saved.restoring import Restored
     from jitkernel.session.settings import CellOptions, SessionSettings
 
 __all__ = ["Core"]
 
-_PARTS = ("arrays", "program", "history", "garbage", "places", "observers", "residency")
+_PARTS = (
+    "arrays", "program", "texts", "history", "garbage", "places", "observers", "residency",
+)  # fmt: skip
 _cores: weakref.WeakSet[Core] = weakref.WeakSet()
 
 
@@ -67,6 +72,7 @@ class Core:
     arrays: Arrays  # memory that is shared with the program
     residency: Residency  # which cells' code is in memory
     garbage: GarbageCollector
+    texts: Texts  # what cells have asked
 
     def __init__(
         self,
@@ -103,6 +109,9 @@ class Core:
         # Once an archive was linked: what takes members of it (`run.linking`).
         self.provide: Callable[[Execution, Iterable[str], Collection[str]], None] | None = None
         self.begun = False  # `program` and what follows are there
+        # What a session beside this one begins with, and that one while there is one.
+        self.first_settings, self.first_folder = replace(self.settings), _folder()
+        self.beside: Callable[[], None] | None = None
 
     # -- parts -----------------------------------------------------------------------------------
 
@@ -118,7 +127,7 @@ class Core:
     @property
     def has_prototypes(self) -> bool:
         """Whether a language may have something to say of a name."""
-        return "prototypes" in self.__dict__ or bool(self.program.notes.found)
+        return "prototypes" in self.__dict__ or bool(self.program.state.notes.found)
 
     @cached_property
     def prototypes(self) -> Prototypes:
@@ -136,10 +145,11 @@ class Core:
         engine, settings = self.engine, self.settings
         self.arrays = Arrays(engine)
         program = self.program = Program(engine.linker, self.store, engine)
+        self.texts = Texts(self.store)
         self.begun = True
         self.keeper.bring_back()
-        low = engine.executor.services.low_memory
-        shadow = DataShadow(engine.arena, settings.undo_data, low)
+        memory = engine.executor.services.memory
+        shadow = DataShadow(engine.arena, settings.undo_data, memory)
         self.history = UndoHistory(program, shadow, self.results, settings.undo_depth, self.finish)
         self.garbage = GarbageCollector(program, engine, self.history, self.results, self.finish)
         self.places = Places(program, engine)
@@ -182,6 +192,17 @@ class Core:
 
         return PythonFunctions(self)
 
+    @cached_property
+    def quick(self) -> QuickCalls:
+        """Calls of functions that have been called before."""
+        from jitkernel.session.run.quick import QuickCalls  # not every session calls from Python
+
+        return QuickCalls(self)
+
+    def glance(self) -> SessionGlance:
+        """What a language may ask that reads no cell."""
+        return SessionGlance(self)
+
     def finish(self, image: Image) -> None:
         """Run an image's destructors: see `calls.finish`."""
         from jitkernel.session.run.calls import finish
@@ -193,6 +214,8 @@ class Core:
         """End the compile or the run in progress, soon.  From any thread or a signal handler."""
         self.engine.interrupt()
         self.foreign.interrupt()
+        if (stop := self.beside) is not None:
+            stop()
 
     # -- operations: see `operation` -------------------------------------------------------------
 
@@ -207,14 +230,16 @@ class Core:
         """It is done: observers are called, the program's code fits the budget, the file is
         written."""
         self.restore_order()
-        if self.begun:
+        if self.begun and not self.engine.closed:
             if observed:
                 self.observers.ended(self.number)
             self.residency.trim()
             self.arrays.settle()
             self.engine.settle()
+            self.texts.settle()
         self.engine.running = self.engine.stopping = False  # an interrupt is for nobody now
-        self.keeper.keep()
+        if not self.engine.closed:
+            self.keeper.keep()
         self.operating = False
 
     def restore_order(self) -> None:
@@ -223,6 +248,8 @@ class Core:
         May be interrupted and called again.
         """
         self.foreign.end()
+        if self.engine.closed:
+            return  # by a callback, or a signal's handler: there is nothing that could be in order
         self.engine.arena.rollback.recover()
         self.cleanups.finish()
         self.engine.restore_order()
@@ -247,7 +274,10 @@ class Core:
 
     def input(self, prompt: str) -> str | None:
         """The program wants a line."""
-        return self.sink.input(prompt)
+        line = self.sink.input(prompt)
+        if line is not None:
+            self.texts.answered()
+        return line
 
     def code_runs(self) -> None:
         """Code is about to run in an atomic block."""
@@ -284,6 +314,14 @@ class Core:
             raise explain_full(self.program, self.history, error) from None
         finally:
             self.sink = before
+
+
+def _folder() -> str:
+    """The working directory; "" where it is gone."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return ""
 
 
 def _forked() -> None:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from jitkernel.errors import UsageError
 from jitkernel.languages.c.numbers import code_of
-from jitkernel.session.arrays import numpy
+from jitkernel.session.arrays import numpy, refuse_order
 
 __all__ = ["ArraySignature"]
 
@@ -89,10 +89,7 @@ class ArraySignature:
         if found.ndim != len(wanted) or any(w.isdigit() and int(w) != n for w, n in sides):
             raise UsageError(f"{what}, and an array of shape {found.shape} is given")
         if not found.flags.c_contiguous:
-            raise UsageError(
-                f"{what}: its elements do not lie one behind the other; numpy.ascontiguousarray "
-                "gives a copy whose do"
-            )
+            refuse_order(found.shape, found.strides, found.itemsize, what)
         for side, length in sides:
             if side.isidentifier():
                 self._agree(known, side, length, what)

@@ -24,7 +24,7 @@ from jitkernel.executor import (
     built_runtime,
     runtime_ir,
 )
-from jitkernel.ir.names import written
+from jitkernel.executor.exit_report import LOST
 from jitkernel.ir.types import parse_type
 from jitkernel.languages.llvm.values import plain_layout
 from jitkernel.linker import Linker
@@ -155,7 +155,7 @@ class Engine:
             control = next(r.start for r in self.arena.regions if r.name == "runtime.data")
             entry = linker.load_runtime(code, control)
             executor = self._executor(entry, linker)
-            executor.on_respawn, executor.on_wake = self._replaced, self._client.wake
+            executor.on_respawn, executor.on_wake = self.tell_replaced, self._client.wake
             executor.on_ask = self._client.ask
             executor.stopping = lambda: self.stopping
             executor.start()
@@ -180,7 +180,7 @@ class Engine:
         made.lend = client.lend
         self.address_of = made.address_of
         made.name_of = lambda stub: next(
-            (written(name) for name, s in linker.symbols.items() if s.stub == stub), ""
+            (linker.bind.called(name) for name, s in linker.symbols.items() if s.stub == stub), ""
         )
         return made
 
@@ -223,10 +223,9 @@ class Engine:
         executor = self.executor
         if recording():
             self._client.code_runs()
-        if executor.generation != self._generation:  # it was found dead by a look-up
-            self._replaced()
+        lost = self._replaced()
         self.tell_unwind()
-        return self._after(executor.call(thunk, function, arguments, result))
+        return self._after(executor.call(thunk, function, arguments, result), lost)
 
     def tell_unwind(self) -> None:
         """The executor finds out what the unwind tables are now."""
@@ -237,10 +236,16 @@ class Engine:
         """Run functions without arguments in order."""
         if recording():
             self._client.code_runs()
+        lost = self._replaced()
         self.tell_unwind()
-        return self._after(self.executor.call_many(addresses))
+        return self._after(self.executor.call_many(addresses), lost)
 
-    def _after(self, outcome: Outcome) -> Outcome:
+    def _after(self, outcome: Outcome, lost: str) -> Outcome:
+        """What is to be told of a call; `lost` was known before it."""
+        if lost and outcome.kind != "ok":
+            outcome = outcome._replace(respawned=True, lost=outcome.lost or lost)
+        elif lost:
+            self.notices.append(lost)
         if outcome.kind == "interrupted":
             self.stopping = False  # that is done; what tells of it is not to be stopped
         if outcome.respawned:
@@ -342,13 +347,17 @@ class Engine:
         """Whether threads or children of the program run, which may use what is freed."""
         return self.started and self.executor.shared
 
-    def _replaced(self) -> None:
-        """The executor was found dead before a call, which goes on in another one."""
+    def tell_replaced(self) -> None:
+        """The user is to know where the executor was found dead, and nothing has told it yet."""
+        if self.started and (lost := self._replaced()):
+            self.notices.append(lost)
+
+    def _replaced(self) -> str:
+        """What was lost where a look-up has found the executor dead: another one goes on."""
+        if self.executor.generation == self._generation:
+            return ""
         self.renew()
-        self.notices.append(
-            "the executor had ended and was started again: memory from malloc, open files and "
-            "threads are lost; functions and globals in the arena are as they were"
-        )
+        return LOST.replace(" was started", " had ended and was started", 1)
 
     def layout(self, type: str) -> Layout:
         """Sizes and offsets of a type without names, from LLVM's data layout; what numbers and

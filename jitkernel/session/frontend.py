@@ -8,7 +8,7 @@ needs nothing of this.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from jitkernel.session.operation import operation
@@ -88,6 +88,22 @@ class FrontendSide:
                 core.signals.release()
             if core.begun and (failure := core.residency.failed()):
                 core.engine.notices.append(f"on a thread of the program: {failure}")
+
+    # -- cells of the client ---------------------------------------------------------------------
+
+    def begin_cell(self, cell_id: str | None, gone: Iterable[str] = ()) -> None:
+        """A cell of the client begins: what is asked until `end_cell` is its text from now on.
+        `gone` are cells that the client has no more."""
+        with self._core.lock:
+            texts = self._core.texts
+            texts.remove_cells(gone)
+            texts.begin_cell(cell_id or "")
+
+    def end_cell(self) -> None:
+        """It is over."""
+        with self._core.lock:
+            if self._core.begun:
+                self._core.texts.end_cell()
 
     # -- around a cell, and within one -----------------------------------------------------------
 

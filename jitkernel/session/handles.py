@@ -7,21 +7,22 @@ gone.  Start from `FunctionHandle` and `VariableHandle`, or from `SymbolTable`.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from jitkernel.compiler import Compiled, Request
 from jitkernel.errors import JitError, UnknownName, UsageError, WrongArgument
-from jitkernel.ir.names import CONTROL, written
+from jitkernel.ir.names import CONTROL
 from jitkernel.languages.llvm.conversion import from_python
 from jitkernel.languages.llvm.pythonic import PerInstance, parameter_names, signature_of
 from jitkernel.languages.llvm.pythonic import signature as python_signature
 from jitkernel.languages.llvm.values import TypedValue
 from jitkernel.languages.shapes import Shape, to_bytes, to_python
-from jitkernel.linker import Linker, SymbolState
 from jitkernel.linker import Symbol as LinkedSymbol
-from jitkernel.session.operation import checked
+from jitkernel.linker import SymbolState
+from jitkernel.printable import shortened
+from jitkernel.session.operation import checked, operation
 from jitkernel.session.program.signatures import Signature, Variable
 from jitkernel.session.run.host import SessionHost
 from jitkernel.wording import did_you_mean
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from jitkernel.languages.prototypes import Spelling
+    from jitkernel.session.core import Core
     from jitkernel.session.declared_arrays import ArraySignature
     from jitkernel.session.session import Session
     from jitkernel.session.settings import CellOptions
@@ -63,7 +66,7 @@ def _signature(handle: FunctionHandle) -> inspect.Signature:
     """For `inspect.signature`, and so for `help` and a notebook's `?`."""
     signature, cell, _ = _facts(handle)
     if signature is None:
-        raise AttributeError(f"{written(handle.name)} is not defined any more")
+        raise AttributeError(f"{_called(handle)} is not defined any more")
     core = handle._session._core
     said = core.prototypes.of(handle.name) if core.has_prototypes else None
     if said is not None and said.parameters is not None:
@@ -71,7 +74,9 @@ def _signature(handle: FunctionHandle) -> inspect.Signature:
         kinds = [inspect.Parameter.empty if kind is None else kind for kind in parameters]
         return signature_of([*kinds, result], said.names, signature.function.variadic)
     record = core.store.get(cell) if cell else None
-    names = parameter_names(record.module, handle.name) if record is not None else []
+    names = list(said.names) if said is not None else []
+    if record is not None:
+        names = parameter_names(record.module, handle.name)
     return python_signature(signature.function, names)
 
 
@@ -79,31 +84,63 @@ def _document(handle: FunctionHandle) -> str:
     """What it is, and the source of the cell that defines it."""
     signature, cell, source = _facts(handle)
     if signature is None:
-        return f"{written(handle.name)} is not defined any more."
+        return f"{_called(handle)} is not defined any more."
     where = f"of cell {cell}" if cell else "of a library"
-    return f"{written(handle.name)}, {signature}, {where}.\n\n{source}".rstrip()
+    if (said := _spelling(handle._session._core, handle.name)) is not None:
+        return f"{said.text}, {where}.\n\n{said.document()}".rstrip()
+    return f"{_called(handle)}, {signature}, {where}.\n\n{source}".rstrip()
 
 
-def _by_name(handle: FunctionHandle, named: Iterable[str]) -> WrongArgument:
-    """The error for arguments that are given by name: which a redefinition may change."""
-    known = _facts(handle)[0] is not None
-    how = str(_signature(handle)).replace(", /", "") if known else ""
-    return WrongArgument(
-        f"{written(handle.name)}{how} takes its arguments in order, and {next(iter(named))!r} is "
-        "given by name"
-    )
+def _in_order(
+    handle: FunctionHandle, given: Sequence[Any], named: Mapping[str, Any]
+) -> tuple[Any, ...]:
+    """All arguments, those that are given by the names of the present definition's parameters, too.
+
+    Raises WrongArgument for what fits no parameter, and where one is left out.
+    """
+    if _facts(handle)[0] is None:
+        raise UsageError(f"{_called(handle)} is not defined any more")
+    signature = _signature(handle)
+    try:
+        bound = signature.bind(*given, **named)
+    except TypeError as error:
+        how = str(signature).replace(", /", "")
+        raise WrongArgument(f"{_called(handle)}{how}: {error}") from None
+    return bound.args
 
 
 def _facts(handle: FunctionHandle) -> tuple[Signature | None, int, str]:
     """Its signature, None once it is gone; the cell that defines it, 0 for none, and its source."""
     core = handle._session._core
-    symbol = core.program.symbol(handle.name)
-    if symbol is None or symbol.state == SymbolState.MISSING:
+    known = _known_info(core, handle.name)
+    if known is None:
         return None, 0, ""
-    cell = symbol.image.cell if symbol.image is not None else 0
+    symbol = core.program.symbol(handle.name)
+    cell = symbol.image.cell if symbol is not None and symbol.image is not None else 0
     record = core.store.get(cell) if cell else None
-    known = symbol.info if isinstance(symbol.info, Signature) else None
-    return known, cell, record.source.strip("\n") if record is not None else ""
+    source = record.source.strip("\n") if record is not None else ""
+    return known if isinstance(known, Signature) else None, cell, source
+
+
+def _called(handle: FunctionHandle | VariableHandle) -> str:
+    """A handle's name as its language writes it."""
+    return handle._session._core.program.called(handle.name)
+
+
+def _spelling(core: Core, name: str) -> Spelling | None:
+    """How the language of a definition writes it, where that is not as IR does."""
+    return core.prototypes.spelling(name) if core.has_prototypes else None
+
+
+def _known_info(core: Core, name: str) -> Signature | Variable | None:
+    """What a name is: as its definition has it or, of an object's or a library's, as a cell has
+    declared it; None where it is gone, or nobody knows."""
+    symbol = core.program.named(name)
+    if symbol is None:
+        return core.program.state.declared.get(name)
+    if symbol.state == SymbolState.MISSING:
+        return None
+    return symbol.info or core.program.state.declared.get(name)
 
 
 _OF_FUNCTIONS = """A function by name; calling it runs the present definition.
@@ -131,11 +168,12 @@ class FunctionHandle:
         return self.name
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
-        """Call with Python values, in order.  Raises UsageError once the symbol is gone."""
+        """Call with Python values, in order or by the parameters' names.  Raises UsageError once
+        the symbol is gone."""
         if named:
-            raise _by_name(self, named)
+            arguments = _in_order(self, arguments, named)
         if self._declared is not None:
-            arguments = tuple(self._declared.check(written(self.name), arguments))
+            arguments = tuple(self._declared.check(_called(self), arguments))
         if (direct := self._session._core.direct) is not None:
             return direct.call(self.name, arguments)
         return self._session.call(self.name, *arguments)
@@ -184,20 +222,23 @@ class FunctionHandle:
         """The canonical entry, in the executor."""
         symbol = self._session._core.program.named(self.name)
         if symbol is None or symbol.state == SymbolState.MISSING:
-            raise UsageError(f"{written(self.name)} is not defined any more")
+            raise UsageError(f"{_called(self)} is not defined any more")
         return self._session._core.program.linker.canonical(symbol)
 
     def __index__(self) -> int:
         return self.address
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """It pickles as `Session.portable(name)`: the code, not the session."""
+        """It pickles as `Session.portable(name)`: the code, not the session, as it is when it
+        pickles.  A pool pickles what was submitted some time later: where the function may have
+        been redefined by then, submit `session.portable(name)`."""
         return self._session.portable(self.name).__reduce__()
 
     def __repr__(self) -> str:
-        symbol = self._session._core.program.symbol(self.name)
-        gone = symbol is None or symbol.state == SymbolState.MISSING
-        return f"<{written(self.name)} {'gone' if gone or symbol is None else symbol.info}>"
+        core = self._session._core
+        info = _known_info(core, self.name)
+        said = _spelling(core, self.name) if info is not None else None
+        return f"<{said.text}>" if said is not None else f"<{_called(self)} {info or 'gone'}>"
 
 
 class VariableHandle:
@@ -216,7 +257,7 @@ class VariableHandle:
         host = SessionHost(self._session._core)
         found = host.variable(self.name)
         if found is None:
-            raise UsageError(f"{written(self.name)} is not defined any more")
+            raise UsageError(f"{_called(self)} is not defined any more")
         return *found, host
 
     def _shape(self) -> Shape | None:
@@ -234,18 +275,24 @@ class VariableHandle:
         """The value as a Python value: with the signs, texts and structs of its language."""
         typed = self.typed
         shape = self._shape()
-        return typed.python if shape is None else to_python(shape, typed.data)
+        return typed.python if shape is None else to_python(shape, typed.data, typed.layouts)
 
     @value.setter
     def value(self, new: Any) -> None:
         type, address, constant, host = self._place()
         if constant:
-            raise UsageError(f"{written(self.name)} is a constant")
+            raise UsageError(f"{_called(self)} is a constant")
         shape = self._shape()
         if shape is not None and (shape.kind != "number" or shape.code[0] == "c"):
-            host.store(address, to_bytes(shape, new, host, "the argument"))
+            said = _spelling(self._session._core, self.name)
+            what = said.text if said is not None else "the argument"
+            host.store(address, to_bytes(shape, new, host, what))
         else:
-            host.store(address, from_python(type, new, host).data)
+            said = _spelling(self._session._core, self.name)
+            what, kind = (
+                (said.text, said.types[-1]) if said and said.types else ("the argument", "")
+            )
+            host.store(address, from_python(type, new, host, what, lambda: kind).data)
 
     @property
     def array(self) -> NDArray[Any]:
@@ -253,8 +300,8 @@ class VariableHandle:
         one of numpy's records.
 
         What is written there is seen by the program at once, and is no step that undo takes back.
-        The memory is the variable's only as long as that is defined and stays there: ask again
-        after a redefinition.  Raises UsageError where numpy has nothing like the type.
+        Where the variable is gone, or elsewhere by now, what is written there is seen by nobody:
+        ask again after a redefinition.  Raises UsageError where numpy has nothing like the type.
 
             >>> made = s.run("@table = global [4 x i32] [i32 1, i32 2, i32 3, i32 4]")
             >>> s["table"].array[1:3] = 0
@@ -265,10 +312,23 @@ class VariableHandle:
 
         type, address, constant, host = self._place()
         if address not in self._session._core.arena:
-            raise UsageError(f"{written(self.name)} is a library's: session.read({address:#x}, n)")
-        part = self._session._core.arena.part(address, host.layout(type).size)
+            raise UsageError(f"{_called(self)} is a library's: session.read({address:#x}, n)")
+        part = self._part(address, host.layout(type).size)
         view: NDArray[Any] = view_of(type, part, host.layout, constant, self._shape())
         return view
+
+    def _part(self, address: int, size: int) -> memoryview:
+        """The variable's bytes, which are nobody else's as long as that is there."""
+        program, arena = self._session._core.program, self._session._core.arena
+        symbol = program.named(self.name)
+        cell = program.cell_of(symbol) if symbol is not None else None
+        image = symbol.image if symbol is not None else None
+        blocks = list(image.blocks) if image is not None else []
+        blocks += [block for _, _, _, block in cell.extras] if cell is not None else []
+        for block in blocks:
+            if block.extent.start <= address < block.extent.start + max(block.extent.size, 1):
+                return arena.part_of(block.extent, address, size)
+        return arena.part(address, size)
 
     @property
     def address(self) -> int:
@@ -280,9 +340,11 @@ class VariableHandle:
 
     def __repr__(self) -> str:
         try:
-            return f"<{written(self.name)} {self.typed.text(self._session.describe)}>"
+            if (said := _spelling(self._session._core, self.name)) is not None:
+                return f"<{said.text} = {shortened(repr(self.value))}>"
+            return f"<{_called(self)} {self.typed.text(self._session.describe)}>"
         except JitError:
-            return f"<{written(self.name)} gone>"
+            return f"<{_called(self)} gone>"
 
 
 if TYPE_CHECKING:
@@ -296,18 +358,38 @@ else:
 
 def handle(session: Session, name: str) -> Any:
     """What a name stands for in a session.  Raises UnknownName."""
-    symbol = session._core.program.named(name)
-    if symbol is None or symbol.info is None or symbol.state == SymbolState.MISSING:
-        symbols = session._core.program.linker.symbols
-        raise _unknown(name, [n for n, s in symbols.items() if _known(s) and s.info is not None])
-    if isinstance(symbol.info, Variable):
+    core = session._core
+    info = _known_info(core, name) or _declared(session, name)
+    if info is None:
+        symbols = core.program.linker.symbols
+        if (symbol := symbols.get(name)) is not None and symbol.state is SymbolState.DEFINED:
+            raise UnknownName(f"{core.program.called(name)}: {SessionHost(core).hint(name)}")
+        known = [n for n, s in symbols.items() if _known(s) and s.info is not None]
+        raise _unknown(name, known, core.program.called)
+    if isinstance(info, Variable):
         return VariableHandle(session, name)
     return FunctionHandle(session, name)
 
 
-def _unknown(name: str, known: Iterable[str]) -> UnknownName:
-    near = did_you_mean(name, [n.removeprefix(CONTROL) for n in known], written)
-    return UnknownName(f"{written(name)} is not defined in this session{near}")
+@operation(atomic=True)
+def _declared(session: Session, name: str) -> Signature | Variable | None:
+    """What an object or a library has, as cells or the headers that they include declare it."""
+    core, program = session._core, session._core.program
+    if not program.state.notes.found or core.engine.executor.busy:
+        return None
+    symbol, archives = program.symbol(name), program.state.archives.values()
+    if (
+        (symbol is not None and symbol.state is not SymbolState.MISSING)
+        or any(name in linked.archive.index for linked in archives)
+        or any(core.engine.executor.services.lookup([name]))
+    ):
+        core.prototypes.declare(name)
+    return _known_info(core, name)
+
+
+def _unknown(name: str, known: Iterable[str], called: Callable[[str], str]) -> UnknownName:
+    near = did_you_mean(name, [n.removeprefix(CONTROL) for n in known], called)
+    return UnknownName(f"{called(name)} is not defined in this session{near}")
 
 
 def names_of(session: Session, things: str | Handle | Iterable[str | Handle]) -> list[str]:
@@ -324,10 +406,10 @@ def names_of(session: Session, things: str | Handle | Iterable[str | Handle]) ->
 class Symbol:
     """One name of the session, as it is at the moment it is asked."""
 
-    __slots__ = ("_linked",)
+    __slots__ = ("_core", "_linked")
 
-    def __init__(self, linked: LinkedSymbol):
-        self._linked = linked
+    def __init__(self, linked: LinkedSymbol, core: Core):
+        self._linked, self._core = linked, core
 
     @property
     def name(self) -> str:
@@ -394,20 +476,22 @@ class Symbol:
         return tuple(sorted({i.cell for i in self._linked.users or () if i.cell and i.cell != own}))
 
     def __repr__(self) -> str:
-        return f"<Symbol {written(self.name)} {self.type} {self.state}>"
+        said = _spelling(self._core, self.name)
+        what = said.text if said else f"{self._core.program.called(self.name)} {self.type}"
+        return f"<Symbol {what} {self.state}>"
 
 
 class SymbolTable(Mapping[str, Symbol]):
     """Every name that the session knows: its own, and those of libraries that cells use."""
 
-    def __init__(self, linker: Linker):
-        self._linker = linker
+    def __init__(self, core: Core):
+        self._core, self._linker = core, core.program.linker
 
     def __getitem__(self, name: str) -> Symbol:
         if (found := self._find(name)) is None:
             if not isinstance(name, str):
                 raise UnknownName(f"a symbol's name is text, such as 'f': {name!r} is none")
-            raise _unknown(name.removeprefix("@"), self)
+            raise _unknown(name.removeprefix("@"), self, self._core.program.called)
         return found
 
     def _find(self, name: object) -> Symbol | None:
@@ -416,7 +500,7 @@ class SymbolTable(Mapping[str, Symbol]):
         symbols, bare = self._linker.symbols, name.removeprefix("@")
         for symbol in (symbols.get(bare), symbols.get(CONTROL + bare)):
             if symbol is not None and _known(symbol):
-                return Symbol(symbol)
+                return Symbol(symbol, self._core)
         return None
 
     # A name that is not there is no error to these, and none is to be made.
@@ -443,7 +527,7 @@ class SymbolTable(Mapping[str, Symbol]):
         return sum(map(_known, self._linker.symbols.values()))
 
     def __repr__(self) -> str:
-        names = [written(name) for name in self]
+        names = [self._core.program.called(name) for name in self]
         more = f", ... ({len(names)} names)" if len(names) > _SHOWN else ""
         return f"<SymbolTable {', '.join(names[:_SHOWN])}{more}>"
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from jitkernel.errors import UsageError
-from jitkernel.ir.names import bare, written
+from jitkernel.ir.names import CONTROL, bare
 from jitkernel.session.operation import operation
 from jitkernel.session.report.memory import Occupant, occupancy
 from jitkernel.session.settings import stored_request
@@ -21,9 +21,11 @@ if TYPE_CHECKING:
     from jitkernel.compiler import CompilerPool, Request
     from jitkernel.compiler.pass_trace import PassTrace
     from jitkernel.languages.llvm.plan import Plan
+    from jitkernel.languages.llvm.values import TypedValue
     from jitkernel.linker import Symbol
     from jitkernel.linker.linkmap import LinkMap
     from jitkernel.session.core import Core
+    from jitkernel.session.handles import Symbol as SessionSymbol
     from jitkernel.session.program.cell import Cell
     from jitkernel.session.program.signatures import Signature, Variable
     from jitkernel.session.report.faults import Stopped
@@ -97,9 +99,9 @@ class Inspect:
         if owner not in cells:
             from jitkernel.session.handles import SymbolTable
 
-            table = SymbolTable(session.program.linker)
-            words = did_you_mean(name, table, written, "; %symbols lists what there is")
-            raise UsageError(f"nothing of the session is called {written(name)}{words}")
+            table = SymbolTable(session)
+            words = did_you_mean(name, table, self.called, "; %symbols lists what there is")
+            raise UsageError(f"nothing of the session is called {self.called(name)}{words}")
         return cells[owner], [name]
 
     def plan(self, source: str, language: str, level: int) -> Plan:
@@ -118,7 +120,37 @@ class Inspect:
     def signature(self, name: str) -> Signature | Variable | None:
         """What is known of a name's type, by its definition or by a declaration."""
         symbol = self._core.program.named(name)
-        return symbol.info if symbol is not None else self._core.program.declared.get(name)
+        return symbol.info if symbol is not None else self._core.program.state.declared.get(name)
+
+    def spelled(self, name: str) -> str:
+        """How the language of a name's definition declares it, "" where that is as IR does."""
+        core = self._core
+        said = core.prototypes.spelling(name.removeprefix(CONTROL)) if core.has_prototypes else None
+        return said.text if said is not None else ""
+
+    def called(self, name: str, cell: int | None = None) -> str:
+        """A name as that language writes it: `sq`, `@sq`; of what a cell may have for itself
+        alone, as that cell's does."""
+        program = self._core.program
+        return program.called(name) if cell is None else program.called_in(cell, name)
+
+    def type_of(self, symbol: SessionSymbol) -> str:
+        """Its declaration, or its type in IR where it is declared there."""
+        return self.spelled(symbol.name) or f"{'thread_local ' * symbol.thread_local}{symbol.type}"
+
+    def text_of(self, name: str, value: TypedValue) -> str:
+        """The value of a variable as the language of its definition writes one."""
+        from jitkernel.languages import find
+        from jitkernel.languages.shapes import to_python
+
+        core = self._core
+        symbol = core.program.named(name)
+        cell = symbol.image.cell if symbol is not None and symbol.image is not None else 0
+        literal = find(core.program.state.notes.language_of(cell) or "llvm").literal
+        if literal is None:
+            return value.text(core.places.describe)
+        shape = core.prototypes.of(name).result
+        return literal(value.python if shape is None else to_python(shape, value.data))
 
     def declaration(self, name: str) -> str | None:
         """How IR declares a name that the session knows."""
@@ -162,7 +194,7 @@ class Inspect:
         record = self._core.store.get(number)
         if record is None or not record.module.strip():
             raise UsageError(f"cell {number} has no IR of its own")
-        if record.source.startswith("; %link "):
+        if record.is_linked:
             raise UsageError(f"cell {number} is an object of another compiler: it has no IR")
         return stored_request(record)
 
@@ -286,6 +318,11 @@ class Inspect:
         """How many threads of the program's own are running."""
         return self._core.engine.executor.threads
 
+    @property
+    def emulated(self) -> bool:
+        """Whether a call has met an emulator of the processor that keeps what it made of code."""
+        return self._core.engine.executor.emulated
+
     def workers(self) -> Iterator[tuple[str, int]]:
         """Role and process of each compiler worker."""
         return ((worker.role, worker.pid) for worker in self._core.engine.pool.memory())
@@ -325,7 +362,7 @@ class Inspect:
         from jitkernel.session.history.snapshot import lasting
 
         session = self._core
-        session.history.count()  # what changed since the last run belongs to it
+        session.history.settle()
         return [
             UndoStep(
                 change.cell,
@@ -335,7 +372,7 @@ class Inspect:
                 lasting(session.program, change),
             )
             for change in session.history
-            if not change.is_empty
+            if not (change.is_empty or change.only_looked)
         ]
 
     @property

@@ -17,11 +17,13 @@ import ctypes
 import gc
 import signal
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from functools import wraps
+from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
 
-from jitkernel.errors import Interrupted, JitError
+from jitkernel.errors import Interrupted, JitError, limit_met
 from jitkernel.tracebacks import shortened
 
 if TYPE_CHECKING:
@@ -48,7 +50,11 @@ _HELD = tuple(
         signal.SIGUSR1, signal.SIGUSR2, signal.SIGVTALRM, signal.SIGPROF,
     )
 )  # fmt: skip
+_AGAIN = 0.5  # seconds after which what was interrupted and goes on is interrupted again
+_STARTED = 0.25  # seconds within which a thread that is being started runs
 _main = threading.main_thread().ident
+#: Threads that `threading` lists for ever: their start was interrupted.
+_never_started: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
 
 
 class HasCore(Protocol):
@@ -115,6 +121,19 @@ class Signals:
             self._stop()
 
 
+class _Run:
+    """A run of such code: its thread, how many of the exceptions that were raised from elsewhere
+    have arrived, and who came first after each: somebody who raises another one, or the end.
+
+    No lock: an exception may come at any line, and would leave it held.
+    """
+
+    def __init__(self, thread: int):
+        self.thread, self.arrived = thread, 0
+        self.claims: dict[int, object] = {}
+        self.again = 0.0  # when it is interrupted another time, as it has gone on
+
+
 class Foreign:
     """Code of somebody else's that runs in this process, and that whoever interrupts ends at once:
     a language reads a cell.  What it does to the session is made of atomic steps, as elsewhere.
@@ -124,13 +143,11 @@ class Foreign:
     """
 
     def __init__(self) -> None:
-        # The thread that runs it, and who came first: somebody who interrupts, or its end.  No
-        # lock: an exception may come at any line, and would leave it held.
-        self._run: tuple[int, dict[str, object]] | None = None
-        self._arrived = False  # what was raised from elsewhere is here
+        self._run: _Run | None = None
 
         def __init__(stop: BaseException) -> None:
-            self._arrived = True
+            if (run := self._run) is not None:
+                run.arrived += 1
 
         self._stop: type[KeyboardInterrupt] = type(
             "Stop", (KeyboardInterrupt,), {"__init__": __init__}
@@ -140,21 +157,23 @@ class Foreign:
         return self._run is not None
 
     def interrupt(self) -> None:
-        """End what runs, where another thread runs it; once is enough."""
-        if (run := self._run) is None or run[0] == threading.get_ident():
+        """End what runs, where another thread runs it.  Once is enough, unless it goes on."""
+        if (run := self._run) is None or run.thread == threading.get_ident():
             return
-        token = object()
-        if run[1].setdefault("first", token) is token:  # atomic
-            # PyThreadState_SetAsyncExc, Python/C API
-            stop = ctypes.py_object(self._stop)
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(run[0]), stop)
+        with _starting() as threads:
+            now, token = monotonic(), object()
+            if not threads and now >= run.again:
+                if run.claims.setdefault(run.arrived, token) is token:  # atomic
+                    run.again = now + _AGAIN
+                    # PyThreadState_SetAsyncExc, Python/C API
+                    stop = ctypes.py_object(self._stop)
+                    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(run.thread), stop)
 
     def run(self, function: Callable[P, R], *arguments: P.args, **named: P.kwargs) -> R:
         """Call a function; raises Interrupted where another thread has ended it."""
-        self._arrived = False
         try:
             try:
-                self._run = threading.get_ident(), {}
+                self._run = _Run(threading.get_ident())
                 return function(*arguments, **named)
             finally:
                 self.end()
@@ -166,12 +185,29 @@ class Foreign:
         """From now on nothing is raised, and nothing that was is on its way."""
         while (run := self._run) is not None:
             try:
-                if run[1].setdefault("first", self) is not self:
-                    while not self._arrived:
-                        pass
-                self._run = None
+                if run.claims.setdefault(run.arrived, self) is self:
+                    self._run = None
             except self._stop:
                 pass
+
+
+@contextlib.contextmanager
+def _starting() -> Iterator[set[threading.Thread]]:
+    """A block in which no thread is being started; else those that take too long to run.
+
+    Until it runs, a new thread has the number of the one that starts it: an exception raised by
+    number would end it, and the other would wait for ever for a sign of it.
+    """
+    lock = getattr(threading, "_active_limbo_lock", None) or threading.Lock()
+    listed: dict[threading.Thread, object] = getattr(threading, "_limbo", {})
+    end = monotonic() + _STARTED
+    with lock:  # which every start takes, and a new thread when it has its own number
+        while threads := {t for t in listed if t.ident is None and t not in _never_started}:
+            if monotonic() > end:
+                _never_started.update(threads)
+                break
+            sleep(0.0005)
+        yield threads
 
 
 class Cleanups:
@@ -251,6 +287,10 @@ def operation(
                     finally:  # else the next one would be taken for a part of this
                         core.operating = False
                         core.engine.running = core.engine.stopping = False
+                    if core.engine.closed:
+                        _end(error)
+                    if limit := limit_met(error):
+                        raise limit from None
                     _blame(error, function, (session, *arguments), named)
                     raise
                 finally:
@@ -275,6 +315,13 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
             raise
 
     return run
+
+
+def _end(error: BaseException) -> None:
+    """What an operation raises whose session was closed by a callback or a signal's handler: of
+    what it still touched nothing is left."""
+    if isinstance(error, Exception) and not isinstance(error, JitError):
+        raise JitError("the session was closed while it ran a call") from None
 
 
 def _blame(

@@ -23,7 +23,7 @@ from typing import (
 )
 
 from jitkernel.compiler.process import close_first, first_worker
-from jitkernel.errors import JitError, UnknownName, UsageError
+from jitkernel.errors import JitError, UnknownName, UsageError, limit_met
 from jitkernel.session.operation import checked, operation, without_collections
 from jitkernel.session.settings import (
     check_context,
@@ -33,6 +33,8 @@ from jitkernel.session.settings import (
     settings_with,
 )
 from jitkernel.wording import counted
+
+_OF_C = ("clang", "clang_flags")  # settings
 
 if TYPE_CHECKING:
     import numpy
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
     from jitkernel.session.handles import CompiledCell, FunctionHandle, Handle, SymbolTable
     from jitkernel.session.inspect import Inspect
     from jitkernel.session.program.cell import Cell
+    from jitkernel.session.report.reproducing import Reproduced
     from jitkernel.session.report.watch import Watched
     from jitkernel.session.residency.garbage import Garbage
     from jitkernel.session.run.calls import Caller
@@ -99,14 +102,17 @@ class Session:
         chosen = settings_with(settings, overrides)
         check_context(chosen.context)
         check_executor(chosen)
-        worker = worker or first_worker(chosen.spare)
         try:
+            worker = worker or first_worker(chosen.spare)
             with without_collections():  # what is imported stays
                 from jitkernel.session.core import Core
 
                 self._core = Core(chosen, worker, store, frozenset(overrides))
-        except BaseException:
-            close_first(worker)
+        except BaseException as error:
+            if worker is not None:
+                close_first(worker)
+            if limit := limit_met(error):
+                raise limit from None
             raise
         self.settings: SessionSettings = self._core.settings
         self.results: Results = self._core.results
@@ -163,9 +169,15 @@ class Session:
         return self._core.engine.closed
 
     def close(self) -> None:
-        """Write the session's file, where it has one, and end every process."""
+        """Write the session's file, where it has one, and end every process.
+
+        Raises JitError in a callback of code that runs in this process.
+        """
         if self._core.forked:
             return  # they are another process's
+        direct = self._core.direct
+        if direct is not None and direct.turn.is_callers and not self.closed:
+            raise JitError("code of this session has called this: close it when that has ended")
         self._core.keeper.close()
         self._core.engine.close()
         self._core.store.close()
@@ -216,7 +228,15 @@ class Session:
             core.garbage.collect_data()
         if not isinstance(source, str):
             source = self._text(source, language)
-        return Runner(core.execution(sink, options, cell_id, number)).run(source, language)
+        execution = core.execution(sink, options, cell_id, number)
+        core.texts.begin("run", {"language": language, "cell_id": cell_id}, source, cell_id)
+        try:
+            result = Runner(execution).run(source, language)
+        except BaseException as error:
+            core.texts.end_run(execution, error)
+            raise
+        core.texts.end_run(execution)
+        return result
 
     def _text(self, source: Source, language: str = "llvm") -> str:
         from jitkernel.compiler.modules import module_text
@@ -240,7 +260,12 @@ class Session:
         from jitkernel.session.run.definer import run_many
         from jitkernel.session.settings import CellOptions
 
-        return run_many(self._core, list(map(self._text, sources)), options or CellOptions())
+        core, texts = self._core, list(map(self._text, sources))
+        before, chosen = core.number, options or CellOptions()
+        try:
+            return run_many(core, texts, chosen)
+        finally:
+            core.texts.placed(texts[: core.number - before], chosen, before + 1)
 
     def _caller(self, sink: Sink | None = None) -> Caller:
         from jitkernel.session.run.calls import Caller
@@ -262,8 +287,8 @@ class Session:
         return self._call(name, arguments) if direct is None else direct.call(name, arguments)
 
     @operation(observed=True)
-    def _call(self, name: str, arguments: Sequence[Any]) -> Any:
-        return self._caller().call(name, arguments).python
+    def _call(self, name: str, arguments: tuple[Any, ...]) -> Any:
+        return self._core.quick.call(name, arguments)
 
     @operation(observed=True)
     def time(
@@ -303,8 +328,11 @@ class Session:
     def place(self, compiled: CompiledCell, cell_id: str | None = None) -> Result:
         """Place what `compile` gave."""
         _check("place", "cell_id", "str | None", cell_id)
-        definer = self._core.definer(compiled.options, cell_id)
-        return definer.place_only(compiled.source, compiled.request, compiled.compiled)
+        core = self._core
+        definer = core.definer(compiled.options, cell_id)
+        result = definer.place_only(compiled.source, compiled.request, compiled.compiled)
+        core.texts.placed([compiled.source], compiled.options, core.number, cell_id)
+        return result
 
     # -- arrays and memory -----------------------------------------------------------------------
 
@@ -350,7 +378,8 @@ class Session:
     @operation()  # type: ignore[misc]  # mypy: `self` has no name then
     def share(self, array: Any) -> Any:
         """An array with the same elements in memory that the program sees: see `array`.  What is
-        shared already, with this session or another, is given back as it is.
+        shared already, with this session or another, and lies as C's arrays do, is given back as
+        it is.
 
             >>> b = s.share([1, 2, 3])
             >>> s.share(b) is b
@@ -374,10 +403,11 @@ class Session:
     ) -> Any:
         """Let cells call a function of Python's: `s.export_python("note", print, "void (i32)")`.
 
-        `type` is that of an LLVM function.  Arguments are Python values, pointers are numbers that
-        `read` and `write` take.  What it raises ends the run of whoever called, and is raised
-        there; the session is in order.  It must not call the session's functions.  It is a cell:
-        exported again, it is redefined.  A call takes some tens of microseconds.
+        `type` is that of a function in IR or in C, `unsigned (double, const char *)`, with the
+        types that cells have defined.  Arguments are Python values, pointers are numbers that
+        `read` and `write` take, and have `.text()`.  What it raises ends the run of whoever called,
+        and is raised there; the session is in order.  It must not call the session's functions.  It
+        is a cell: exported again, it is redefined.  A call takes some tens of microseconds.
 
         Gives its handle; without `function` this is a decorator.  Raises UsageError for what is no
         type of a function.
@@ -391,7 +421,8 @@ class Session:
         if function is None:
             return lambda given: self.export_python(name, given, type) and given
         name = name.removeprefix("@")
-        self.run(self._core.python_functions.add(name, function, type), cell_id=f"py:{name}")
+        source, language = self._core.python_functions.add(name, function, type)
+        self.run(source, language, cell_id=f"py:{name}")
         return self[name]
 
     @operation()
@@ -444,7 +475,7 @@ class Session:
         """
         from jitkernel.session.handles import SymbolTable
 
-        return SymbolTable(self._core.program.linker)
+        return SymbolTable(self._core)
 
     @property
     def types(self) -> Mapping[str, str]:
@@ -454,7 +485,7 @@ class Session:
         >>> s.types["point"]
         '{ double, double }'
         """
-        return self._core.program.types
+        return self._core.program.state.types
 
     def __getitem__(self, name: str) -> Handle:
         """A handle by name: it follows redefinition and undo.  Raises UnknownName, a KeyError.
@@ -508,12 +539,41 @@ class Session:
     def check(self) -> None:
         """Prove the books of arena, unwind region, linker and notes; raises AssertionError."""
         self._core.program.linker.check()
-        self._core.program.notes.check()
+        self._core.program.state.notes.check()
 
     @checked
     def describe(self, address: int) -> str:
         """How a pointer is printed: `@g+4`, `0x7f12 (heap)`."""
         return self._core.places.describe(address)
+
+    @operation()
+    def reproduce(
+        self, timeout: float = 60.0, progress: Callable[[str], object] | None = None
+    ) -> Reproduced:
+        """Run the cells' present text, in order, in a session beside this one; what differs here.
+
+        Present is what each cell was run with last, with its own options, in the language and the
+        working directory that it had; files that it includes or links are read as they are now.  A
+        cell stands where it was run first: running it again moves it nowhere.  Compared are
+        definitions, types, values of variables (pointers by what they lead to), code, and how
+        cells end.  Nothing changes here.
+
+        What the cells print is dropped; they are given no input; shell commands do not run; Python
+        functions that they call do.  `timeout` is the seconds that all of it may take; `progress`
+        is called with what runs, several times a second.  Raises UsageError where the text is not
+        known, and Interrupted.
+
+            >>> for n in (1, 2):
+            ...     made = s.run(f"@start = global i32 {n}", cell_id="a")
+            >>> made = s.run("@now = global i32 0", cell_id="b")
+            >>> s["now"].value = 5
+            >>> print(*s.reproduce().differences)
+            @now is 5 here, and 0 in a fresh run
+        """
+        from jitkernel.session.report.reproducing import reproduce
+
+        _check("reproduce", "timeout", "float", timeout)
+        return reproduce(self._core, Session, timeout, progress or (lambda words: None))
 
     @operation(atomic=True)
     def watch(
@@ -556,6 +616,10 @@ class Session:
         Raises UsageError for a setting or a context that there is not, and a budget below 0.
         """
         check_value("configure", name, value)
+        with self._core.texts.asked("configure", name=name, value=value):
+            self._configure(name, value)
+
+    def _configure(self, name: str, value: Any) -> None:
         core, before = self._core, getattr(self.settings, name)
         if name == "context":
             check_context(value)
@@ -563,6 +627,8 @@ class Session:
         if name == "budget" and value < 0:
             raise UsageError("a budget is a number of bytes; 0 is no limit")
         setattr(self.settings, name, value)
+        if name in _OF_C:
+            self._check_c(name, before)
         if name == "context" and value != before:
             core.engine.pool.release_contexts(lambda cell: False, shared=True)
         elif name == "budget":
@@ -575,6 +641,23 @@ class Session:
         elif name in ("interrupt_grace", "cell_timeout"):
             executor = core.engine.executor
             executor.settings = executor.settings._replace(**{name: value})
+
+    def _check_c(self, name: str, before: Any) -> None:
+        """Set one of C's settings back where no cell could be compiled with it.  Raises
+        UsageError."""
+        from jitkernel.languages import find
+        from jitkernel.linker import SymbolKind  # a session's start does without
+        from jitkernel.session.run.host import setting_of
+
+        core = self._core
+        try:
+            find("c").check(
+                lambda asked: setting_of(core, asked),
+                lambda symbol: core.engine.linker.known(symbol, SymbolKind.FUNCTION) is not None,
+            )
+        except BaseException:
+            setattr(self.settings, name, before)
+            raise
 
     # -- changing --------------------------------------------------------------------------------
 
@@ -591,22 +674,30 @@ class Session:
         """Take cells out of memory, by number, range or symbol; the cells that went.
 
         Raises EvictError when others use them: `cascade` takes those along, `force` leaves stubs
-        that raise.
+        that raise; and when a name's cell has variables that are not named, whose values would go:
+        either takes them along, as the cell's number does.
 
             >>> made = s.run("define i32 @one() { ret i32 1 }")
             >>> gone = s.evict("one")
             >>> "one" in s
             False
         """
-        from jitkernel.session.program.eviction import refuse_to_pull_data
+        from jitkernel.session.program.eviction import (
+            refuse_to_pull_data,
+            refuse_to_take_variables,
+        )
 
         if not which:
-            raise UsageError("evict what? A cell's number, a range (3-5), or a symbol (@sq)")
+            raise UsageError("evict what? A cell's number, a range (3-5), or a symbol ('sq')")
         core, title = self._core, f"evict {', '.join(str(w) for w in which)}"
         cells = self.find(*which)
+        if not (cascade or force):
+            refuse_to_take_variables(core.program, which, core.number)
         if force and not cascade and self.settings.executor == "inline":
-            refuse_to_pull_data(cells)
-        gone = core.history.evict(title, cells, cascade=cascade, force=force)
+            refuse_to_pull_data(self._core.program, cells)
+        named = [w if isinstance(w, int | str) else w.number for w in which]
+        with core.texts.asked("evict", which=named, cascade=cascade, force=force):
+            gone = core.history.evict(title, cells, cascade=cascade, force=force)
         core.release_contexts()
         return gone
 
@@ -685,10 +776,12 @@ class Session:
             2
         """
         self._core.engine.check_idle()
-        history = self._core.history
-        if cell is not None or name:
-            return history.undo_one(cell, name.removeprefix("@"), cascade, partial)
-        return history.undo(count, partial)
+        history, name = self._core.history, name.removeprefix("@")
+        asked: dict[str, Any] = {"cascade": cascade, "partial": partial}
+        with self._core.texts.asked("undo", count=count, cell=cell, name=name, **asked):
+            if cell is not None or name:
+                return history.undo_one(cell, name, cascade, partial)
+            return history.undo(count, partial)
 
     @operation(atomic=True)
     def redo(self, count: int = 1, *, partial: bool = False) -> list[str]:
@@ -697,7 +790,8 @@ class Session:
         `partial` as for `undo`.
         """
         self._core.engine.check_idle()
-        return self._core.history.redo(count, partial)
+        with self._core.texts.asked("redo", count=count, partial=partial):
+            return self._core.history.redo(count, partial)
 
     @operation(atomic=True)
     def gc(self, dry_run: bool = False, undo: bool = False) -> Garbage:
@@ -753,7 +847,8 @@ class Session:
     @operation(atomic=True)
     def reset(self) -> None:
         """Evict every cell and forget results and history; processes and libraries stay."""
-        self._core.history.reset()
+        with self._core.texts.asked("reset"):
+            self._core.history.reset()
         self._core.observers.stopped = None
 
     @operation(atomic=True)
@@ -764,11 +859,13 @@ class Session:
         JitError with the loader's words, UsageError where no folder has one.
         """
         path = os.fspath(path)
-        if path.startswith("-l"):
-            from jitkernel.linker.libraries import find_library
+        here = os.path.abspath(path) if "/" in path else path
+        with self._core.texts.asked("load", path=here):
+            if path.startswith("-l"):
+                from jitkernel.linker.libraries import find_library
 
-            return [name for file in find_library(path) for name in self._load_file(file)]
-        return self._load_file(path)
+                return [name for file in find_library(path) for name in self._load_file(file)]
+            return self._load_file(path)
 
     def _load_file(self, path: str) -> list[str]:
         if path.endswith(".a"):
@@ -792,7 +889,9 @@ class Session:
         """
         from jitkernel.session.run.linking import link_file
 
-        return link_file(self._core, os.fspath(path), whole)
+        path = os.fspath(path)
+        with self._core.texts.asked("link", path=os.path.abspath(path), whole=whole):
+            return link_file(self._core, path, whole)
 
     @operation()
     def export(
@@ -855,18 +954,21 @@ class Session:
         from jitkernel.portable.gathering import Home
 
         core = self._core
-        return Home(core.program, core.engine, core.prototypes.of)
+        return Home(core.program, core.engine, core.prototypes.declared)
 
     @operation()
     def chdir(self, path: Path) -> None:
         """Change the executor's working directory.  Raises OSError's words as JitError."""
+        services = self._core.engine.executor.services
         with refused(str(path)):
-            self._core.engine.executor.services.chdir(os.fspath(path))
+            services.chdir(os.fspath(path))
+        with self._core.texts.asked("chdir", path=services.cwd):
+            pass
 
     @operation()
     def setenv(self, name: str, value: str) -> None:
         """Set an environment variable in the executor.  Raises OSError's words as JitError."""
-        with refused(name):
+        with refused(name), self._core.texts.asked("setenv", name=name, value=value):
             self._core.engine.executor.services.setenv(name, value)
 
     @operation()

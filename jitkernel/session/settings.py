@@ -166,7 +166,8 @@ class CellOptions:
     type to change under its users; `keep_data` keeps the values of globals that are redefined.
     `passes` takes the place of the level's pipeline (`instcombine,simplifycfg`).  `fresh` compiles
     also what is in the object cache.  `keep_cpu` keeps a CPU that pasted functions name by default.
-    `sanitize` lets clang check a C cell for undefined behaviour, and stop where there is any.
+    `sanitize` lets clang check a C cell for undefined behaviour, and stop where there is any; a
+    pointer beyond its array, or into memory that was freed, it does not know from others.
     `file` is the path of the file that the cell is the text of, "" for none.
     """
 

@@ -148,6 +148,11 @@ def operations(s: Session, folder: Path) -> dict[str, Callable[[int], Any]]:
         s.export_python("asked", abs, "i32 (i32)")
         s.call("asked", -i)
 
+    def client(i: int) -> None:
+        s.frontend.begin_cell("a cell", gone=[f"cell {i}"])
+        s.run("@f(3)")
+        s.frontend.end_cell()
+
     def arrays(i: int) -> None:
         array = s.array(10)
         s.share(array)
@@ -202,6 +207,8 @@ def operations(s: Session, folder: Path) -> dict[str, Callable[[int], Any]]:
         "failures": failed,
         "respawn": lambda i: s.respawn() if i % 10 == 0 else None,
         "save restore close": lambda i: restored(i) if i % 10 == 0 else None,
+        "reproduce": lambda i: s.reproduce(0.05) if i % 10 == 0 else None,
+        "begin_cell end_cell": client,
         "reset begin": lambda i: (s.reset(), s.frontend.begin(), s.run(BASE)) if i % 10 == 0 else None,
     }  # fmt: skip
 

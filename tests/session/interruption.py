@@ -88,7 +88,11 @@ def state(s: Session) -> dict[str, Any]:
         )
         for c in program.cells.values()
     }  # fmt: skip
-    found["names"] = dict(program.by_id), dict(program.types), dict(program.declared)
+    found["names"] = (
+        dict(program.state.ids),
+        dict(program.state.types),
+        dict(program.state.declared),
+    )
     found["groups"] = {g: i.cell for g, i in linker.groups.items()}, sorted(linker.copies)
     found["history"] = (
         [

@@ -27,9 +27,9 @@ def picture(s: Session) -> dict[str, Any]:
             )
             for n, c in sorted(program.cells.items())
         },
-        "ids": dict(program.by_id),
-        "types": dict(program.types),
-        "declared": dict(program.declared),
+        "ids": dict(program.state.ids),
+        "types": dict(program.state.types),
+        "declared": dict(program.state.declared),
         "handles": {n: h for n, h in program.handles.items() if n in program.cells},
         "groups": {n: i.cell for n, i in program.linker.groups.items()},
         "copies": {n: sorted(i.cell for i in have) for n, have in program.linker.copies.items()},

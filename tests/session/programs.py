@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -92,8 +92,8 @@ def state(s: Session) -> dict[str, Any]:
             if y.state.name not in ("FAR", "FIXED")
         },
         "cells": {n: (c.cell_id, c.state, c.names) for n, c in s._core.program.cells.items()},
-        "ids": dict(s._core.program.by_id),
-        "types": dict(s._core.program.types),
+        "ids": dict(s._core.program.state.ids),
+        "types": dict(s._core.program.state.types),
         "results": dict(s.results),
         "last": s.results.last,
     }  # fmt: skip
@@ -104,3 +104,35 @@ def text_of(value: str) -> str:
     data = value.encode() + b"\0"
     body = "".join(chr(b) if 32 <= b < 127 and b not in (34, 92) else f"\\{b:02X}" for b in data)
     return f'[{len(data)} x i8] c"{body}"'
+
+
+#: Cells of every language, with every kind of variable that there is: language and source.
+EVERYTHING: Sequence[tuple[str, str]] = (
+    ("c", "#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n#define N 4\n#define M 4"),
+    ("c", "typedef struct { char c; double d; struct { short s; int bits : 3; } in[2]; } pt;"),
+    ("c", "union u { int i; char *s; long l; };\nenum colour { RED = 3, GREEN };"),
+    ("c", "static int helper(int x) { return x * N; }\n"
+          "int f(int x) { static int calls = 2; calls++; puts(\"f\"); return helper(x) + calls; }\n"
+          "int pick(int x) { switch (x) { case 1: return 55; case 2: puts(\"two\"); return 3;"
+          " case 3: return 99; case 4: puts(\"four\"); return 1; case 5: return 8; } return -1; }\n"
+          "double g(double x) { return x * 1.5 + 2.25; }"),
+    ("c", "pt table[N], *end = table + N, one = {'a', 0.5, {{1, 2}, {3, -1}}};\n"
+          "char *names[] = {\"one\", \"two\", 0}, word[8] = \"word\"; unsigned u = 4000000000u;\n"
+          "long double ld = 1.25L; _Bool yes = 1; const int limit = 7; union u uu; long w;\n"
+          "int (*fp)(int) = f; FILE *out; void *heap, *in; _Thread_local int tl = 4;"),
+    ("c", "heap = malloc(10); out = stdout; in = &table[1].d; w = (long)in; uu.s = names[1]; tl++;"),
+    ("c", "f(3)"),
+    ("c", "memset(&one, 0xff, sizeof one); one = (pt){'b', 1.0, {{1, 2}, {3, -1}}};"),
+    ("llvm", "%pair = type { i32, i32 }\n@pair = global %pair zeroinitializer\n"
+             "@ends = global ptr getelementptr(%pair, ptr @pair, i32 1)\n"
+             "define i24 @odd(i24 %x) {\n  %r = mul i24 %x, 3\n  ret i24 %r\n}"),
+    ("llvm", "@n = i64 5\n@text = ptr \"abc\"\n@v = <4 x float> <float 1.0, float 2.0, float 3.0, "
+             "float 4.0>"),
+    ("kaleidoscope", "def twice(x) x * 2"),
+)  # fmt: skip
+
+
+def run_cells(session: Session, cells: Sequence[tuple[str, str]]) -> None:
+    """Run cells of a notebook, one after another."""
+    for number, (language, source) in enumerate(cells):
+        session.run(source, language, cell_id=f"cell {number}")

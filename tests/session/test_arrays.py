@@ -5,6 +5,8 @@ from __future__ import annotations
 import array
 import ctypes
 import gc
+import itertools
+import math
 import os
 import subprocess
 import sys
@@ -145,15 +147,63 @@ def test_warnings_are_told_of_the_lines_that_call(s):
     assert told[1].lineno == told[0].lineno + 1
 
 
-def test_share_keeps_the_order_of_columns(s):
-    """A function is given the memory, shared or not: it is to find the same there."""
-    mine = np.asfortranarray(np.arange(6.0).reshape(2, 3))
-    given = s.share(mine)
-    assert (given == mine).all() and given.strides == mine.strides
-    assert s.share(given) is given
-    for each in (mine, given):
-        s["put"](each, 1, 9.0)
-        assert each[1, 0] == 9
+def _orders(shape, item="f8"):
+    """Arrays of a shape in every order of their axes, reversed and with gaps."""
+    for axes in itertools.permutations(range(len(shape))):
+        sides = [shape[axis] for axis in axes]
+        plain = np.arange(math.prod(shape), dtype=item).reshape(sides)
+        turned = plain.transpose(np.argsort(axes))
+        assert turned.shape == shape
+        yield turned
+        yield turned[::-1]
+        yield np.repeat(turned, 2, axis=-1)[..., ::2]
+
+
+@pytest.mark.parametrize("shape", [(4,), (3, 4), (1, 4), (3, 1), (2, 3, 4), (2, 1, 3), (0, 3)])
+def test_a_function_sees_the_elements_in_the_order_of_their_indices_or_is_not_called(s, shape):
+    """numpy says which arrays lie so; the others are refused, whichever way they come."""
+    asked = []
+    for mine in _orders(shape):
+        wanted = mine.ravel().tolist()
+        views = [mine, memoryview(mine), Column(mine)] if mine.size else [mine]
+        for given in views:
+            asked.append(mine.flags.c_contiguous)
+            if mine.flags.c_contiguous:
+                for number, value in enumerate(wanted):
+                    assert s["sum"](given, number + 1) == sum(wanted[: number + 1]), value
+            else:
+                with pytest.raises(UsageError, match=r"numpy.ascontiguousarray\(a\)"):
+                    s["sum"](given, len(wanted))
+        right = np.ascontiguousarray(mine)
+        assert s["sum"](right, len(wanted)) == sum(wanted)
+        shared = s.share(mine)
+        assert (shared == mine).all() and shared.flags.c_contiguous
+        assert s["sum"](shared, 1) == (wanted[0] if wanted else 0)
+    assert {True, False} == set(asked) or 0 in shape or len(set(asked)) == 1
+
+
+class Column:
+    """An object of another library's, with numpy's interface."""
+
+    def __init__(self, array):
+        self._array = array
+
+    @property
+    def __array_interface__(self):
+        return self._array.__array_interface__
+
+    def __setitem__(self, key, value):
+        self._array[key] = value
+
+
+def test_a_transposed_array_is_refused_with_what_makes_it_right(s):
+    """C would read p[i * n + j] of it in the order of the memory."""
+    for mine in (np.arange(12.0).reshape(3, 4), s.share(np.arange(12.0).reshape(3, 4))):
+        with pytest.raises(UsageError, match=r"argument 1: .*row by row .*a\.T is the same memory"):
+            s["sum"](mine.T, 12)
+        assert s["sum"](np.ascontiguousarray(mine.T), 2) == 4.0
+        assert s["sum"](mine.T.T, 2) == 1.0
+        assert s["sum"](s.share(mine.T), 2) == 4.0
 
 
 def test_arrays_of_one_session_are_seen_by_another(s):
@@ -266,7 +316,6 @@ def test_large_copies_are_told_once():
 
 def test_what_cannot_be_passed(s):
     a = np.arange(12.0).reshape(3, 4)
-    assert s["sum"](a.T, 12) == 66  # one behind the other, in another order
     for bad, words in [
         (a[:, ::2], "one behind the other"),
         (a[::-1], "one behind the other"),

@@ -35,7 +35,7 @@ def test_evicted_and_back_at_the_same_address(s):
     s.run("@a = i64 5\n@b = i64 6")
     address = s.symbols["b"].address
     s.run("@b = 66")
-    s.evict("b")
+    s.evict("b", force=True)
     assert "a" not in s and "b" not in s
     s.check()
     s.undo()

@@ -33,7 +33,6 @@ REFUSED: dict[str, Callable[[Session], object]] = {
     "undo of one": lambda s: s.undo(name="f"),
     "redo": lambda s: s.redo(),
     "reset": lambda s: s.reset(),
-    "evict": lambda s: s.evict("f"),
     "evict by force": lambda s: s.evict("f", force=True),
     "hibernate": lambda s: s.hibernate("f"),
     "define again": lambda s: s.run("define i32 @f() { ret i32 8 }"),

@@ -102,6 +102,8 @@ def test_what_a_variable_an_undo_step_or_a_result_has_stays(s):
     assert number in live(s), "an undo gives the variable its pointer back"
     fill(s)
     s.gc()
+    assert number in live(s), "calls that only print do not push that undo step out"
+    s.gc(undo=True)
     assert number not in live(s), "that undo step is forgotten"
     two = s.run('@same("kept by its result")').cell.number
     fill(s)
@@ -171,7 +173,9 @@ def test_constants_of_instructions_go_too(s):
 
 
 def test_an_undo_step_keeps_its_cell(s):
-    fill(s, 2000)
+    s.run("@p = global ptr null")
+    for at in range(1000):
+        s.run(f'@p = "one of many {at}"')
     latest = [c.number for c in s.cells][-20:]
     assert latest[-1] == s.number and latest == list(range(s.number - 19, s.number + 1))
     for _ in range(20):

@@ -37,7 +37,7 @@ def test_numbers_that_arrays_tell_may_be_left_out(mix):
         ((np.zeros(12), np.zeros(4, "i4"), 1.0), r"shape \(12,\)"),
         ((np.zeros((3, 4)), np.zeros(5, "i4"), 1.0), "m is 4 and 5"),
         ((np.zeros((3, 4)), 2, np.zeros(4, "i4"), 4, 1.0), "n is 3 and 2"),
-        ((np.zeros((4, 3)).T, np.zeros(4, "i4"), 1.0), "one behind the other"),
+        ((np.zeros((4, 3)).T, np.zeros(4, "i4"), 1.0), "lies column by column"),
         ((np.zeros((3, 4)), 1.0), "takes 5 arguments"),
         ((np.zeros((3, 4)), 3, np.zeros(4, "i4"), 1.0), "takes 5 arguments"),
     ],

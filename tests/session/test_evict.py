@@ -121,6 +121,60 @@ def test_evicting_the_cell_of_the_last_result(s):
         s.run(f"@strlen(_{number})")
 
 
+# -- variables beside --------------------------------------------------------------------------
+
+BESIDE = """
+@kept = global i32 1
+@own = thread_local global i32 2
+@never = constant i32 3
+define i32 @f() {
+  %v = load i32, ptr @kept
+  ret i32 %v
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("which", "taken"),
+    [
+        (("f",), "@kept, @own"),
+        (("@f",), "@kept, @own"),
+        (("f", "own"), "@kept"),
+        (("kept",), "@own"),
+        (("own", "f"), "@kept"),
+        (("never",), "@kept, @own"),
+    ],
+)
+def test_a_name_takes_no_variables_along_unasked(s, which, taken):
+    s.run(BESIDE)
+    s["kept"].value = 40
+    before = state(s)
+    several = "s" * ("," in taken)
+    with pytest.raises(EvictError, match=f"with the variable{several} {taken}, which would go"):
+        s.evict(*which)
+    assert state(s) == before and s.call("f") == 40
+
+
+@pytest.mark.parametrize(
+    ("names", "numbered", "how"),
+    [
+        (("f", "kept", "own"), "", {}),
+        ((), "{0}", {}),
+        (("f",), "{0}", {}),
+        (("f",), "{0}-{0}", {}),
+        (("f",), "", {"force": True}),
+        (("kept",), "", {"cascade": True}),
+    ],
+)
+def test_a_cell_goes_whole_where_that_is_asked_for(s, names, numbered, how):
+    number = s.run(BESIDE).cell.number
+    s["kept"].value = 40
+    which = (*names, *([numbered.format(number)] if numbered else ()))
+    assert numbers(s.evict(*which, **how)) == [number]
+    s.undo()
+    assert s.call("f") == 40
+
+
 # -- destructors -----------------------------------------------------------------------------------
 
 LOG = """
@@ -222,9 +276,9 @@ def test_atexit_of_two_cells_run_each_with_its_own(s):
         .replace("i32 5", "i32 6")
     )
     s.run(two + "\n@register2()")
-    s.evict("register")
+    s.evict("register", force=True)
     assert log(s) == [7, 5]
-    s.evict("register2")
+    s.evict("register2", force=True)
     assert log(s) == [7, 5, 8, 6]
 
 

@@ -186,7 +186,7 @@ def test_filling_the_arena_with_cells_and_going_on(small):
     assert 5 <= made <= 8
     assert all(s.call(f"f{n}") == n for n in range(made))
     s.check()
-    s.evict(*[f"f{n}" for n in range(made)])
+    s.evict(*[f"f{n}" for n in range(made)], force=True)
     s.undo()
     assert all(s.call(f"f{n}") == n for n in range(made))
     s.check()

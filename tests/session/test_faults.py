@@ -502,3 +502,53 @@ def test_a_call_that_does_not_return_is_told_as_its_callers(s, ends):
             if s._core.observers.stopped is not None:
                 named = [f.where for f in s._core.observers.stopped.frames]
                 assert not any("behind" in w or "gone" in w for w in named), named
+
+
+FILL = """declare ptr @malloc(i64)
+declare ptr @sbrk(i64)
+define void @fill_heap(i64 %beyond) {
+  %p = call ptr @malloc(i64 40)
+  %end = call ptr @sbrk(i64 0)
+  %from = ptrtoint ptr %p to i64
+  %to = ptrtoint ptr %end to i64
+  %rest = sub i64 %to, %from
+  %size = add i64 %rest, %beyond
+  call void @llvm.memset.p0.i64(ptr %p, i8 90, i64 %size, i1 true)
+  ret void
+}
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)"""
+LOOK_UP = "declare i32 @{0}()\ndefine i32 @of_{0}() {{\n  %r = call i32 @{0}()\n  ret i32 %r\n}}"
+READ_NOTHING = "%v = load volatile i64, ptr null"
+
+
+def test_what_a_fault_has_lost_is_said_in_that_fault(s):
+    """A loop that runs over the whole heap, and on."""
+    s.run(FILL)
+    with pytest.raises(Fault) as caught:
+        s.run("@fill_heap(i64 268435456)")
+    assert "malloc" in caught.value.lost and "Nothing was lost" not in str(caught.value)
+    with pytest.raises(Fault) as caught:
+        s.run(READ_NOTHING)
+    assert "Nothing was lost." in str(caught.value)
+    assert not any("malloc" in note for note in s.run(constant("later", 1)).notes)
+
+
+@pytest.mark.parametrize("how", ["alone", "with a call", "with a fault"])
+def test_a_process_that_is_found_dead_is_told_in_the_cell_that_finds_it(s, how):
+    """Whoever looks up a name finds it so, and another process goes on."""
+    s.run(constant("before", 1))
+    s.run("@before()")
+    told, executor = [], s._core.engine.executor
+    generation = executor.generation
+    os.kill(executor.pid, signal.SIGKILL)
+    name = {"alone": "getpgrp", "with a call": "getegid", "with a fault": "geteuid"}[how]
+    source = LOOK_UP.format(name)
+    if how == "with a fault":
+        with pytest.raises(Fault) as caught:
+            s.run(f"{source}\n{READ_NOTHING}")
+        told += [caught.value.lost]
+    else:
+        told += s.run(source + ("\n@of_getegid()" if how == "with a call" else "")).notes
+    assert executor.generation == generation + 1
+    assert sum("memory from malloc" in note for note in told) == 1, told
+    assert not any("malloc" in note for note in s.run(constant("later", 1)).notes)

@@ -81,8 +81,8 @@ def test_views(s):
     shown = undo(s)
     assert "@use" in shown.text and max(map(len, shown.text.splitlines())) <= 100
     assert '<th scope="col"' in shown.html and "</caption>" in shown.html
-    text = garbage(s.gc(dry_run=True)).text
+    text = garbage(s, s.gc(dry_run=True)).text
     assert f"{number}" in text and "@f, @v" in text and "1 cell would be freed" in text
-    assert "1 cell freed" in garbage(s.gc()).text
-    assert "can no longer be undone" in garbage(s.gc(undo=True)).text
+    assert "1 cell freed" in garbage(s, s.gc()).text
+    assert "can no longer be undone" in garbage(s, s.gc(undo=True)).text
     assert "There is nothing to undo." in undo(s).text

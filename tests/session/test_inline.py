@@ -84,6 +84,10 @@ def test_no_address_is_writable_and_executable_and_code_runs_here(s: Session) ->
     assert any("x" in access for access in slab) and any("w" in access for access in slab)
     both = [line for line in maps() if "w" in line[1] and "x" in line[1]]
     assert len(both) == before, "nor is anything else"
+    page = s["sq"].address & -4096
+    s.run("declare i32 @mprotect(ptr, i64, i32)")
+    assert s.call("mprotect", page, 4096, 7) == -1, "the system refuses it"
+    assert s.call("sq", 3) == 9
 
 
 def test_each_session_has_a_base_of_its_own_and_a_high_one_where_it_must(
@@ -290,14 +294,17 @@ def test_ctypes_is_told_what_c_says(s: Session) -> None:
         _ = s["get"].ctypes
 
 
-def test_an_array_by_columns_is_used_as_it_is(s: Session) -> None:
+def test_an_array_by_columns_is_refused(s: Session) -> None:
     numpy = pytest.importorskip("numpy")
     s.run("define void @set(ptr %p) {\n  store double 5.0, ptr %p\n  ret void\n}")
-    data = numpy.asfortranarray(numpy.zeros((2, 3)))
+    data = numpy.zeros((3, 2)).T
     for call in (s["set"], s["set"], s["set"].ctypes):
-        data[:] = 0
-        call(data)
+        with pytest.raises((UsageError, ctypes.ArgumentError), match="row by row"):
+            call(data)
+        assert not data.any()
+        call(data.T)
         assert data[0, 0] == 5
+        data[:] = 0
 
 
 def test_a_function_of_ctypes_is_no_memory(s: Session) -> None:

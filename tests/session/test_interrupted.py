@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from contextlib import suppress
+from time import sleep
 
 import pytest
 from programs import interrupting
@@ -161,3 +163,58 @@ def test_nothing_is_on_its_way_when_foreign_code_has_ended() -> None:
         over.set()
         thread.join()
     assert not foreign and ended
+
+
+def test_a_thread_that_is_just_being_started_is_not_ended_instead() -> None:
+    """Until it runs, it has the number of the one that starts it."""
+    foreign, over = Foreign(), threading.Event()
+
+    def press() -> None:
+        while not over.is_set():
+            foreign.interrupt()
+
+    def start() -> None:
+        while True:
+            thread = threading.Thread(target=begun.append, args=(1,))
+            thread.start()
+            thread.join(60)
+
+    pressing = threading.Thread(target=press)
+    pressing.start()
+    begun: list[int] = []
+    try:
+        for _ in range(25):
+            with pytest.raises(Interrupted):
+                foreign.run(start)
+    finally:
+        over.set()
+        pressing.join()
+    assert begun
+
+
+def test_what_goes_on_in_spite_of_it_is_interrupted_again() -> None:
+    """The exception may arrive where Python, or the code, drops it."""
+    foreign, begun = Foreign(), threading.Event()
+
+    def stubborn() -> None:
+        begun.set()
+        for _ in range(2):
+            with suppress(KeyboardInterrupt):
+                while True:
+                    pass
+        while True:
+            pass
+
+    def press() -> None:
+        begun.wait(60)
+        for _ in range(600):
+            if foreign:
+                foreign.interrupt()
+                sleep(0.1)
+
+    pressing = threading.Thread(target=press)
+    pressing.start()
+    with pytest.raises(Interrupted):
+        foreign.run(stubborn)
+    pressing.join()
+    assert not foreign

@@ -8,7 +8,7 @@ import pytest
 
 from jitkernel import Session
 from jitkernel.rollback import RecordedDict, RecordedList
-from jitkernel.session.history.snapshot import CHUNK, beyond, count_far_words, lost_words
+from jitkernel.session.history.snapshot import CHUNK, beyond, count_far_words, grown, lost_words
 from jitkernel.session.program.cell import Change
 
 HEAP, HIGH = 0x5000_0000_0000, 0x8000_0000_0000
@@ -28,13 +28,25 @@ HEAP, HIGH = 0x5000_0000_0000, 0x8000_0000_0000
     ],
 )
 def test_words_that_look_like_pointers_beyond_the_arena(address, data, count):
-    assert count_far_words(address, data, tuple) == count
+    assert count_far_words(address, data, lambda: [(HEAP, HIGH)]) == count
 
 
 def test_words_into_low_memory_count_where_the_process_has_some():
     data = struct.pack("<5Q", 0xA0_0000, 0xA0_1000, 0xA0_1FFF, 0xA0_2000, HEAP)
-    assert count_far_words(0, data, lambda: [(0xA0_1000, 0xA0_2000)]) == 3
-    assert count_far_words(0, data, tuple) == 1
+    assert count_far_words(0, data, lambda: [(0xA0_1000, 0xA0_2000), (HEAP, HIGH)]) == 3
+    assert count_far_words(0, data, lambda: [(HEAP, HIGH)]) == 1
+    assert count_far_words(0, data, tuple) == 0
+
+
+def test_memory_that_has_grown_is_where_it_was_and_beside():
+    mb = 1 << 20
+    assert grown([(0x1000, 0x2000), (HEAP + 200 * mb, HEAP + 201 * mb)]) == [
+        (0x1000, 0x2000),  # among numbers: only where it was
+        (HEAP + 136 * mb, HEAP + 265 * mb),
+    ]
+    assert grown([(HEAP, HEAP + mb), (HEAP + 100 * mb, HEAP + 101 * mb)]) == [
+        (HEAP, HEAP + 165 * mb)
+    ]
 
 
 def change(name: str, pages: int) -> Change:

@@ -148,7 +148,7 @@ def test_a_cell_whose_types_others_define_goes(s: Session) -> None:
     assert s.types == {"pt": "{ i64, i64 }", "pu": "{ i8 }"}
     s.evict(2)
     s.evict(3)
-    assert s.types == {} and not s._core.program.type_uses.owners
+    assert s.types == {} and not s._core.program.state.owners
     s.check()
 
 
@@ -173,14 +173,44 @@ def test_types_and_strings_go_by_themselves(s: Session) -> None:
     s.check()
 
 
-def test_who_was_built_with_the_old_one_is_named(s: Session) -> None:
+SIZE = """define i64 @size() {
+  %e = getelementptr %pt, ptr null, i32 1
+  %n = ptrtoint ptr %e to i64
+  ret i64 %n
+}
+@v = global %pt zeroinitializer"""
+
+
+def test_cells_that_mention_a_type_follow_it(s: Session) -> None:
     s.run(PT)
-    s.run(SECOND)
-    result = s.run("%pt = type { i8, i64 }")
+    s.run(SIZE)
+    result = s.run("%pt = type { i64, i32, i32 }")
     assert result.notes == [
-        "cell 3: %pt { i8, i64 }",
-        "%pt was { i32, i32 } and is { i8, i64 } now; cell 2 was built with the old one",
+        "cell 3: %pt { i64, i32, i32 }",
+        "v (cell 2) has another type now and its first value again",
+        "cell 2 was compiled again for the new %pt",
     ]
+    assert s.call("size") == 16
+    assert s["v"].value == (0, 0, 0)
+    s.undo()
+    assert (s.call("size"), s["v"].value) == (8, (0, 0))
+    s.redo()
+    assert s.call("size") == 16
+    s.check()
+
+
+def test_those_that_do_not_fit_it_are_named(s: Session) -> None:
+    s.run(PT)
+    s.run("@v = global %pt { i32 1, i32 2 }")
+    result = s.run("%pt = type { i8, i64 }")
+    assert result.notes[0] == "cell 3: %pt { i8, i64 }"
+    assert result.notes[1].startswith("cell 2 does not fit that (")
+    assert result.notes[1].endswith("): run it again with the change in it")
+    assert result.notes[2] == (
+        "%pt was { i32, i32 } and is { i8, i64 } now; cell 2 was built with the old one"
+    )
+    assert s["v"].value is not None
+    s.check()
 
 
 def test_an_opaque_one_does_not_take_the_body_away(s: Session) -> None:

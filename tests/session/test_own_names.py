@@ -36,7 +36,7 @@ OWN = "define i64 @strlen(ptr %p) {\n  ret i64 42\n}"
 
 def leave_and_return(s: Session, times: int) -> None:
     for _ in range(times):
-        s.evict("n")
+        s.evict("n", force=True)
         s.undo()
 
 
@@ -59,7 +59,7 @@ def test_the_users_of_a_library_s_function_are_compiled_again(s: Session, times:
 
 def test_who_is_gone_is_not_compiled_again(s: Session) -> None:
     s.run(KNOWN)
-    s.evict("n")
+    s.evict("n", force=True)
     assert not any("compiled again" in n for n in s.run(OWN).notes)
 
 

@@ -175,7 +175,7 @@ def test_reset_leaves_an_empty_session_that_works(s):
     s.run(caller("use", "one").replace("@one()", "@sq(i32 3)") + "\n@use()", cell_id="b")
     s.reset()
     assert s.cells == [] and not any(y.defined for y in s.symbols.values())
-    assert dict(s.types) == {} and s._core.program.by_id == {}
+    assert dict(s.types) == {} and s._core.program.state.ids == {}
     zones = s.memory()["zones"]
     assert zones["data"]["used"] == 0
     assert zones["unwind"]["used"] <= 4096, "the records of thunks, and those that cells share"

@@ -13,8 +13,8 @@ from jitkernel import Session
 from jitkernel.errors import UsageError
 from jitkernel.languages import registry as languages
 from jitkernel.languages.c import prototypes
-from jitkernel.languages.c.prototypes import _ask as ask
 from jitkernel.languages.c.prototypes import prototype
+from jitkernel.languages.c.prototypes import type_of as ask
 
 np = pytest.importorskip("numpy")
 pytest.importorskip("ziglang")
@@ -37,7 +37,7 @@ def test_elements_of_another_type_are_refused(s):
         with pytest.raises(UsageError) as caught:
             s["sum"](np.arange(4, dtype="f4"), 4)
         assert str(caught.value) == (
-            "argument 1 of @sum is const double *, and an array of float32 is given: "
+            "argument 1 of sum is const double *, and an array of float32 is given: "
             "array.astype('float64') gives one that fits"
         )
         assert s["sum"](s.share(numbers), 4) == 6.0
@@ -111,7 +111,7 @@ def test_records_lie_as_structs_do(s):
         with pytest.raises(UsageError) as caught:
             s["psum"](packed, 2)
         assert str(caught.value) == (
-            "argument 1 of @psum leads to structs of 16 bytes (float64 x at 0, int32 k at 8), and an "
+            "argument 1 of psum leads to structs of 16 bytes (float64 x at 0, int32 k at 8), and an "
             "array of records of 12 (float64 x at 0, int32 k at 8) is given: "
             "array.astype(numpy.dtype(array.dtype.descr, align=True)) gives one that fits"
         )
@@ -134,7 +134,7 @@ def test_records_lie_as_structs_do(s):
 def test_clang_is_asked_for_structs_once_and_where_records_are_given(s, monkeypatch):
     asked = []
     monkeypatch.setattr(
-        prototypes, "_ask", lambda name, *rest: asked.append(name) or ask(name, *rest)
+        prototypes, "type_of", lambda name, *rest: asked.append(name) or ask(name, *rest)
     )
     s.run(STRUCT, language="c")
     s.run(PSUM.replace("psum(", "two(struct pt *q, "), language="c")
@@ -187,7 +187,9 @@ def test_what_can_become_an_array_is_told_so(s):
         def __array__(self, dtype=None, copy=None):
             return np.ones(2)
 
-    with pytest.raises(UsageError, match=r"cannot be ptr; numpy\.asarray makes an array of it"):
+    with pytest.raises(
+        UsageError, match=r"cannot be const double \*restrict; numpy\.asarray makes an array of it"
+    ):
         s["sum"](Column(), 2)
 
 

@@ -113,7 +113,7 @@ def s(defined):
 def test_values_go_and_come_as_c_has_them(s, name, arguments, result):
     for _ in range(3):  # the first call of a function teaches the way to go
         assert s[name](*arguments) == s.call(name, *arguments) == result
-        assert type(s[name](*arguments)) is type(result)
+        assert isinstance(s[name](*arguments), type(result))
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_what_does_not_fit_is_refused(s, name, arguments, why):
 )  # fmt: skip
 def test_variables_are_read_and_written_as_c_has_them(s, name, value, again):
     variable = s[name]
-    assert variable.value == value and type(variable.value) is type(value)
+    assert variable.value == value and isinstance(variable.value, type(value))
     variable.value = again
     wanted = tuple(again.values()) if isinstance(again, dict) else again
     assert variable.value == (wanted.encode().ljust(8, b"\0") if name == "name" else wanted)
@@ -173,10 +173,10 @@ def test_the_value_of_a_cell_is_the_same(s):
 
 
 def test_signatures_are_cs(s):
-    assert str(inspect.signature(s["norm2"])) == "(p: tuple, /) -> float"
-    assert str(inspect.signature(s["flip"])) == "(s: tuple, /) -> tuple"
-    assert str(inspect.signature(s["square"])) == "(z: complex, /) -> complex"
-    assert str(inspect.signature(s["ul"])) == "(x: int, /) -> int"
+    assert str(inspect.signature(s["norm2"])) == "(p: tuple) -> float"
+    assert str(inspect.signature(s["flip"])) == "(s: tuple) -> tuple"
+    assert str(inspect.signature(s["square"])) == "(z: complex) -> complex"
+    assert str(inspect.signature(s["ul"])) == "(x: int) -> int"
 
 
 def test_the_present_definition_counts(fresh):
@@ -354,7 +354,7 @@ def test_rows_of_text(s):
     assert s["table"].array.shape == (2, 3, 5)
     with pytest.raises(UsageError, match="word, element 1 is text of at most 4 bytes"):
         s.call("third", ((b"", b"12345"),))
-    with pytest.raises(UsageError, match="element 0, element 1: a Python str cannot be i8"):
+    with pytest.raises(UsageError, match="element 0, element 1: a Python str cannot be a byte"):
         s.call("third", (([1, "b"], b""),))
 
 
@@ -373,7 +373,7 @@ def test_a_call_looks_at_the_notes_that_it_needs(fresh, monkeypatch):
     with fresh() as s:
         s.run("unsigned n;\nunsigned one(void) { return 1; }", "c")
         s.run("unsigned two(void) { return -2; }", "c")
-        looked, notes = set(), s._core.program.notes
+        looked, notes = set(), s._core.program.state.notes
 
         class Looked(dict):
             def __getitem__(self, key):
@@ -398,3 +398,32 @@ def test_notes_may_come_while_they_are_read():
     notes["c:i:late"] = LanguageNote(3, "", frozenset())
     assert [*found] == ["c:i:n1", "c:i:n3"]
     assert len(texts) == 4 and "c:i:n2" not in texts and texts["c:i:n3"] == "3"
+
+
+def test_what_python_is_shown_has_words_of_c(fresh):
+    s = fresh()
+    s.run(
+        "#include <stddef.h>\nstruct pt { int x; double y; };\nint sq(int n) { return n * n; }\n"
+        "signed char tiny(signed char n) { return n; }\nint any(int n, ...) { return n; }\n"
+        "struct pt made(int x) { return (struct pt){x, 1}; }\nint count = 5, four[4];",
+        "c",
+    )
+    assert repr(s.symbols["sq"]) == "<Symbol int sq(int n) defined>"
+    assert repr(s.symbols["four"]) == "<Symbol int four[4] defined>"
+    assert repr(s.symbols).startswith("<SymbolTable sq, tiny, any, made, ")
+    assert repr(s.find("sq")[0]).startswith("<Cell 1 live: sq, tiny, any, made, ")
+    assert repr(s.portable("sq")) == "<sq of another process>"
+    assert repr(pickle.loads(pickle.dumps(s.portable("sq")))) == "<sq of another process>"
+    for name, arguments, why in (
+        ("made", ("a",), "a Python str cannot be int"),
+        ("made", (), r"made takes 1 argument \(struct pt made\(int x\)\), 0 given"),
+        ("any", (1, 1 << 70), "does not fit long"),
+        ("tiny", (1000,), "argument 1: 1000 does not fit signed char"),
+        ("absent", (), "^no function absent"),
+    ):
+        with pytest.raises(UsageError, match=why):
+            s.call(name, *arguments)
+    handle = s["sq"]
+    s.evict("count", force=True)
+    with pytest.raises(UsageError, match=r"^sq is not defined any more"):
+        handle.address  # noqa: B018

@@ -14,11 +14,11 @@ from jitkernel.session import FrontendSide
 OPERATIONS = """
     array budget call cells chdir check close closed compile configure contexts describe evict
     export export_python find frontend gc hibernate inspect interrupt keep link load memory number
-    place portable read redo reset respawn restore restored run run_many save setenv share sink
+    place portable read redo reproduce reset respawn restore restored run run_many save setenv share sink
     source symbols time types undo unwatch value wake watch watched write
 """.split()
 FRONTEND = """
-    aside begin begun cell_options drain idle look_after operating output_fds put_off scratch start
+    aside begin begin_cell begun cell_options drain end_cell idle look_after operating output_fds put_off scratch start
     stoppable time_beside withheld
 """.split()
 

@@ -100,9 +100,11 @@ def test_what_it_raises_is_raised_where_the_cell_was_called(s):
     assert s.call("loop", 3) == 2  # its callers follow
 
 
-def test_a_type_of_cs_is_told_what_to_be(s):
-    with pytest.raises(UsageError, match=r"one of LLVM's, such as 'i32 \(double, ptr\)'"):
-        s.export_python("f", print, "int (double)")
+def test_what_is_no_type_is_told_what_to_be(s):
+    with pytest.raises(
+        UsageError, match=r"one of LLVM's, such as 'i32 \(double, ptr\)', or of C's"
+    ):
+        s.export_python("f", print, "number (double)")
 
 
 def test_results_that_are_none_of_the_type(s):

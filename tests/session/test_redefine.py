@@ -123,7 +123,7 @@ def test_undo_gives_the_notebook_cell_its_old_number_back(s):
     assert (s.call("f"), s.call("g"), s.call("use")) == (1, 2, 1)
     s.undo()
     assert (s.call("f"), s.call("g")) == (1, 1)
-    assert s._core.program.by_id["a"] == first
+    assert s._core.program.state.ids["a"] == first
     r = s.run(constant("f", 3) + "\n" + constant("g", 3), cell_id="a")
     assert notes(r) == ["@f replaced; 1 caller (1 call) now uses it", "@g replaced"]
     assert first not in [c.number for c in s.cells]
@@ -336,7 +336,7 @@ def test_evicting_after_retyping_keeps_the_books(s):
         "define i32 @u(i32 %x) {\n  %r = call i32 @sq(i32 %x)\n  ret i32 %r\n}\n@p = global ptr @sq"
     )
     s.run("define i64 @sq(i64 %x) {\n  ret i64 %x\n}", options=RETYPE)
-    s.evict("u")
+    s.evict("u", force=True)
     s.check()
     s.evict("sq")
     s.check()

@@ -340,7 +340,7 @@ def test_an_older_notebook_cell_that_is_evicted_and_comes_back_is_not_the_presen
     number = s.number
     s.evict(1 + number - 3, cascade=True)
     s.undo()
-    assert s._core.program.by_id["a"] == number
+    assert s._core.program.state.ids["a"] == number
     s.run(constant("g", 2), cell_id="a")
     assert s.call("use") == 1 and s.call("g") == 2
 

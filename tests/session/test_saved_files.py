@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import random
+import re
 import signal
 import sqlite3
 import subprocess
@@ -14,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
 from pictures import picture
 from programs import SQ, caller, constant
@@ -171,6 +173,19 @@ def test_a_newer_schema_is_refused(saved: Path, tmp_path: Path) -> None:
     refused(copy, f"newer jitkernel: schema {SCHEMA + 1}")
 
 
+def test_an_earlier_schema_is_refused_and_its_sources_are_compiled(
+    saved: Path, tmp_path: Path
+) -> None:
+    copy = tmp_path / "old.jks"
+    copy.write_bytes(saved.read_bytes())
+    with contextlib.closing(sqlite3.connect(copy)) as db:
+        db.execute(f"pragma user_version = {SCHEMA - 1}")
+    refused(copy, f"earlier jitkernel: schema {SCHEMA - 1}.*--rebuild")
+    with Session.restore(copy, rebuild=True) as s:
+        assert s.cells
+        s.check()
+
+
 @contextlib.contextmanager
 def _changed_fact(path: Path) -> Iterator[dict[str, Any]]:
     """The fact `session`, to be changed; the file is sealed again."""
@@ -241,6 +256,40 @@ def test_words_that_point_into_the_heap_are_counted(tmp_path: Path) -> None:
         s.save(str(path))
     with Session.restore(str(path), spare=False) as s:
         assert "1 word in globals may point into the process that ended" in str(s.restored)
+
+
+NUMBERS = {
+    "int 0, 1, 2, ...": ("i32", "i4", range(40000)),
+    "int, the same all over": ("i32", "i4", [0x7F00] * 40000),
+    "int at random": ("i32", "i4", random.Random(1).choices(range(1 << 31), k=40000)),
+    "short": ("i16", "i2", random.Random(2).choices(range(1 << 15), k=40000)),
+    "long": ("i64", "i8", range(40000)),
+    "unsigned char": ("i8", "u1", random.Random(3).choices(range(256), k=40000)),
+    "float": ("float", "f4", [n / 7 for n in range(40000)]),
+    "double": ("double", "f8", [n / 7 for n in range(40000)]),
+}
+
+
+def told(words: str) -> int:
+    """How many words are said to be pointers; one of such numbers may be one, by chance."""
+    found = re.search(r"(\d+) (restored )?words?", words)
+    return int(found[1]) if found else 0
+
+
+@pytest.mark.parametrize("kind", NUMBERS)
+def test_numbers_are_not_words_that_point_into_the_heap(tmp_path: Path, kind: str) -> None:
+    element, dtype, values = NUMBERS[kind]
+    path = str(tmp_path / "numbers.jks")
+    with Session(capacity=SIZE, spare=False) as s:
+        s.run(f"@t = global [40000 x {element}] zeroinitializer")
+        s["t"].value = numpy.array(values, dtype)
+        s.run("@h = global i64 5")
+        s["t"].value = numpy.zeros(40000, dtype)
+        assert told(s.undo()[0]) <= 1
+        s["t"].value = numpy.array(values, dtype)
+        s.save(path)
+    with Session.restore(path, spare=False) as s:
+        assert told(str(s.restored)) <= 1
 
 
 # -- owners --------------------------------------------------------------------------------------
@@ -362,6 +411,7 @@ def test_many_cells_of_one_run_are_saved_together(tmp_path: Path) -> None:
 
         s._core.store.flush = flushed  # type: ignore[method-assign]
         s.run_many([constant("a", 2), *[constant(f"f{i}", i) for i in range(300)]])
+        s._core.store.flush = flush  # type: ignore[method-assign]
         assert seen and set(seen) == {(1, 1, constant("a", 1))}
         with Session.restore(str(killed(path)), spare=False) as copy:
             assert (copy.call("a"), len(copy.cells)) == (2, 301)
@@ -378,3 +428,58 @@ def test_what_does_not_come_back_is_said(saved: Path, tmp_path: Path) -> None:
         words = str(s.restored)
         assert "globals have their initial values" in words and "cannot be undone" in words
         assert s["g"].value[0] == 0
+
+
+# -- what is gone --------------------------------------------------------------------------------
+
+SECRET = b"a secret of 24 letters.."
+ROOM = "@room = global [200000 x i64] zeroinitializer"
+GONE: dict[str, Any] = {
+    "evicted": lambda s: s.evict("key", "room"),
+    "defined again": lambda s: s.run("@key = global i8 1\n@room = global i8 2"),
+    "undone": lambda s: s.undo(2),
+}
+
+
+def fill(s: Session) -> None:
+    """A small variable, then a large one and one with a secret, which the cell's text has too."""
+    s.run("@few = global i64 7")
+    s.run(ROOM)
+    s.run(f'@key = global [{len(SECRET)} x i8] c"{SECRET.decode()}"')
+    s["room"].value = range(1, 200001)
+
+
+@pytest.mark.parametrize("how", GONE)
+@pytest.mark.parametrize("way", ["save", "autosave"])
+def test_what_is_gone_is_not_in_the_file(tmp_path: Path, how: str, way: str) -> None:
+    path = str(tmp_path / "s.jks")
+    given = {"store_path": path, "autosave": True} if way == "autosave" else {}
+    with Session(capacity=SIZE, spare=False, **given) as s:
+        fill(s)
+        there = picture(s)
+        GONE[how](s)
+        assert s.run("@few").value == 7  # saved with what it holds for the undo
+        gone = picture(s)
+        if how == "evicted":
+            s.undo()
+            assert (bytes(s["key"].value), s["room"].array[-1]) == (SECRET, 200000)
+            assert picture(s)["cells"] == there["cells"]
+            s.redo()
+        if way == "save":
+            s.save(path)
+    assert SECRET not in Path(path).read_bytes()
+    assert os.path.getsize(path) < 100_000
+    with Session.restore(path, spare=False) as r:
+        assert r["few"].value == 7
+        r.check()
+        assert picture(r)["cells"] == gone["cells"]
+
+
+def test_what_came_back_is_in_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "own.jks"
+    with Session(capacity=SIZE, spare=False, store_path=str(path), autosave=True) as s:
+        fill(s)
+        s.evict("key", "room")
+        s.undo()
+        with Session.restore(str(killed(path)), spare=False) as r:
+            assert (bytes(r["key"].value), r["room"].array[-1]) == (SECRET, 200000)

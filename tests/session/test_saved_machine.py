@@ -41,13 +41,22 @@ def contents(db: sqlite3.Connection) -> dict[str, Any]:
             # read, and an image's row is as old as the image.
             data = b"" if image[0] is None else bytes(image[0][2])
         cells[number] = (row, data)
+    facts = dict(db.execute("select id, body from facts where id != 'saved'"))
+    head = json.loads(facts["session"])
+    del head["memory"]  # a process has more of it at any moment
     return {
         "symbols": sorted(symbols.values()),
         "cells": cells,
         "pages": dict(db.execute("select id, bytes from pages")),
         "results": sorted(db.execute("select id, body, bytes from results")),
-        "facts": {k: v for k, v in db.execute("select id, body from facts") if k != "saved"},
+        # A text is written when its cell ends: see `texts`.
+        "facts": {k: v for k, v in facts.items() if not k.startswith("text ")} | {"session": head},
     }
+
+
+def texts(session: Session) -> list[tuple[str, str, str]]:
+    """The present text of the cells, in order."""
+    return [(text.kind, text.cell, text.source) for text in session._core.texts.every()]
 
 
 class SavedMachine(Machine):
@@ -71,11 +80,12 @@ class SavedMachine(Machine):
 
     def teardown(self) -> None:
         if next(self.walks) % 5 == 0:
-            before = picture(self.session)
+            before, said = picture(self.session), texts(self.session)
             with Session.restore(str(killed(self.path)), spare=False) as copy:
                 after = picture(copy)
                 for part in before:
                     assert after[part] == before[part], part
+                assert texts(copy) == said
                 copy.check()
         super().teardown()
 

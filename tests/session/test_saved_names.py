@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import random
+import sqlite3
 import stat
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -20,7 +23,7 @@ import sys
 from jitkernel import Session
 from jitkernel import publishing
 if sys.argv[2] == "named":
-    publishing._nameless = publishing._named
+    publishing._nameless = lambda folder, name: publishing._named(name)
 s = Session(spare=False, capacity=16 << 20)
 s.run("@a = global [200000 x i64] zeroinitializer")
 s.save(sys.argv[1])
@@ -57,6 +60,62 @@ def test_only_names_that_nobody_holds_are_removed(tmp_path: Path) -> None:
         fcntl.flock(held, fcntl.LOCK_EX)
         s.save(str(tmp_path / "w.jks"))
     assert sorted(os.listdir(tmp_path)) == sorted([*others, "w.jks"])
+
+
+@pytest.mark.parametrize("way", ["nameless", "named"])
+def test_many_threads_and_processes_publish_one_file(
+    tmp_path: Path, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if way == "named":
+        monkeypatch.setattr(publishing, "_nameless", lambda folder, name: publishing._named(name))
+    path, failed = tmp_path / "w.jks", []
+
+    def write(db: sqlite3.Connection) -> None:
+        db.execute("create table t (n)")
+        db.executemany("insert into t values (?)", [(n,) for n in range(500)])
+
+    def publish() -> None:
+        for _ in range(25):
+            try:
+                publishing.publish(str(path), write)
+                with contextlib.closing(sqlite3.connect(path)) as db:
+                    assert db.execute("select sum(n) from t").fetchone() == (124750,)
+            except Exception as error:
+                failed.append(error)
+
+    pids: list[int] = []
+    while len(pids) < 2 and 0 not in pids:
+        pids.append(os.fork())
+    threads = [threading.Thread(target=publish) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if 0 in pids:
+        os._exit(len(failed) > 0)
+    assert not failed
+    assert [os.waitpid(pid, 0)[1] for pid in pids] == [0, 0]
+    assert os.listdir(tmp_path) == ["w.jks"]
+
+
+def test_two_sessions_save_to_one_file(tmp_path: Path) -> None:
+    path = str(tmp_path / "w.jks")
+    with Session(spare=False, capacity=16 << 20) as a, Session(spare=False) as b:
+        sizes = []
+        for number, s in enumerate((a, b)):
+            s.run(f"@x = global i32 {number}")
+
+        def save(s: Session) -> None:
+            sizes.extend([s.save(path) for _ in range(20)])
+
+        threads = [threading.Thread(target=save, args=(s,)) for s in (a, b)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert len(sizes) == 40
+    with Session.restore(path, spare=False) as s:
+        assert s["x"].value in (0, 1)
 
 
 def test_a_link_stays_one_and_permissions_are_kept(tmp_path: Path) -> None:

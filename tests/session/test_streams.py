@@ -229,7 +229,7 @@ def test_handlers_of_a_process_that_exits_do_not_run_twice(s):
     for _ in range(2):
         with pytest.raises(Exited):
             s.run("@exit(0)")
-    s.evict("reg")
+    s.evict("reg", force=True)
     s.undo()
     assert s["n"].value <= 1
 

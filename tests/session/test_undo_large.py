@@ -92,10 +92,10 @@ def test_data_that_a_run_brought_leaves_with_it(large):
     large.run('@more = global [2000000 x i8] zeroinitializer\n@words = global [3 x i8] c"abc"')
     large.run('@puts("a string beyond the limit")')
     large.run("@n = i64 3\n@m = [3 x i64] [i64 1, i64 2, i64 3]")
-    for _ in range(3):
+    for _ in range(2):
         large.undo()
     assert "more" not in large and values(large, 5) == (1, 0)
-    for _ in range(3):
+    for _ in range(2):
         large.redo()
     assert large["m"].value == (1, 2, 3)
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from jitkernel.arena import Arena
 from jitkernel.elf import read_object
-from jitkernel.ir.names import shown
 from jitkernel.linker import Block, SymbolState
 from jitkernel.linker.layout import read_names
 from jitkernel.session.history.snapshot import CHUNK
@@ -29,6 +28,11 @@ __all__ = ["Obstacle", "obstacles", "overwritten", "patch"]
 #: Up to so many bytes a variable is one value; in a larger one, words are told apart.
 _VALUE = 16
 Range = tuple[int, int]
+#: What two changes cannot both say, and how that is told.  Who defined a type last gives way.
+_AGAIN = {
+    "id": "is the same notebook cell, run again", "type": "defines %{} again",
+    "note": "declares {} again", "archive": "links {} again",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,41 +110,39 @@ def _builds_on(program: Program, first: Change, other: Change, types: _Types) ->
     for name in other.moved:
         if name in first.moved:
             verb = "defines" if other.arrived else "evicts"
-            return f"{verb} {shown(name)}{' again' * bool(other.arrived)}"
+            return f"{verb} {program.called(name)}{' again' * bool(other.arrived)}"
     numbers = {c.number for c in first.arrived}
-    heirs = {owner for owner, _ in first.moved.values()} | set(first.ids.values())
+    heirs = {owner for owner, _ in first.moved.values()} | set(first.facts("id").values())
     for removed in other.removed:
         number = removed.cell.number
         if number in numbers:
             return f"took cell {number} out"
         if number in heirs:
             return f"took cell {number} out, which would get names back"
-    if first.ids.keys() & other.ids.keys():
-        return "is the same notebook cell, run again"
-    for name in first.types.keys() & other.types.keys():
-        return f"defines %{name} again"
-    for cell in other.arrived if first.types else ():
-        for name in sorted(first.types.keys() & cell.types):
+    for kind, key in first.before:
+        if (kind, key) in other.before and kind in _AGAIN:
+            return _AGAIN[kind].format(key.rpartition(":")[2] if kind == "note" else key)
+    defined = first.facts("type").keys()
+    for cell in other.arrived if defined else ():
+        for name in sorted(defined & cell.types):
             return f"uses %{name}"
-    for key in first.noted:
-        if key in other.noted:
-            return f"declares {key.rpartition(':')[2]} again"
-    if first.noted and (why := _needs_notes(program, first, other)):
+    if why := _needs_notes(program, first, other):
         return why
     if {r.cell for r in first.remade} & {r.cell for r in other.remade}:
         return "compiled the same cells again"
     new = _introduced(program, first)
     for cell in other.arrived if new else ():
         for name in sorted(_uses(program, cell) & new):
-            return f"uses {shown(name)}"
+            return f"uses {program.called(name)}"
     return _disagrees(program, first, other, types)
 
 
 def _needs_notes(program: Program, first: Change, other: Change) -> str:
     """Which declaration of `first` one of `other` needs."""
-    for key in other.noted:
-        note = program.notes.found.get(key)
-        for needed in sorted(note.needs & first.noted.keys()) if note is not None else ():
+    declared = first.facts("note").keys()
+    for key in other.facts("note") if declared else ():
+        note = program.state.notes.found.get(key)
+        for needed in sorted(note.needs & declared) if note is not None else ():
             return f"uses {needed.rpartition(':')[2]}"
     return ""
 
@@ -152,11 +154,12 @@ def _disagrees(program: Program, first: Change, other: Change, types: _Types) ->
     for removed in first.removed:
         number, stale = removed.cell.number, {s.name for s in removed.stale}
         for name in sorted((_uses(program, removed.cell) & lost) - stale):
-            return f"took {shown(name)} away, which cell {number} uses: that would come back"
+            called = program.called(name)
+            return f"took {called} away, which cell {number} uses: that would come back"
         for name, info in removed.infos.items():
             if name not in stale and name in after and not _agree(info, after[name]):
                 return (
-                    f"defines {shown(name)} as {after[name]}; cell {number}, which would "
+                    f"defines {program.called(name)} as {after[name]}; cell {number}, which would "
                     f"come back, uses it as {info}"
                 )
     back = {n: info for n, (owner, info) in first.moved.items() if owner}
@@ -170,7 +173,7 @@ def _disagrees(program: Program, first: Change, other: Change, types: _Types) ->
     for cell in other.arrived:
         for name, info in types.taken(cell).items():
             if name in back and not _agree(info, back[name]):
-                return f"uses {shown(name)} as {info}; that would be {back[name]} again"
+                return f"uses {program.called(name)} as {info}; that would be {back[name]} again"
     return ""
 
 
@@ -239,6 +242,7 @@ class _Data:
     """What changes did to the data zone, by address ranges."""
 
     def __init__(self, program: Program, changes: Iterable[Change]):
+        self._called = program.called
         arena = self._arena = program.linker.arena
         zone = arena.zones["data"]
         self._extents = sorted((a, a + n) for a, n in zone.list.live.items())
@@ -296,7 +300,7 @@ class _Data:
         for low, high, name in self._variables:
             at = bisect_left(ranges, (high, 0)) - 1
             if at >= 0 and ranges[at][1] > low:
-                return shown(name)
+                return self._called(name)
         return "the same data"
 
     def _values(self, ranges: Iterable[Range]) -> Iterator[Range]:

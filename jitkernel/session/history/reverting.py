@@ -47,8 +47,8 @@ def revert(program: Program, change: Change) -> Change:
             symbol = program.symbol(name)
             if symbol is not None and symbol.state is SymbolState.MISSING:
                 set_reason(program.linker, symbol, why)
-    for cell_id, number in change.ids.items():
-        program.name(cell_id, number if number in program.cells else 0)
+    for cell_id, number in change.facts("id").items():
+        program.name(cell_id, number if number in program.cells else 0, inverse)
     forget(program, change)
     return inverse
 
@@ -66,9 +66,6 @@ def _opposite(program: Program, change: Change) -> Change:
     for name in change.infos:
         symbol = program.symbol(name)
         inverse.infos[name] = symbol.info if symbol is not None else None
-    inverse.ids = {i: program.by_id.get(i, 0) for i in change.ids}
-    inverse.types = {n: program.types.get(n) for n in change.types}
-    inverse.archives = {p: program.archives.get(p) for p in change.archives}
     return inverse
 
 
@@ -137,20 +134,8 @@ def _move_back(program: Program, change: Change, inverse: Change) -> None:
             cells = [program.cells[n] for n in users if n in program.cells]
             images = [c.image for c in cells if c.image is not None]
             retargeting.withdraw(stale, images, swapped)
-    for name, body in change.types.items():
-        if body is None:
-            program.types.pop(name, None)
-        else:
-            program.types[name] = body
-    program.notes.revert(change.noted, inverse)
-    for path, archive in change.archives.items():
-        if archive is None:
-            program.archives.pop(path, None)
-        else:
-            program.archives[path] = archive
-    for name, (before, after) in change.owners.items():
-        if program.type_uses.owners.get(name, 0) == after:  # else a later one defines it
-            program.type_uses.move(name, before, inverse.owners)
+    named = {fact: value for fact, value in change.before.items() if fact[0] != "id"}
+    program.state.restore(named, inverse.before)
 
 
 def _keep(program: Program, symbol: Symbol, inverse: Change) -> None:

@@ -11,13 +11,15 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from itertools import chain
 from mmap import PAGESIZE
 from typing import TYPE_CHECKING
 
-from jitkernel.arena import Arena
+from jitkernel.arena import Arena, Extent
 from jitkernel.arena.mirror import Digests, Mirror, Range, Snapshot
 from jitkernel.executor.services import UPPER
-from jitkernel.ir.names import NAME, decode_name, shown
+from jitkernel.ir.names import NAME, decode_name
 from jitkernel.linker import SymbolState
 from jitkernel.rollback import note
 from jitkernel.session.program.cell import Change, cells_words
@@ -31,6 +33,9 @@ __all__ = [
     "DataShadow",
     "apart",
     "beyond",
+    "count_far_words",
+    "far_words",
+    "grown",
     "lasting",
     "lost_words",
     "mentioned",
@@ -39,34 +44,44 @@ __all__ = [
 CHUNK = PAGESIZE
 _SMALL = 1 << 16  # no memory is below (vm.mmap_min_addr)
 
-#: Asks where the executor has memory in the lower address space.
-LowMemory = Callable[[], Sequence[Range]]
+_SMALL_ZONE = 1 << 20  # bytes of data
+
+_GROWTH = 64 << 20  # bytes by which memory may have grown since it was last looked at
+
+#: Asks where the executor has memory of its own, ascending.
+Memory = Callable[[], Sequence[Range]]
 
 
 class DataShadow:
     """What the data zone held at the last `changes`, up to `limit` bytes of it.
 
-    `lost` is the live data beyond those that was written since somebody took that; `low` says where
-    the executor has memory in the lower address space.
+    `lost` is the live data beyond those that was written since somebody took that; `memory` says
+    where the executor has its own.
     """
 
-    def __init__(self, arena: Arena, limit: int, low: LowMemory):
-        self._arena, self.limit, self._low = arena, limit, low
+    def __init__(self, arena: Arena, limit: int, memory: Memory):
+        self._arena, self.limit, self._memory = arena, limit, memory
         self._zone = arena.zones["data"]
         self._mirror = Mirror(arena, "data", limit)
         self._digests = Digests(arena, "data", limit)
         self._lost: list[Range] = []
 
-    def changes(self) -> list[tuple[int, bytes]]:
+    @property
+    def is_small(self) -> bool:
+        """Whether to look takes next to no time."""
+        return self._zone.high - self._zone.start < _SMALL_ZONE
+
+    def changes(self, new: Iterable[Extent] = ()) -> list[tuple[int, bytes]]:
         """`(address, old bytes)` of what changed since the last call; what is now is remembered.
 
-        Of pages that differ, those where something is live; freed data is filled anew.
+        Of pages that differ, those where something is live that is not `new`, which nobody had
+        before; freed data is filled anew.
         """
         self._lost += self._digests.look()
         found = [seen for seen in self._mirror.look() if seen.was]
         if not found:
             return []
-        holes = list(self._zone.list.holes())
+        holes = sorted([*self._zone.list.holes(), *((e.start, e.stop) for e in new)])
         kept: list[tuple[int, bytes]] = []
         for address, was, now in found:
             one, other = bytearray(was), bytearray(now[: len(was)])
@@ -103,7 +118,7 @@ class DataShadow:
         """Write old bytes back where extents are live; the number of words that point into the
         executor's own memory: its heap, stack and libraries."""
         heap = 0
-        arena = self._arena
+        arena, memory = self._arena, cache(self._memory)
         live = sorted(self._zone.list.live.items())
         for address, old in pages:
             for start, size in live[max(bisect_right(live, (address, 1 << 64)) - 1, 0) :]:
@@ -115,34 +130,39 @@ class DataShadow:
                     if arena.view[low - arena.base : high - arena.base] != piece:
                         arena.save(low, len(piece))
                         arena.write(low, piece)
-                        heap += count_far_words(low, piece, self._low, _addresses(arena))
+                        heap += count_far_words(low, piece, memory)
         return heap
 
 
-def far_words(arena: Arena, low: Sequence[Range]) -> int:
-    """How many words of all live data look like pointers into an executor's own memory; `low` is
-    where that was in the lower address space."""
-    total, own = 0, _addresses(arena)
+def far_words(arena: Arena, memory: Sequence[Range]) -> int:
+    """How many words of all live data look like pointers into `memory` that an executor had of its
+    own."""
+    total = 0
     for start, size in arena.zones["data"].list.live.items():
         offset = start - arena.base
         piece = arena.view[offset : offset + min(size, 1 << 20)]
-        total += count_far_words(start, piece, lambda: low, own)
+        total += count_far_words(start, piece, lambda: memory)
     return total
 
 
-def _addresses(arena: Arena) -> range:
-    """The arena's own, where it lies in the upper address space."""
-    return range(arena.base, arena.base + arena.capacity if arena.base >= UPPER else arena.base)
+def grown(memory: Iterable[Range]) -> list[Range]:
+    """Where a process may have had memory of its own when it ended that had it there before."""
+    found: list[Range] = []
+    for start, stop in memory:
+        if start >= UPPER:
+            start, stop = max(start - _GROWTH, UPPER), stop + _GROWTH
+        if found and start <= found[-1][1]:
+            start, _ = found.pop()
+        found.append((start, stop))
+    return found
 
 
-def count_far_words(
-    address: int, data: bytes | memoryview, low: LowMemory, own: range = range(0)
-) -> int:
-    """How many aligned words look like pointers beyond the arena, into the process itself; `own`
-    are addresses of the arena that would look so.
+def count_far_words(address: int, data: bytes | memoryview, memory: Memory) -> int:
+    """How many aligned words look like pointers into memory that a process has of its own: ranges,
+    ascending, that do not meet.
 
-    Those of the upper address space do; of others, which are numbers more often, those into memory
-    that the process had.
+    Small numbers that stand beside each other make words that could be addresses of some process,
+    and of this one next to never.
     """
     skip = -address % 8
     usable = len(data) - skip
@@ -150,13 +170,10 @@ def count_far_words(
         return 0
     words = memoryview(data)[skip : skip + usable // 8 * 8].cast("Q")
     found = [w for w in words if _SMALL <= w < 1 << 47]
-    if own:
-        found = [w for w in found if w not in own]
-    far = sum(w >= UPPER for w in found)
-    if far == len(found):
-        return far
-    ranges = low()
-    return far + sum(any(start <= w < stop for start, stop in ranges) for w in found if w < UPPER)
+    if not found:
+        return 0
+    bounds = list(chain.from_iterable(memory()))
+    return sum(bisect_right(bounds, w) & 1 for w in found)
 
 
 _SHOWN = 5  # names
@@ -204,7 +221,10 @@ def lost_words(program: Program, changes: Sequence[Change]) -> str:
                 sizes[name] = sizes.get(name, (0, 0))[0] + inside, high - low
                 known += inside
     rows = sorted(sizes.items(), key=lambda row: -row[1][0])
-    words = [f"{shown(n)} ({_size(size)} of {_size(of)})" for n, (size, of) in rows[:_SHOWN]]
+    words = [
+        f"{program.called(name)} ({_size(size)} of {_size(of)})"
+        for name, (size, of) in rows[:_SHOWN]
+    ]
     if len(rows) > _SHOWN:
         words.append(f"{len(rows) - _SHOWN} more variables")
     other = sum(stop - start for start, stop in set(ranges)) - known
@@ -247,9 +267,9 @@ def lasting(program: Program, change: Change) -> str:
         words.append(f"{counted(effects.printed, 'byte')} that it printed")
     reached = _reached(program, effects.names)
     if heap := sorted(reached & _HEAP):
-        words.append(f"the heap ({_shown(heap)})")
+        words.append(f"the heap ({_shown(program, heap)})")
     if files := sorted(reached & _FILES):
-        words.append(f"files ({_shown(files)})")
+        words.append(f"files ({_shown(program, files)})")
     if effects.constructed:
         words.append(f"what the constructors of cell {effects.constructed} did elsewhere")
     if effects.destroyed:
@@ -257,9 +277,9 @@ def lasting(program: Program, change: Change) -> str:
     return ", ".join(words)
 
 
-def _shown(names: list[str]) -> str:
+def _shown(program: Program, names: list[str]) -> str:
     more = f" and {len(names) - 4} more" if len(names) > 4 else ""
-    return ", ".join(shown(n) for n in names[:4]) + more
+    return ", ".join(program.called(n) for n in names[:4]) + more
 
 
 def _reached(program: Program, names: frozenset[str]) -> set[str]:

@@ -6,11 +6,12 @@ What cannot be taken back (output, files, what was malloc'ed) is said, not hidde
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 
+from jitkernel.arena import Extent
 from jitkernel.errors import EvictError, UsageError
-from jitkernel.ir.names import written
 from jitkernel.linker import Image
 from jitkernel.rollback import Recorded, RecordedDict, RecordedList
 from jitkernel.session.history.dependence import Obstacle, obstacles, overwritten, patch
@@ -23,6 +24,10 @@ from jitkernel.session.run.results import Results
 from jitkernel.wording import listed
 
 __all__ = ["UndoHistory"]
+
+
+#: Pages by address, with their old bytes.
+Pages = list[tuple[int, bytes]]
 
 
 class UndoHistory(Recorded):
@@ -41,6 +46,7 @@ class UndoHistory(Recorded):
         finish: Callable[[Image], None],
     ):
         self._program, self._shadow, self._results = program, shadow, results
+        self._written: Pages = []  # see `look`
         self._finish = finish
         self._done: RecordedList[Change] = RecordedList()
         self._undone: RecordedList[Change] = RecordedList()
@@ -72,14 +78,25 @@ class UndoHistory(Recorded):
     def begin(self, title: str, cell: int = 0) -> Change:
         """A run begins: what data changed until now belongs to the one before."""
         with self._program.linker.arena.rollback.atomic():
-            self._note()
+            self.settle()
         return Change(title, cell)
 
     def keep(self, change: Change) -> None:
-        """The run is one that can be taken back; what was taken back before it, is for good."""
-        self.forget_undone()
+        """The run is one that can be taken back; what was taken back before it, is for good, unless
+        it only looked."""
+        if not change.only_looked:
+            self.forget_undone()
         self._done.append(change)
         self.trim()
+
+    def look(self) -> Pages:
+        """The pages that have changed since somebody asked, with what they held; of much data only
+        what was found when the last run began."""
+        if self._shadow.is_small:
+            with self._program.linker.arena.rollback.atomic():
+                self.settle()
+        found, self._written = self._written, []
+        return found
 
     def code_runs(self) -> None:
         """Code is about to run in an atomic block: where that fails, data is again what it was when
@@ -87,9 +104,12 @@ class UndoHistory(Recorded):
         self._shadow.note()
 
     def trim(self) -> None:
-        """Forget what is beyond the depth now."""
-        while len(self._done) > self.depth:
-            forget(self._program, self._done.pop(0))
+        """Forget what is beyond the depth now: first runs that only looked.  Whether the last one
+        did is known when data is looked at."""
+        last = bool(self.depth and self._done and _passed_over(self._done[-1]))
+        while len(self._done) > self.depth + last:
+            looks = (at for at, change in enumerate(self._done[:-1]) if _passed_over(change))
+            forget(self._program, self._done.pop(next(looks, 0)))
 
     def forget_undone(self) -> None:
         """Give up what could be done again."""
@@ -124,30 +144,26 @@ class UndoHistory(Recorded):
         forget(program, change)
         self.clear()
         self._results.forget()
-        program.types.clear()
-        program.notes.clear()
-        program.type_uses.owners.clear()
-        program.declared.clear()
-        program.archives.clear()
+        program.state.clear()
 
     # -- what is kept ----------------------------------------------------------------------------
 
+    def gone(self) -> list[Extent]:
+        """Data and constants of what is gone: nothing but an undo or a redo would bring them
+        back."""
+        held = Counter(b for c in self.every() for r in c.removed for b in r.held)
+        return [block.extent for block, times in held.items() if block.holders == times]
+
     def held(self, zone: str) -> int:
         """Bytes of a zone that are kept for what is gone."""
-        gone = {b for c in self.every() for r in c.removed for b in r.held}
-        alive = {
-            b
-            for cell in self._program.cells.values()
-            for b in (*cell.strings, *(cell.image.blocks if cell.image is not None else ()))
-        }
-        return sum(b.extent.size for b in gone - alive if b.extent.zone == zone)
+        return sum(extent.size for extent in self.gone() if extent.zone == zone)
 
     # -- taking back -----------------------------------------------------------------------------
 
     def count(self) -> int:
-        """How many changes there are to undo; runs that changed nothing do not count."""
-        self._note()
-        return sum(not c.is_empty for c in self._done)
+        """How many changes there are to undo; runs that only looked do not count."""
+        self.settle()
+        return sum(not _passed_over(c) for c in self._done)
 
     def undo(self, count: int, partial: bool = False) -> list[str]:
         """Take the last `count` changes back; a sentence for each.
@@ -157,7 +173,7 @@ class UndoHistory(Recorded):
         """
         _enough(count, self.count(), "undo")
         if not partial:
-            self._refuse_losses([c for c in self if not c.is_empty][:count], "undo")
+            self._refuse_losses([c for c in self if not _passed_over(c)][:count], "undo")
         return [self._undo_latest() for _ in range(count)]
 
     def undo_one(
@@ -189,7 +205,7 @@ class UndoHistory(Recorded):
             self._refuse_losses(self._undone[-count:], "redo")
         lines: list[str] = []
         for _ in range(count):
-            self._note()
+            self.settle()
             if not self._undone:
                 raise UsageError(
                     "there is nothing to redo: globals were changed since the undo, by the "
@@ -204,7 +220,7 @@ class UndoHistory(Recorded):
 
     def find(self, cell: int) -> Change:
         """The change that a cell's run made.  Raises UsageError."""
-        self._note()
+        self.settle()
         for change in reversed(self._done):
             if change.cell == cell:
                 if change.is_empty:
@@ -220,12 +236,13 @@ class UndoHistory(Recorded):
             if name in change.moved:
                 return change
         raise UsageError(
-            f"none of the last {len(self._done)} runs defined {written(name)}, see %undo --list"
+            f"none of the last {len(self._done)} runs defined {self._program.called(name)}, "
+            "see %undo --list"
         )
 
     def obstacles(self, change: Change) -> list[Obstacle]:
         """The later changes that build on one, the earliest first."""
-        self._note()
+        self.settle()
         return obstacles(self._program, self._done, self._done.index(change))
 
     # -- inside ----------------------------------------------------------------------------------
@@ -243,23 +260,28 @@ class UndoHistory(Recorded):
             )
 
     def _undo_latest(self) -> str:
-        """Take the last change back; runs after it that changed nothing are forgotten."""
-        self._note()
-        while self._done[-1].is_empty:
-            forget(self._program, self._done.pop())
-        return self._undo(self._done[-1])
+        """Take the last change back; runs after it that only looked stay, and are told."""
+        looked: list[int] = []
+        while _passed_over(self._done[-1]):
+            change = self._done.pop()
+            forget(self._program, change)
+            if change.cell:
+                looked.insert(0, change.cell)
+        words = self._undo(self._done[-1])
+        return f"{words.rstrip(';')}; {cells_words(looked)} only looked" if looked else words
 
     def _undo(self, change: Change) -> str:
         """Take one change back, which nothing later builds on (see `obstacles`), and say so."""
         left = lasting(self._program, change)
         lost = lost_words(self._program, [change])
-        self._note()
         at = self._done.index(change)
         later = self._done[at + 1 :]
         if later:
             change.pages = RecordedDict(overwritten(self._program, change, later))
             for other in later:
                 patch(other, change.pages)
+                for fact in change.before.keys() & other.before.keys():  # it stands as it says
+                    other.before[fact] = change.before.pop(fact)
                 for removed in other.removed:  # they come back for the type that there was
                     removed.stale = tuple(s for s in removed.stale if s not in change.stale)
         self._done.remove(change)
@@ -274,10 +296,12 @@ class UndoHistory(Recorded):
         program, shadow = self._program, self._shadow
         arena = program.linker.arena
         now = [(at, arena.read(at, len(old))) for at, old in change.pages.items()]
+        late: list[tuple[int, bytes]] = []
         for cell in change.arrived:
             if cell.image is not None and cell.number in program.cells:
                 self._finish(cell.image)
-        late = shadow.changes()
+                if cell.image.fini or cell.image.dso:
+                    late = shadow.changes()  # what its destructors wrote
         # Oldest last.  Before the cells come back: code that does not return to its place writes
         # the variables that point into it.
         heap = shadow.restore(late) + shadow.restore(change.pages.items())
@@ -311,9 +335,12 @@ class UndoHistory(Recorded):
             if number in self._results:
                 change.values.wait(number, self._results.pop(number))
 
-    def _note(self) -> None:
+    def settle(self) -> None:
         """What data changed until now belongs to the last change, and nothing can be redone."""
-        pages, lost = self._shadow.changes(), self._shadow.lost()
+        arrived = self._done[-1].arrived if self._done else ()
+        new = [block.extent for cell in arrived for block in cell.strings]
+        pages, lost = self._shadow.changes(new), self._shadow.lost()
+        self._written = pages or self._written
         if pages or lost:
             self.forget_undone()
         if self._done:
@@ -325,11 +352,16 @@ class UndoHistory(Recorded):
                     change.lose_pages()
 
 
+def _passed_over(change: Change) -> bool:
+    """Whether there is nothing to take back that anybody would miss."""
+    return change.is_empty or change.only_looked
+
+
 def _enough(count: int, there: int, what: str) -> None:
     if count < 1:
         raise UsageError(f"%{what} takes a number from 1")
     if not there:
-        more = ": %redo follows %undo, before anything else is run" if what == "redo" else ""
+        more = ": %redo follows %undo, before anything else is changed" if what == "redo" else ""
         raise UsageError(f"there is nothing to {what}{more}")
     if count > there:
         raise UsageError(

@@ -12,17 +12,18 @@ from enum import Enum
 from mmap import PAGESIZE
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from jitkernel.ir.names import shown
+from jitkernel.ir.names import CONTROL
 from jitkernel.languages.llvm.values import TypedValue
 from jitkernel.linker import Block, Symbol
 from jitkernel.linker.records import appended
+from jitkernel.printable import printable
 from jitkernel.rollback import Recorded, RecordedDict, RecordedList, set_first
 from jitkernel.session.run.results import Values
 
 if TYPE_CHECKING:
     from jitkernel.linker import Block, Image, Symbol
-    from jitkernel.linker.archives import LinkedArchive
     from jitkernel.session.program.signatures import Signature
+    from jitkernel.session.program.state import Fact, Kind
     from jitkernel.session.saved.store import Record
 
 __all__ = [
@@ -127,7 +128,7 @@ class Cell(Recorded):
         return {} if self.image is None else self.image.sizes()
 
     def __repr__(self) -> str:
-        names = ", ".join(shown(n) for n in self.names)
+        names = ", ".join(printable(n.removeprefix(CONTROL)) for n in self.names)
         return f"<Cell {self.number} {self.state.value}{': ' if names else ''}{names}>"
 
 
@@ -181,9 +182,10 @@ class LanguageNote(NamedTuple):
 
 @dataclass(slots=True)
 class Remade(Recorded):
-    """A cell as it was before its object was made anew: the object, the names that were its own,
-    where its variables stood and their sizes, the blocks that held them, and the types of what it
-    defined."""
+    """A cell as it was before its object was made anew, or is to be: the object, the names that
+    were its own, where its variables stood and their sizes, the blocks that held them, and the
+    types of what it defined; which of its variables were in blocks of others, and the blocks of its
+    own that are still there, by zone."""
 
     cell: int
     record: Record
@@ -191,6 +193,8 @@ class Remade(Recorded):
     places: dict[str, tuple[int, int]]
     blocks: tuple[Block, ...]
     infos: dict[str, Any]
+    pins: tuple[tuple[str, int], ...] = ()
+    at: dict[str, Block] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -212,19 +216,16 @@ class Change(Recorded):
     the cell that the run made, `back` are cells that an undo brought back, and members of archives
     that the run took: all leave when the change is reverted, and those in `removed` return.
 
-    `moved` maps a symbol's name to the number of the cell that defined it before (0: none) and
-    what was known of its type; `infos` what a missing one was taken for before; `whys` has what
-    calls of a missing one raised.  `ids` maps a notebook
-    cell's id to the number of the cell that had it before (0: none), `replaced` is that of
-    `added`.  `archives` are those that were linked before, by path (None: not), `types` are the
-    bodies of named types, `owners` the numbers of the cells that
-    defined them before and after (0: none).  `pages` are bytes of the data zone as they were
-    before, by address, `lost` ranges of it that were written and of which nothing was kept; `left`
-    are those of the change that it takes back, which are as that left them.  `results` finds
-    the last result before, `values` are those of cells that left.  `effects` say what the run did
-    that is no part of the program.
+    `before` are facts of the program's state as they were.  `moved` maps a symbol's name to the
+    number of the cell that defined it before (0: none) and what was known of its type; `infos` what
+    a missing one was taken for before; `whys` has what calls of a missing one raised.  `replaced`
+    is the number of the cell that had the id of `added`.  `pages` are bytes of the data zone as
+    they were before, by address, `lost` ranges of it that were written and of which nothing was
+    kept; `left` are those of the change that it takes back, which are as that left them.
+    `results` finds the last result before, `values` are those of cells that left.  `effects` say
+    what the run did that is no part of the program.
 
-    `noted` are notes of languages before, by key; `remade` cells whose objects were made anew.
+    `remade` are cells whose objects were made anew.
     `stale` are versions of symbols that were split off (see `linker.retargeting`); `restored` those
     whose users, the cells of these numbers, and perhaps canonical entry went back to the symbol.
     """
@@ -239,11 +240,7 @@ class Change(Recorded):
     moved: dict[str, tuple[int, Any]] = field(default_factory=dict)
     infos: dict[str, Any] = field(default_factory=dict)
     whys: dict[str, str] = field(default_factory=dict)
-    ids: dict[str, int] = field(default_factory=dict)
-    types: dict[str, str | None] = field(default_factory=dict)
-    archives: dict[str, LinkedArchive | None] = field(default_factory=dict)
-    owners: dict[str, tuple[int, int]] = field(default_factory=dict)
-    noted: dict[str, LanguageNote | None] = field(default_factory=dict)
+    before: RecordedDict[Fact, Any] = field(default_factory=RecordedDict)
     remade: RecordedList[Remade] = field(default_factory=RecordedList)
     results: Callable[[], TypedValue | None] | None = None
     values: Values = field(default_factory=Values)
@@ -270,20 +267,31 @@ class Change(Recorded):
     def is_empty(self) -> bool:
         """Whether nothing of the program or its data is different since."""
         added = self.added is not None and (self.added.image is not None or self.added.strings)
-        return not (
-            added
-            or self.back
-            or self.replaced
-            or self.removed
+        return not (added or self.replaced or self.removed or self._changed)
+
+    @property
+    def only_looked(self) -> bool:
+        """Whether it is a run that only showed something: what came, or went for it, are constants
+        of statements."""
+        came = self.added is not None and self.added.image is not None
+        went = any(r.image is not None or r.cell.image is not None for r in self.removed)
+        return bool(self.cell) and (self.is_empty or not (came or went or self._changed))
+
+    @property
+    def _changed(self) -> bool:
+        """Whether anything is different but for cells that came or went."""
+        return bool(
+            self.back
             or self.moved
-            or self.types
-            or self.noted
             or self.remade
-            or self.archives
-            or self.owners
             or self.pages
             or self.lost
+            or any(kind != "id" for kind, _ in self.before)
         )
+
+    def facts(self, kind: Kind) -> dict[str, Any]:
+        """What the facts of a kind were, by key."""
+        return {key: value for (of, key), value in self.before.items() if of == kind}
 
     @property
     def arrived(self) -> list[Cell]:

@@ -6,16 +6,17 @@ Start from `evict`; `find` says which cells are meant, by number, by range or by
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from jitkernel.errors import EvictError, UsageError
-from jitkernel.ir.names import shown, written
-from jitkernel.linker import Image
+from jitkernel.ir.names import CONTROL
+from jitkernel.linker import Image, Symbol
 from jitkernel.linker.editing import set_reason
 from jitkernel.linker.layout import group_members
 from jitkernel.session.program.cell import Cell, CellState, Change
 from jitkernel.session.program.relinking import relink
+from jitkernel.session.program.signatures import Variable
 from jitkernel.wording import listed
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def _users_first(
     seen: set[int] = set()
     words: dict[str, None] = {}
     named = {c.number for c in cells}
-    who = cache(_who)
+    who = cache(partial(_who, program))
 
     def users(cell: Cell) -> Iterator[Cell]:
         found = program.linker.dependents(cell.image) if cell.image is not None else {}
@@ -55,7 +56,7 @@ def _users_first(
                 if user is None:
                     continue
                 if user.number not in named:
-                    words[f"{who(user)} uses {shown(symbol.name)}"] = None
+                    words[f"{who(user)} uses {program.called(symbol.name)}"] = None
                 yield user
 
     # A stack of our own: a chain may be longer than Python's.
@@ -77,11 +78,11 @@ def _users_first(
     return order, list(words)
 
 
-def _who(cell: Cell) -> str:
-    """`cell 5 (@f, @g)`, with the first few of its names."""
+def _who(program: Program, cell: Cell) -> str:
+    """`cell 5 (f, g)`, with the first few of its names."""
     names = cell.names
     more = f" and {len(names) - 4} more" if len(names) > 4 else ""
-    first = ", ".join(map(shown, names[:4])) or "its statements"
+    first = ", ".join(map(program.called, names[:4])) or "its statements"
     return f"cell {cell.number} ({first}{more})"
 
 
@@ -133,7 +134,39 @@ def evict(
     return going
 
 
-def refuse_to_pull_data(cells: Sequence[Cell]) -> None:
+def refuse_to_take_variables(
+    program: Program, which: Iterable[int | str | Cell], last: int
+) -> None:
+    """Raise EvictError where a name takes along variables of its cell that were not named: what
+    they hold goes with them.  A cell that is named by its number goes whole."""
+    named: dict[Symbol, Cell] = {}
+    whole: set[int] = set()
+    for one in which:
+        cells = find(program, one, last)
+        symbol = program.named(one.removeprefix("@")) if isinstance(one, str) else None
+        if symbol is not None and symbol in cells[0].exports:
+            named[symbol] = cells[0]
+        else:
+            whole.update(c.number for c in cells)
+    for symbol, cell in named.items():
+        kept = [
+            program.called(s.name)
+            for s in cell.exports
+            if isinstance(s.info, Variable) and not s.info.constant and s not in named
+            and "." not in s.name.removeprefix(CONTROL)  # a function's own, as C's static locals
+        ]  # fmt: skip
+        if kept and cell.number not in whole:
+            name, one_only = program.called(symbol.name), len(kept) == 1
+            raise EvictError(
+                f"{name} shares cell {cell.number} with the variable{'' if one_only else 's'} "
+                f"{', '.join(kept)}, which would go along with what "
+                f"{'it holds' if one_only else 'they hold'}. Nothing was evicted: run the cell "
+                f"again without {name}, or evict all of cell {cell.number} with --force",
+                [],
+            )
+
+
+def refuse_to_pull_data(program: Program, cells: Sequence[Cell]) -> None:
     """Raise UsageError where others have variables of the cells: code that reads what is gone is
     stopped by a fault, where that is not the end of everything."""
     leaving = {c.number for c in cells}
@@ -142,8 +175,8 @@ def refuse_to_pull_data(cells: Sequence[Cell]) -> None:
             users = {image.cell for image in symbol.users or () if image.cell} - leaving
             if users and not symbol.is_function:
                 raise UsageError(
-                    f"cell {min(users)} uses {written(symbol.name)}, and would end this process "
-                    "when it reads what is gone: evict it along (cascade), or use "
+                    f"cell {min(users)} uses {program.called(symbol.name)}, and would end this "
+                    "process when it reads what is gone: evict it along (cascade), or use "
                     'Session(executor="process")'
                 )
 
@@ -163,7 +196,7 @@ def find(program: Program, which: int | str | Cell, last: int) -> list[Cell]:
     if isinstance(which, Cell):
         which = which.number
     if not isinstance(which, int | str):
-        raise UsageError(f"cells are named by number, range (3-5) or symbol (@sq), not {which!r}")
+        raise UsageError(f"cells are named by number, range (3-5) or symbol ('sq'), not {which!r}")
     if isinstance(which, int) or which.isdigit():
         number = int(which)
         if number not in program.cells:
@@ -179,7 +212,7 @@ def find(program: Program, which: int | str | Cell, last: int) -> list[Cell]:
     symbol = program.named(which.removeprefix("@"))
     cell = program.cell_of(symbol) if symbol is not None else None
     if cell is None:
-        raise UsageError(f"no cell defines {written(which.removeprefix('@'))}")
+        raise UsageError(f"no cell defines {program.called(which.removeprefix('@'))}")
     return [cell]
 
 

@@ -11,16 +11,18 @@ cells of a language have left for later cells of it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import count
 
 from jitkernel.ir.module import type_definitions
-from jitkernel.languages.llvm.plan import Plan, PlanNote
+from jitkernel.languages.llvm.plan import Plan
 from jitkernel.rollback import Recorded, RecordedDict
-from jitkernel.session.program.cell import Cell, Change, LanguageNote
+from jitkernel.session.program.cell import Cell, LanguageNote
 from jitkernel.session.program.signatures import Signature
 
 __all__ = ["HiddenNames", "LanguageNotes", "LibraryNames", "TypeUses", "defined_types"]
 
 _KEPT = 1000  # names of each kind, the latest
+_versions = count(1)
 
 
 class HiddenNames:
@@ -85,12 +87,10 @@ def defined_types(module: str) -> frozenset[str]:
 
 
 class TypeUses:
-    """How many cells in memory mention each type (`cell.types`), and the number of the cell that
-    was the last to define it (`cell.defines`)."""
+    """How many cells in memory mention each type (`cell.types`)."""
 
     def __init__(self) -> None:
         self._count: RecordedDict[str, int] = RecordedDict()
-        self.owners: RecordedDict[str, int] = RecordedDict()
 
     def add(self, cell: Cell) -> None:
         """A cell is in memory."""
@@ -105,17 +105,6 @@ class TypeUses:
                 self._count[name] = left
             else:
                 self._count.pop(name, None)
-
-    def defined_by(self, cell: Cell) -> bool:
-        """Whether a type is still as the cell's own text defines it."""
-        return any(self.owners.get(name) == cell.number for name in cell.defines)
-
-    def move(self, name: str, number: int, moved: dict[str, tuple[int, int]]) -> None:
-        """A cell (0: none) is the type's owner from now on; `moved` gets who was and who is."""
-        before = self.owners.pop(name, 0)
-        if number:
-            self.owners[name] = number
-        moved[name] = moved.get(name, (before, 0))[0], number
 
     def unused(self, cells: Iterable[Cell]) -> list[str]:
         """The types of cells that left which none in memory mentions."""
@@ -153,47 +142,66 @@ class NoteTexts(Mapping[str, str]):
         return sum(1 for _ in self)
 
 
+class _OwnTexts(Mapping[str, str]):
+    """The texts of the notes with these keys."""
+
+    def __init__(self, notes: Mapping[str, LanguageNote], keys: Mapping[str, None]):
+        self._notes, self._keys = notes, keys
+
+    def __getitem__(self, key: str) -> str:
+        if key not in self._keys:
+            raise KeyError(key)
+        return self._notes[key].text
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._keys)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+
 class LanguageNotes(Recorded):
     """Notes by key; the session knows of each which cell left it and which others it needs."""
 
     def __init__(self) -> None:
         self.found: RecordedDict[str, LanguageNote] = RecordedDict()
         self._of: RecordedDict[int, RecordedDict[str, None]] = RecordedDict()  # keys by cell
+        self.version = 0  # another one whenever a note changes, and the same after a rollback
 
     @property
     def texts(self) -> dict[str, str]:
         """The texts by key, as languages read them: a copy, for who asks while a cell runs."""
         return {key: note.text for key, note in dict(self.found).items()}
 
-    def learn(self, cell: Cell, notes: Mapping[str, PlanNote], change: Change) -> None:
-        """Take a cell's notes in, in place of those of their keys."""
-        for key, (text, needs) in notes.items():
-            self._put(key, LanguageNote(cell.number, text, needs), change)
-
-    def forget(self, gone: Iterable[Cell], change: Change) -> None:
-        """Drop the notes of cells that left, apart from those that the notes of others need."""
+    def unneeded(self, gone: Iterable[Cell]) -> set[str]:
+        """The keys of the notes of cells that left, apart from those that the notes of others
+        need."""
         going = {key for cell in gone for key in self._of.get(cell.number, ())}
         if not going:
-            return
+            return going
         todo = [note.needs for key, note in self.found.items() if key not in going]
         while todo:
             needed = todo.pop() & going
             going -= needed
             todo += [self.found[key].needs for key in needed]
-        for key in going:
-            self._put(key, None, change)
-
-    def revert(self, before: Mapping[str, LanguageNote | None], inverse: Change) -> None:
-        """Make these notes what they were; `inverse` gets what they are."""
-        for key, note in before.items():
-            self._put(key, note, inverse)
+        return going
 
     def language_of(self, cell: int) -> str:
         """The name of a cell's language, with which its keys begin; "" where it has left none."""
         return next(iter(self._of.get(cell, ())), "").partition(":")[0]
 
+    def texts_of(self, cell: int) -> Mapping[str, str]:
+        """The texts of a cell's own notes by key, as they are when they are asked for."""
+        return _OwnTexts(self.found, self._of.get(cell, {}))
+
+    @property
+    def languages(self) -> set[str]:
+        """The names of the languages that have left notes."""
+        return {key.partition(":")[0] for key in list(self.found)}
+
     def clear(self) -> None:
         """Forget all."""
+        self.version = next(_versions)
         self.found.clear()
         self._of.clear()
 
@@ -203,15 +211,9 @@ class LanguageNotes(Recorded):
         if filed != {key: note.cell for key, note in self.found.items()}:
             raise AssertionError("notes are filed under other cells than theirs")
 
-    def restore(self, key: str, note: LanguageNote) -> None:
-        """Have a note of a saved session."""
-        self._set(key, note)
-
-    def _put(self, key: str, note: LanguageNote | None, change: Change) -> None:
-        change.noted.setdefault(key, self.found.get(key))
-        self._set(key, note)
-
-    def _set(self, key: str, note: LanguageNote | None) -> None:
+    def set(self, key: str, note: LanguageNote | None) -> None:
+        """Have a note, or none, of this key."""
+        self.version = next(_versions)
         before = self.found.get(key)
         if before is not None:
             keys = self._of[before.cell]

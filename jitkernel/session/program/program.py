@@ -12,7 +12,8 @@ from sys import intern
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.compiler import Compiled, FunctionInfo, Summary
-from jitkernel.ir.names import CONTROL, shown
+from jitkernel.ir.names import CONTROL
+from jitkernel.languages import find
 from jitkernel.linker import Image, Linker, Symbol, SymbolState
 from jitkernel.linker.editing import describe
 from jitkernel.linker.layout import ReadObject
@@ -21,8 +22,15 @@ from jitkernel.linker.retargeting import Retargeting, stale_symbols
 from jitkernel.linker.thread_locals import value_of
 from jitkernel.printable import shortened
 from jitkernel.rollback import Recorded, RecordedDict
-from jitkernel.session.program.cell import Cell, CellState, Change, Removed, cells_words
-from jitkernel.session.program.names import LanguageNotes, LibraryNames, TypeUses
+from jitkernel.session.program.cell import (
+    Cell,
+    CellState,
+    Change,
+    LanguageNote,
+    Removed,
+    cells_words,
+)
+from jitkernel.session.program.names import LibraryNames, TypeUses
 from jitkernel.session.program.relinking import retype as split_off
 from jitkernel.session.program.signatures import (
     Signature,
@@ -33,11 +41,11 @@ from jitkernel.session.program.signatures import (
     signature_of,
     variable_of,
 )
+from jitkernel.session.program.state import State
 from jitkernel.session.saved.store import Store
 
 if TYPE_CHECKING:
     from jitkernel.languages.llvm.plan import PlanNote
-    from jitkernel.linker.archives import LinkedArchive
     from jitkernel.session.engine import Engine
 
 __all__ = ["Program"]
@@ -57,21 +65,19 @@ class Program(Recorded):
         self.linker = linker
         self.writing = engine.writing  # what text is written under
         self.store = store
+        self.speaks = "llvm"  # the language of the latest cell
+        linker.bind.called = self.called
         self.cells: RecordedDict[int, Cell] = RecordedDict()
-        self.by_id: RecordedDict[str, int] = RecordedDict()
-        self.types: RecordedDict[str, str] = RecordedDict()
-        self.layouts = TypeLayouts(engine, self.types)
+        self.state = State()
+        # By a notebook cell's id: the number of its first run, which stays whatever is taken back.
+        self.positions: dict[str, int] = {}
+        self.layouts = TypeLayouts(engine, self.state.types)
         self.running: tuple[Image, ...] = ()
         self.data_cells = 0  # cells so far that had data and no code
         self.libraries = LibraryNames()
         self.type_uses = TypeUses()
-        self.notes = LanguageNotes()
         # By cell: what `__dso_handle` was in it before its object was linked again.
         self.handles: RecordedDict[int, tuple[int, ...]] = RecordedDict()
-        # What cells declared and did not use: the object does not mention it.
-        self.declared: RecordedDict[str, Signature | Variable] = RecordedDict()
-        # Archives that were linked, by path: cells take members from them when they need them.
-        self.archives: RecordedDict[str, LinkedArchive] = RecordedDict()
 
     # -- looking -------------------------------------------------------------------------------
 
@@ -86,6 +92,26 @@ class Program(Recorded):
         if symbol is None or symbol.state is SymbolState.MISSING:
             return symbols.get(CONTROL + name) or symbol
         return symbol
+
+    def called(self, name: str) -> str:
+        """A symbol as the user knows it: as the language of the cell writes it that defines it,
+        or where that has none (a library, an object, nobody), the language of the latest cell."""
+        symbol = self.named(name.removeprefix(CONTROL))
+        return self.called_in(
+            symbol.image.cell if symbol is not None and symbol.image is not None else 0, name
+        )
+
+    def called_in(self, cell: int, name: str) -> str:
+        """The same of what a cell (0: none) defines, perhaps for itself alone."""
+        language = self.state.notes.language_of(cell)
+        if not language and self.speaks != "llvm" and not self._is_ir(cell):
+            language = self.speaks
+        return find(language or "llvm").called(name, self.state.notes.texts_of(cell))
+
+    def _is_ir(self, cell: int) -> bool:
+        """Whether a cell, which has left no notes, has IR of its own."""
+        record = self.store.get(cell) if cell in self.cells else None
+        return record is not None and not record.is_linked
 
     def users(self, symbol: Symbol, apart: Iterable[Cell | None] = ()) -> list[int]:
         """Numbers of the cells that refer to a symbol, except those `apart`."""
@@ -123,7 +149,7 @@ class Program(Recorded):
         """
         with self.writing():
             linker, summary, symbols = self.linker, compiled.summary, self.linker.symbols
-            old = self.cells.get(self.by_id.get(cell.cell_id, 0)) if cell.cell_id else None
+            old = self.cells.get(self.state.ids.get(cell.cell_id, 0)) if cell.cell_id else None
             kinds, weak, known = _read(summary)
             if old is not None:
                 weak = weak.difference(old.names)
@@ -164,10 +190,14 @@ class Program(Recorded):
             with Retargeting(linker) as retargeting:
                 for name in retype:
                     if name in before:
-                        split_off(retargeting, symbols[name], image, before[name][1], change)
+                        called = self.called(name)
+                        split_off(
+                            retargeting, symbols[name], image, before[name][1], change, called
+                        )
             self._learn(image, known, kinds, before, change)
             self._learn_types(summary.types, cell, change, tell=not noted)
-            numbers = {n for n, _ in change.moved.values()} | {n for n, _ in change.owners.values()}
+            numbers = {n for n, _ in change.moved.values()}
+            numbers.update(change.facts("owner").values())
             for number in numbers | ({old.number} if old else set()):
                 other = self.cells.get(number)
                 if other is not None and other is not cell:
@@ -181,7 +211,7 @@ class Program(Recorded):
                     del self.cells[cell.number]
                     self.type_uses.drop(cell)
             if cell.cell_id and cell.number in self.cells:
-                self.name(cell.cell_id, cell.number)
+                self.name(cell.cell_id, cell.number, change)
             return image
 
     def _pins(
@@ -216,7 +246,7 @@ class Program(Recorded):
         for name, info in known:
             symbol = symbols.get(name)
             if name in kinds and (symbol is None or not (symbol.users or symbol.address)):
-                self.declared[name] = info  # what nobody defines or uses may go
+                self.state.put("declared", name, info)  # what nobody defines or uses may go
             if symbol is None:
                 continue  # where it is not in `kinds`, it is the module's own: internal or private
             if name in exported:
@@ -230,8 +260,8 @@ class Program(Recorded):
                 describe(self.linker, symbol, info)
         for name in exported.difference(change.moved):
             change.moved[name] = before.get(name, (0, None))
-            if symbols[name].info is None and name in self.declared:
-                describe(self.linker, symbols[name], self.declared[name])
+            if symbols[name].info is None and name in self.state.declared:
+                describe(self.linker, symbols[name], self.state.declared[name])
 
     def _taken_from_libraries(self, summary: Summary) -> tuple[tuple[str, Signature], ...]:
         symbols, types = self.linker.symbols, summary.types
@@ -255,14 +285,23 @@ class Program(Recorded):
         """Keep what a cell's language leaves for later ones; a cell may have nothing else."""
         if not notes:
             return
-        self.notes.learn(cell, notes, change)
+        self.say(cell, notes, change)
         if cell.number not in self.cells:
             self.note(cell)
             self.cells[cell.number] = cell
             if change.added is None:
                 self._arrives(cell, change)
             if cell.cell_id:
-                self.name(cell.cell_id, cell.number)
+                self.name(cell.cell_id, cell.number, change)
+
+    def say(self, cell: Cell, notes: Mapping[str, PlanNote], change: Change) -> None:
+        """Have a cell's notes in place of those of their keys; what it says of notes of others is
+        for those that are still there."""
+        for key, (text, needs, owner) in notes.items():
+            if owner and key not in self.state.notes.found:
+                continue
+            note = LanguageNote(owner or cell.number, text, needs) if text else None
+            self.state.put("note", key, note, change.before)
 
     def retype_cell(self, cell: Cell, summary: Summary, change: Change) -> None:
         """A live cell has been made anew: what it takes from libraries, and its types."""
@@ -282,18 +321,21 @@ class Program(Recorded):
         if change.added is None:
             self._arrives(cell, change)
         if cell.cell_id:
-            self.name(cell.cell_id, cell.number)
+            self.name(cell.cell_id, cell.number, change)
 
-    def name(self, cell_id: str, number: int) -> None:
+    def name(self, cell_id: str, number: int, change: Change) -> None:
         """A notebook cell is this cell from now on; 0: none."""
         journal = self.linker.bind.journal
         if journal is not None:
-            both = (self.by_id.get(cell_id, 0), number)
+            both = (self.state.ids.get(cell_id, 0), number)
             journal.cells |= dict.fromkeys(n for n in both if n)
-        if number:
-            self.by_id[cell_id] = number
-        else:
-            self.by_id.pop(cell_id, None)
+        self.state.put("id", cell_id, number, change.before)
+
+    def position(self, cell: Cell) -> int:
+        """A cell's place in the notebook: the number of the first run of that notebook cell."""
+        if not cell.cell_id:
+            return cell.number
+        return self.positions.setdefault(cell.cell_id, cell.number)
 
     def note(self, cell: Cell) -> None:
         """A cell owns something else than it did."""
@@ -303,8 +345,7 @@ class Program(Recorded):
     def _arrives(self, cell: Cell, change: Change) -> None:
         change.added = cell
         if cell.cell_id:
-            before = self.by_id.get(cell.cell_id, 0)
-            change.ids[cell.cell_id] = before
+            before = self.state.ids.get(cell.cell_id, 0)
             change.replaced = before if before in self.cells else 0
 
     def learn(self, symbol: Symbol, info: FunctionInfo, types: Mapping[str, str]) -> None:
@@ -317,7 +358,7 @@ class Program(Recorded):
         """Let go of a cell that has lost definitions, unless others still need the rest of it."""
         image = other.image
         if image is None:
-            if other is old or not (other.strings or self.type_uses.defined_by(other)):
+            if other is old or not (other.strings or self.state.defines(other)):
                 change.leaving.append((other, owned))
             return
         remaining = other.exports
@@ -327,9 +368,9 @@ class Program(Recorded):
                 cells = sorted({i.cell for i in others})
                 verb = "call" if symbol.is_function else "use"
                 change.notes.append(
-                    f"cell {cell.number} no longer defines {shown(symbol.name)}; "
+                    f"cell {cell.number} no longer defines {self.called(symbol.name)}; "
                     f"{cells_words(cells)} still {verb}{'s' * (len(cells) == 1)} the old one. "
-                    f"%evict {shown(symbol.name)} --cascade removes them."
+                    f"%evict {self.called(symbol.name)} --cascade removes them."
                 )
             if kept:
                 return
@@ -355,20 +396,20 @@ class Program(Recorded):
         self, types: Mapping[str, str], cell: Cell, change: Change, tell: bool
     ) -> None:
         """Take a module's named types in; `tell` who uses one that is another type now."""
-        known = {n: b for n, b in types.items() if b != "opaque" or n not in self.types}
-        new = {n: body for n, body in known.items() if self.types.get(n) != body}
+        known = {n: b for n, b in types.items() if b != "opaque" or n not in self.state.types}
+        new = {n: body for n, body in known.items() if self.state.types.get(n) != body}
         for name in cell.defines:
             if name in known:
-                self.type_uses.move(name, cell.number, change.owners)
+                self.state.put("owner", name, cell.number, change.before)
         users: dict[str, list[int]] = {}
-        if tell and new.keys() & self.types.keys():
+        if tell and new.keys() & self.state.types.keys():
             for other in self.cells.values():
                 if other is not cell and other.image is not None:
                     for name in new.keys() & other.types:
                         users.setdefault(name, []).append(other.number)
         for name, body in new.items():
-            was = change.types[name] = self.types.get(name)
-            self.types[name] = body
+            was = self.state.types.get(name)
+            self.state.put("type", name, body, change.before)
             if was is not None and (cells := users.get(name)):
                 change.notes.append(
                     f"%{name} was {shortened(was)} and is {shortened(body)} now; "
@@ -380,12 +421,13 @@ class Program(Recorded):
         """Forget the named types of cells that left, those that no cell mentions any more, and
         their notes."""
         gone = list(gone)
-        self.notes.forget(gone, change)
+        for key in self.state.notes.unneeded(gone):
+            self.state.put("note", key, None, change.before)
         for name in self.type_uses.unused(gone):
-            if name in self.types:
-                change.types.setdefault(name, self.types.pop(name))
-            if name in self.type_uses.owners:
-                self.type_uses.move(name, 0, change.owners)
+            if name in self.state.types:
+                self.state.put("type", name, None, change.before)
+            if name in self.state.owners:
+                self.state.put("owner", name, 0, change.before)
 
     # -- leaving -------------------------------------------------------------------------------
 
@@ -425,11 +467,10 @@ class Program(Recorded):
         self.libraries.drop(cell)
         self.type_uses.drop(cell)
         for name in cell.defines:
-            if self.type_uses.owners.get(name) == cell.number:
-                self.type_uses.move(name, 0, change.owners)
-        if cell.cell_id and self.by_id.get(cell.cell_id) == cell.number:
-            change.ids.setdefault(cell.cell_id, cell.number)
-            self.name(cell.cell_id, 0)
+            if self.state.owners.get(name) == cell.number:
+                self.state.put("owner", name, 0, change.before)
+        if cell.cell_id and self.state.ids.get(cell.cell_id) == cell.number:
+            self.name(cell.cell_id, 0, change)
 
     def _taken_for(self, symbol: Symbol, change: Change) -> Any:
         """What a cell that a change removes takes a symbol for: the type before the change."""

@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING
 
 from jitkernel.compiler import Summary
 from jitkernel.errors import CompileError, LinkError, present
-from jitkernel.ir.names import shown, written
+from jitkernel.ir.names import written
 from jitkernel.linker import Block, Image, Symbol, SymbolKind, SymbolState
 from jitkernel.linker.editing import add_variable, adopt, attach_variable, describe
-from jitkernel.linker.layout import same_places
+from jitkernel.linker.layout import ReadObject, same_places
+from jitkernel.linker.linkmap import LinkedVariable, linked_variables
 from jitkernel.linker.retargeting import Retargeting, keep_stale, stale_symbols
 from jitkernel.linker.thread_locals import value_of
 from jitkernel.session.program.cell import Cell, CellState, Change, Remade, names_of
@@ -82,34 +83,50 @@ def _link_again(
     object: bytes,
     zones: frozenset[str],
     takeover: frozenset[str] = frozenset(),
-    places: Mapping[str, tuple[int, int]] | None = None,
-    owned: frozenset[str] | None = None,
+    made: Remade | None = None,
+    again: frozenset[str] | None = None,
 ) -> None:
     """Link an object in place of a live cell's image; `zones` are laid out as they were.
 
-    Where the data zone is not, variables stay at `places` with their values: all, unless said.
-    `owned` are the names that are its own then: those that are now, unless said.
+    Where the data zone is not, variables stay with their values: all, or those of `made`, which
+    says what the cell is to be, but for those that begin `again`; where these are said, what it has
+    for itself keeps values, too.
     """
     image = cell.image
     if image is None:
         return
     arena = program.linker.arena
-    owned = frozenset(cell.names) if owned is None else owned
+    owned = frozenset(cell.names) if made is None else made.owned
     blocks = {"data": image.data, "rodata": image.rodata}
     at = {z: b for z, b in blocks.items() if b is not None and z in zones}
     pins = dict(image.pins)
     anew = image.data is not None and "data" not in zones
-    if places is None:
+    if made is None:
         places = _variables(program, image) if anew else {}
     else:
-        anew, pins = True, {}
-    pins |= {name: address for name, (address, _) in places.items()}
-    values = [value_of(name, address, size) for name, (address, size) in places.items()]
+        anew, places, pins, at = not made.at, made.places, dict(made.pins), dict(made.at)
+    if anew:
+        pins |= {name: address for name, (address, _) in places.items()}
+    values = [
+        value_of(name, address, size) for name, (address, size) in places.items()
+        if not again or name not in again
+    ]  # fmt: skip
     kept = [(address, arena.read(address, size)) for address, size in values]
+    own = {
+        (v.name, v.size): arena.read(v.address, v.size)
+        for v in (_locals(program, cell, image) if again is not None else ()) if not v.is_first
+    }  # fmt: skip
+    names = {*names_of(image)}
+    if anew or made is not None:  # another object, which may define what others do by now
+        names.update(export.name for export in ReadObject.of(object).names.exports)
     fresh = place_again(
-        program, cell, object, names_of(image), owned, pins.items(), at,
+        program, cell, object, names, owned, pins.items(), at,
         takeover | frozenset(image.groups), anew, image.text.start if image.text else 0,
     )  # fmt: skip
+    for variable in linked_variables(program.linker, fresh, object) if own else ():
+        content = own.get((variable.name, variable.size), b"")
+        if content and variable.is_local:
+            arena.write(variable.address, content)
     for address, content in kept:
         arena.write(address, content)
     keep_stale(program.linker, fresh, stale_symbols(program.linker, image))
@@ -122,6 +139,13 @@ def _link_again(
     program.linker.unlink(image)
     cell.image = fresh
     cell.state = CellState.LIVE
+
+
+def _locals(program: Program, cell: Cell, image: Image) -> list[LinkedVariable]:
+    """The variables that a cell has for itself, such as `static` ones within functions."""
+    record = program.store.get(cell.number)
+    every = linked_variables(program.linker, image, record.object) if record is not None else []
+    return [variable for variable in every if variable.is_local]
 
 
 def extend(
@@ -178,12 +202,17 @@ def place_again(
 
 
 def retype(
-    retargeting: Retargeting, symbol: Symbol, new: Image, was: Signature | Variable, change: Change
+    retargeting: Retargeting,
+    symbol: Symbol,
+    new: Image,
+    was: Signature | Variable,
+    change: Change,
+    called: str,
 ) -> None:
     """Give the users of a symbol's old type a stale version of it, until they are run again."""
     kind = SymbolKind.FUNCTION if isinstance(was, Signature) else SymbolKind.DATA
     why = (
-        f"this cell was compiled when {shown(symbol.name)} was {was}; it has another type "
+        f"this cell was compiled when {called} was {was}; it has another type "
         "now, and the cell would use it wrongly"
     )
     users = [i for i in symbol.users or () if i is not new and i is not symbol.image and i.cell]
@@ -211,9 +240,12 @@ def remake(
     record: Record,
     summary: Summary,
     leaving: frozenset[str],
+    begins: frozenset[str],
     change: Change,
-) -> list[str]:
-    """Link a cell's new object in place of the present one; the variables that began anew.
+) -> tuple[list[str], frozenset[str]]:
+    """Link a cell's new object in place of the present one; the variables that began anew because
+    their types have changed, and those of `begins`, which may have other first values, because
+    they still had theirs.
 
     `leaving` are names that another cell is about to define.
     """
@@ -226,9 +258,14 @@ def remake(
     }
     change.remade.append(before)
     owned = before.owned - leaving
-    _link(program, cell, Remade(cell.number, record, owned, places, before.blocks, infos))
+    again = begins & places.keys()
+    if again and cell.image is not None:
+        every = linked_variables(program.linker, cell.image, before.record.object)
+        again &= {variable.name for variable in every if variable.is_first}
+    after = Remade(cell.number, record, owned, places, before.blocks, infos)
+    _link(program, cell, after, again)
     program.retype_cell(cell, summary, change)
-    return sorted(before.places.keys() - places.keys() - leaving)
+    return sorted(before.places.keys() - places.keys() - leaving), again
 
 
 def restore(program: Program, remade: Remade) -> Remade:
@@ -246,20 +283,25 @@ def _state(program: Program, cell: Cell) -> Remade:
         raise CompileError(f"cell {cell.number} cannot be made again: its source is gone")
     infos = {s.name: s.info for s, _, _ in image.exports if s.image is image and s.info is not None}
     owned = frozenset(cell.names)
-    return Remade(cell.number, record, owned, _variables(program, image), image.blocks, infos)
+    blocks = {"data": image.data, "rodata": image.rodata}
+    return Remade(
+        cell.number, record, owned, _variables(program, image), image.blocks, infos,
+        tuple(image.pins), {zone: block for zone, block in blocks.items() if block is not None},
+    )  # fmt: skip
 
 
-def _link(program: Program, cell: Cell, made: Remade) -> None:
-    _link_again(
-        program, cell, made.record.object, frozenset(), places=made.places, owned=made.owned
-    )
+def _link(program: Program, cell: Cell, made: Remade, again: frozenset[str] | None = None) -> None:
+    _link_again(program, cell, made.record.object, frozenset(), made=made, again=again)
     cell.pin_reason = None
     program.store.put(made.record)
     image = present(cell.image, f"the code of {cell}")
     starts = [address for address, _ in made.places.values()]
     adopt(
         program.linker, image,
-        [b for b in made.blocks if any(b.extent.start <= a < b.extent.stop for a in starts)],
+        [
+            block for block in made.blocks if block not in image.blocks
+            and any(block.extent.start <= at < block.extent.stop for at in starts)
+        ],
     )  # fmt: skip
     for symbol, _, _ in image.exports:
         if symbol.image is image and symbol.name in made.infos:

@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from jitkernel.compiler import FunctionInfo, Layout, Summary, VariableInfo
 from jitkernel.errors import TypeMismatch, UsageError
 from jitkernel.ir.expansion import Expansion, is_digest
-from jitkernel.ir.names import CONTROL, quote_name, shown, written
+from jitkernel.ir.names import CONTROL, quote_name
 from jitkernel.ir.text import split_at_commas
 from jitkernel.ir.types import FunctionType, NamedType, Type, function_type
 from jitkernel.languages.llvm.values import scalar_layout
 from jitkernel.linker import Symbol, SymbolState
 from jitkernel.printable import shortened
+from jitkernel.procfs import memory
 from jitkernel.session.program.cell import Cell, cells_words
 
 if TYPE_CHECKING:
@@ -186,6 +187,17 @@ class TypeLayouts:
             raise UsageError(f"the session is closed: nobody knows any more what {type} looks like")
         return engine.layout(text)
 
+    def read(self, address: int, size: int) -> bytes:
+        """Bytes of the program's memory; fewer, or none, where there is no more."""
+        engine = self._engine()
+        if engine is None or engine.closed:
+            return b""
+        if address in engine.arena:
+            return engine.arena.read(
+                address, min(size, engine.arena.base + engine.arena.capacity - address)
+            )
+        return memory(engine.executor.pid, address, size)
+
     def text(self, type: Type) -> str:
         """The type without names."""
         text = str(type)
@@ -282,8 +294,8 @@ def check_types(
         symbol = symbols.get(call.callee)
         if symbol is not None and symbol.state == SymbolState.DEFINED:
             raise TypeMismatch(
-                f"line {call.line}: {written(call.callee)} is called as {call.type}, but it is "
-                f"{symbol.info}; the call would read its arguments wrongly"
+                f"line {call.line}: {program.called(call.callee)} is called as {call.type}, but "
+                f"it is {symbol.info}; the call would read its arguments wrongly"
             )
     return list(changed)
 
@@ -301,8 +313,8 @@ def _check_threads(program: Program, name: str, apart: Callable[[], list[Cell]])
     if bare == name:
         here, there = "not thread-local", "is"
     raise TypeMismatch(
-        f"{written(bare)} is {here} in this cell, and cell {owner.number}'s {there}; "
-        f"%evict {written(bare)} --cascade removes that one"
+        f"{program.called(bare)} is {here} in this cell, and cell {owner.number}'s {there}; "
+        f"%evict {program.called(bare)} --cascade removes that one"
     )
 
 
@@ -350,7 +362,9 @@ def _compare(
     other = _shown(known)
     if other == _shown(new):  # a type of one name, and two bodies
         other += ", with another body of that type (a header that changed?): run it again"
-    raise TypeMismatch(f"{shown(symbol.name)} is declared here as {_shown(new)}, but {by} {other}")
+    raise TypeMismatch(
+        f"{program.called(symbol.name)} is declared here as {_shown(new)}, but {by} {other}"
+    )
 
 
 def _shown(info: Signature | Variable | None) -> str:
@@ -371,13 +385,13 @@ def refuse_change(
         users = program.users(symbol, apart) if symbol is not None else []
         cells = sorted({*users, *library})
         lines.append(
-            f"{shown(name)} is {_shown(known)} and would become {shortened(news[name], 1_000)}, "
-            "but "
+            f"{program.called(name)} is {_shown(known)} and would become "
+            f"{shortened(news[name], 1_000)}, but "
             f"{cells_words(cells)} {'uses' if len(cells) == 1 else 'use'} it as it is"
         )
     raise TypeMismatch(
         "\n".join(lines)
         + "\nNothing was changed. Run this cell with %%llvm --retype (the users then "
         "raise TypeMismatch until they are run again), or "
-        f"%evict {shown(names[0])} --cascade first"
+        f"%evict {program.called(names[0])} --cascade first"
     )

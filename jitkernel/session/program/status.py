@@ -93,7 +93,7 @@ def _moves(
             continue
         users = {i: p for i, p in (moved.users or {}).items() if i is not image and i.cell}
         uses = sum(1 for packed in users.values() for _ in sites(packed))
-        called = name.removeprefix(CONTROL) if name in spelled else shown(name)
+        called = name.removeprefix(CONTROL) if name in spelled else program.called(name)
         one = _Moved(called, isinstance(info, Signature), set(map(id, users)), uses)
         found.setdefault(owner, []).append(one)
     for owner, each in found.items():
@@ -118,7 +118,7 @@ def _duration(nanoseconds: int, places: int) -> str:
 
 def type_line(program: Program, cell: Cell, change: Change) -> str:
     """What a cell has defined that has types alone: `cell 3: %pt { i32, i32 }`."""
-    names = [name for name in change.types if name in program.types]
-    defined = [f"%{quote_name(name)} {shortened(program.types[name])}" for name in names[:4]]
+    names = [name for name in change.facts("type") if name in program.state.types]
+    defined = [f"%{quote_name(name)} {shortened(program.state.types[name])}" for name in names[:4]]
     more = f" and {len(names) - 4} more" if len(names) > 4 else ""
     return f"cell {cell.number}: {'; '.join(defined)}{more}"

@@ -20,9 +20,9 @@ from jitkernel.arena import Arena
 from jitkernel.arena.shared import called
 from jitkernel.errors import Exited, Fault, Frame, Interrupted, TypeMismatch, UndefinedSymbol
 from jitkernel.executor import FaultRecord, Outcome
-from jitkernel.ir.names import quote_name, shown, written
 from jitkernel.linker import Linker, Symbol
 from jitkernel.linker.backtrace import StackFrame, unwind, walk
+from jitkernel.linker.exporters import nobodys
 from jitkernel.procfs import Region, regions
 from jitkernel.session.report.places import Places
 
@@ -135,32 +135,32 @@ def _kind(
     if outcome.kind == "interrupted":
         return Interrupted, _interrupted(record), {}
     if outcome.kind == "stub":
-        return _call_of(places.stub(record.stub))
+        return _call_of(places, places.stub(record.stub))
     if record.cause == "abort":
         return Fault, "abort() was called", {}
     if record.cause == "stack smashed":
         words = "the stack was smashed: a local buffer was written past its end"
         return Fault, words, {}
     if record.signal == "SIGSEGV" and not record.sent and (gone := places.gone(at, record.address)):
-        return _use_of([s for s in gone if f"@{quote_name(s.name)}" in where] or gone)
+        return _use_of(places, [s for s in gone if places.called(s.name) in where] or gone)
     return Fault, _fault(record, places), {}
 
 
-def _call_of(symbol: Symbol | None) -> tuple[type[Any], str, dict[str, Any]]:
+def _call_of(places: Places, symbol: Symbol | None) -> tuple[type[Any], str, dict[str, Any]]:
     """A call of what nobody defines, or of what has another type than its caller knew."""
     if symbol is not None and " was compiled" in symbol.why:
         return TypeMismatch, f"{symbol.why}: run the cell again", {}
     name = symbol.name if symbol is not None else "?"
-    why = f": {symbol.why}" if symbol is not None and symbol.why else ", which nobody defines"
-    return UndefinedSymbol, f"call of {written(name)}{why}", {"symbol": name}
+    why = f": {symbol.why}" if symbol is not None and symbol.why else f", {nobodys(name)}"
+    return UndefinedSymbol, f"call of {places.called(name)}{why}", {"symbol": name}
 
 
-def _use_of(gone: Sequence[Symbol]) -> tuple[type[Any], str, dict[str, Any]]:
+def _use_of(places: Places, gone: Sequence[Symbol]) -> tuple[type[Any], str, dict[str, Any]]:
     """The same of variables."""
-    why = "; ".join(s.why or f"{shown(s.name)}, which nobody defines" for s in gone)
+    why = "; ".join(s.why or f"{places.called(s.name)}, {nobodys(s.name)}" for s in gone)
     if any(" was compiled" in s.why for s in gone):
         return TypeMismatch, f"{why}: run the cell again", {}
-    names = ", ".join(shown(s.name) for s in gone)
+    names = ", ".join(places.called(s.name) for s in gone)
     return UndefinedSymbol, f"use of {names}: {why}", {"symbol": gone[0].name}
 
 
@@ -191,6 +191,8 @@ def _fault(record: FaultRecord, places: Places) -> str:
             return f"{verb} address {address:#x} (a null pointer)".replace("0x0 ", "0 ")
         if record.sp and record.stack_top and record.sp - (64 << 10) <= address <= record.sp + 256:
             return f"the stack is used up (endless recursion?): {verb} {address:#x}"
+        if last := places.beyond(address):
+            return f"{verb} address {address:#x}, behind all variables: the last one is {last}"
         what = places.name(address) or called(address)
         if record.access == "write" and (places.owner(address) or what.startswith("the entry of")):
             what += ", which is code and cannot be written"

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from jitkernel import procfs
 from jitkernel.arena import Arena
 from jitkernel.errors import ArenaFull
-from jitkernel.ir.names import quote_name, shown, written
 from jitkernel.procfs import own_bytes
 
 if TYPE_CHECKING:
@@ -222,12 +221,12 @@ def _owners(engine: Engine, program: Program) -> dict[int, tuple[str, int, str]]
     """By the address where an extent starts: state, cell and name of its occupant."""
     found: dict[int, tuple[str, int, str]] = {}
     for symbol in _symbols(program):
-        name = quote_name(symbol.name)
+        name = program.called(symbol.name)
         if symbol.stub:
-            found[symbol.stub] = ("entry", 0, f"entry of {written(name)}")
+            found[symbol.stub] = ("entry", 0, f"entry of {name}")
         for slot in (symbol.slot, symbol.far_slot):
             if slot:
-                found[slot] = ("entry", 0, f"GOT slot of {written(name)}")
+                found[slot] = ("entry", 0, f"GOT slot of {name}")
     for extent in engine.arena.deferred:
         found[extent.start] = ("retained", 0, "")
     for image in engine.thunks.images:
@@ -283,7 +282,7 @@ def explain_full(program: Program, history: UndoHistory, error: ArenaFull) -> Ar
             blocks = (*cell.strings, *(image.adopted if image is not None else ()))
             size += sum(b.extent.size for b in blocks)
         if size:
-            names = [shown(n) for n in cell.names]
+            names = [program.called(n) for n in cell.names]
             first = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
             held.append((size, f"cell {cell.number}{f' ({first})' if first else ''}: {size} bytes"))
     held.sort(reverse=True)

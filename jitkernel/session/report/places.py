@@ -18,7 +18,7 @@ from jitkernel.arena.shared import called
 from jitkernel.compiler import LineTable, Request
 from jitkernel.elf import read_object
 from jitkernel.errors import JitError, present
-from jitkernel.ir.names import shown, written
+from jitkernel.ir.names import shown
 from jitkernel.linker import Image, Linker, Symbol, SymbolState
 from jitkernel.linker.layout import arrange, read_names
 from jitkernel.linker.records import sites
@@ -42,13 +42,14 @@ _MARK = re.compile(r"\s*; line (\d+)\b")
 class FreedCode:
     """The last pieces of text that were freed, so that a stale pointer can be named."""
 
-    def __init__(self) -> None:
+    def __init__(self, called: Callable[[int, str], str]) -> None:
+        self._called = called
         self._freed: deque[tuple[int, int, int, str]] = deque(maxlen=256)
 
     def add(self, image: Image) -> None:
         """The text of an image is about to be freed."""
         if (text := image.text) is not None:
-            names = [written(s.name) for s, _, _ in image.exports if s.is_function]
+            names = [self._called(image.cell, s.name) for s, _, _ in image.exports if s.is_function]
             self._freed.append((text.start, text.stop, image.cell, ", ".join(names)))
 
     def find(self, address: int) -> str:
@@ -69,7 +70,8 @@ class Places:
         self._program, self._executor = program, engine.executor
         self.linker: Linker = program.linker
         self.is_thunk = engine.thunks.__contains__
-        self.freed = FreedCode()
+        self.freed = FreedCode(program.called_in)
+        self.called = program.called
         self.lines = LineTables(program, engine.pool)
         self._texts = Ranges(self._text_ranges, self._version)
         self._symbols = Ranges(self._symbol_ranges, self._version)
@@ -101,10 +103,11 @@ class Places:
         if symbol is None and (local := self._local(cell, address - returns)) is not None:
             # A copy for the optimiser, of a function that can be replaced, is called as that.
             name, offset = local[0].removesuffix(".inline"), local[1] + returns
-            return f"{shown(name)}{f'+{offset}' if offset else ''}, cell {cell}"
+            name = self._program.called_in(cell, name)
+            return f"{name}{f'+{offset}' if offset else ''}, cell {cell}"
         if symbol is None:  # a block of instructions, or a function that only its cell knows
             return f"cell {cell}"
-        return f"{shown(symbol.name)}{f'+{offset}' if offset else ''}, cell {cell}"
+        return f"{self.called(symbol.name)}{f'+{offset}' if offset else ''}, cell {cell}"
 
     def owner(self, address: int, returns: bool = False) -> tuple[int, Symbol | None, int] | None:
         """The cell whose text holds an address, the function there, and the offset in it.
@@ -157,12 +160,26 @@ class Places:
                     return symbol
         return None
 
-    def data(self, address: int) -> str:
-        """`@g+4` for an address of the data or constants zones, else the empty string."""
+    def data(self, address: int, called: Callable[[str], str] | None = None) -> str:
+        """`@g+4` for an address of the data or constants zones, else the empty string; names are
+        written as `called` says, or as their cells' languages write them."""
         for symbol in self._symbols.find(address):
             offset = address - symbol.address
-            return f"{shown(symbol.name)}{f'+{offset}' if offset else ''}"
+            return f"{(called or self.called)(symbol.name)}{f'+{offset}' if offset else ''}"
         return ""
+
+    def beyond(self, address: int) -> str:
+        """The last variable, where an address of the data zone lies behind all there are."""
+        arena = self.linker.arena
+        data = arena.zones["data"]
+        if not data.high <= address < data.stop:
+            return ""
+        found = [
+            s for s in self.linker.symbols.values()
+            if s.image is not None and data.start <= s.address < data.high
+        ]  # fmt: skip
+        last = max(found, key=lambda s: s.address, default=None)
+        return self.data(last.address) if last is not None else ""
 
     def name(self, address: int, returns: bool = False) -> str:
         """Whatever an address can be called: one line, empty where it is nothing known.
@@ -173,7 +190,7 @@ class Places:
             zone = self.linker.arena.zone_of(address)
             if zone == "text":
                 stub = self.stub(address & ~15)
-                entry = f"the entry of {shown(stub.name)}" if stub else ""
+                entry = f"the entry of {self.called(stub.name)}" if stub else ""
                 words = self.code(address, returns) or entry
                 return words or self.freed.find(address) or "free text"
             if zone.startswith("runtime"):
@@ -184,18 +201,15 @@ class Places:
         return self._executor.services.locate([address])[0]
 
     def describe(self, address: int) -> str:
-        """How a pointer is printed: `@g+4`, `0x7f12 (heap)`."""
-        data = self.data(address)
+        """How a value of IR has a pointer: `@g+4`, `0x7f12 (heap)`."""
+        data = self.data(address, shown)
         if data:
             return data
         if address in self.linker.arena:
-            name = self.name(address)
             # The canonical entry of a function is that function for every use but a call.
-            return (
-                name.removeprefix("the entry of ")
-                if name.startswith("the entry")
-                else (f"{address:#x} ({name})")
-            )
+            in_text = self.linker.arena.zone_of(address) == "text"
+            stub = self.stub(address & ~15) if in_text and not self.code(address) else None
+            return shown(stub.name) if stub else f"{address:#x} ({self.name(address)})"
         stack = 0x7FF0_0000_0000 <= address < 0x8000_0000_0000
         what = "stack of a finished call" if stack else "heap"
         return f"{address:#x} ({self._in_library(address) or called(address) or what})"

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import JitError, UsageError
-from jitkernel.ir.names import CONTROL, quote_name
+from jitkernel.ir.names import CONTROL
 from jitkernel.languages.llvm.values import TypedValue
 from jitkernel.session.report.memory import MemoryLog
 
@@ -129,8 +129,9 @@ class Watches:
         """Watch these no more.  Raises UsageError, with nothing removed, where one is not."""
         for name in names:
             if name not in self._series:
-                known = ", ".join("@" + quote_name(n) for n in self._series) or "nothing"
-                raise UsageError(f"@{quote_name(name)} is not watched; what is: {known}")
+                called = self._host().called
+                known = ", ".join(map(called, self._series)) or "nothing"
+                raise UsageError(f"{called(name)} is not watched; what is: {known}")
         for name in names:
             self._series.pop(name, None)
         self._shown = []
@@ -225,7 +226,7 @@ def _numbers(typed: TypedValue | None) -> tuple[float, ...] | None:
 
 
 def _why_not(host: SessionHost, name: str) -> str:
-    shown = "@" + quote_name(name)
+    shown = host.called(name)
     symbol = host.known(name)
     if symbol is not None:
         return f"{shown} is a function" if symbol.is_function else f"no cell defines {shown} now"

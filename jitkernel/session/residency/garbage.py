@@ -74,8 +74,8 @@ def find(program: Program) -> list[Cell]:
 def _may_go(program: Program, cell: Cell) -> bool:
     if cell.image is None and (cell.strings or not cell.types):
         return False  # see `has_only_data`
-    newer = program.by_id.get(cell.cell_id, 0) if cell.cell_id else 0
-    defines = cell.exports or program.type_uses.defined_by(cell)
+    newer = program.state.ids.get(cell.cell_id, 0) if cell.cell_id else 0
+    defines = cell.exports or program.state.defines(cell)
     return not defines or newer > cell.number
 
 
@@ -112,7 +112,7 @@ def has_only_data(program: Program, cell: Cell) -> bool:
     """Whether nothing is left of a cell but data that its statements brought."""
     if cell.image is not None or not cell.strings or cell.extras:
         return False
-    return not program.type_uses.defined_by(cell)
+    return not program.state.defines(cell)
 
 
 class GarbageCollector:
@@ -139,8 +139,9 @@ class GarbageCollector:
     def collect(self, dry_run: bool, undo: bool) -> Garbage:
         """Free what nothing can reach; see `Session.gc`."""
         program, history, arena = self._program, self._history, self._engine.arena
+        history.settle()
         data = {n: c for n, c in program.cells.items() if has_only_data(program, c)}
-        cells = [*find(program), *self._unreachable(data)[0]]
+        cells = [*find(program), *self._unreachable(data, undo)[0]]
         named = tuple((c.number, names_of(c.image)) for c in cells)
         forgotten = len(history) + len(history.undone) if undo else 0
         if dry_run:
@@ -191,6 +192,7 @@ class GarbageCollector:
         if program.data_cells - self._before <= self._wait:
             return
         self._before = program.data_cells
+        history.settle()
         undoable = {c.number for change in history.every() for c in change.arrived}
         cells = {n: c for n, c in program.cells.items() if has_only_data(program, c)}
         cells = {n: c for n, c in cells.items() if n not in undoable}
@@ -204,9 +206,9 @@ class GarbageCollector:
 
     # UNR
 
-    def _unreachable(self, cells: Mapping[int, Cell]) -> tuple[list[Cell], int]:
+    def _unreachable(self, cells: Mapping[int, Cell], undo: bool = False) -> tuple[list[Cell], int]:
         """Those of the cells, which have only data, that nothing seems to point into, and how many
-        bytes were looked through.
+        bytes were looked through; `undo`: what can be undone is to be forgotten.
 
         No cell is while threads or children of the program live: what those hold cannot be seen.
         """
@@ -231,7 +233,7 @@ class GarbageCollector:
         try:
             roots = chain(
                 live_words(arena, "data", ranges), live_words(arena, "rodata", ranges),
-                self._known(), program_words(executor.pid, arena),
+                self._known(undo), program_words(executor.pid, arena),
             )  # fmt: skip
             kept = pointed_to(counted(roots), ranges)
         except Unreadable:
@@ -245,12 +247,13 @@ class GarbageCollector:
             kept |= fresh
         return [c for n, c in cells.items() if n not in kept], looked
 
-    def _known(self) -> Iterator[bytes]:
-        """Values that can be named, and data that an undo or a redo would bring back."""
+    def _known(self, undo: bool) -> Iterator[bytes]:
+        """Values that can be named, and data that an undo or a redo would bring back, unless that
+        is to be forgotten."""
         results = self._results
         for value in [*results.values(), *filter(None, [results.last])]:
             yield value.data
-        for change in self._history.every():
+        for change in () if undo else self._history.every():
             last = change.results() if change.results is not None else None
             for value in [*change.values.values(), *filter(None, [last])]:
                 yield value.data

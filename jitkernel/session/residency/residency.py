@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from jitkernel.compiler import Options
 from jitkernel.elf import read_object
 from jitkernel.errors import ArenaFull, JitError, LinkError, present
-from jitkernel.ir.names import shown
 from jitkernel.linker.hibernation import hibernate, prepare, reclaimable, rewrite_stubs, wake
 from jitkernel.linker.rebasing import pin_reason
 from jitkernel.rollback import Recorded, RecordedDict
@@ -237,7 +236,7 @@ class Residency(Recorded):
                 self._come_back(cell, alone)
         except JitError as error:
             if found is not None:
-                who = f"{shown(found[1])} of cell {found[0]}"
+                who = f"{self._program.called(found[1])} of cell {found[0]}"
                 words = f"{who} was called and cannot come back: {error}"
                 error.args = (words,)
             self.failure = error

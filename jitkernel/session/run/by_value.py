@@ -6,11 +6,11 @@ Start from `ByValue`.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import UsageError
-from jitkernel.ir.names import written
 from jitkernel.ir.types import PTR
 from jitkernel.languages.llvm.conversion import from_python
 from jitkernel.languages.llvm.values import TypedValue
@@ -36,7 +36,11 @@ class ByValue:
     IR, where the compiler of its language has decided that.
     """
 
-    def __init__(self, name: str, signature: Signature, said: Prototype, host: SessionHost):
+    def __init__(
+        self, name: str, signature: Signature, said: Prototype, host: SessionHost,
+        type_of: Callable[[int], str],
+    ):  # fmt: skip
+        self._type_of = type_of
         self._name, self._function, self._said, self._host = (
             name, signature.function, said, host,
         )  # fmt: skip
@@ -48,7 +52,7 @@ class ByValue:
         shapes, host = self._said.parameters or (), self._host
         if len(given) < len(shapes) or (len(given) > len(shapes) and not self._function.variadic):
             raise UsageError(
-                f"{written(self._name)} takes {counted(len(shapes), 'argument')} "
+                f"{host.called(self._name)} takes {counted(len(shapes), 'argument')} "
                 f"({self._said.text}), {len(given)} given"
             )
         found: list[TypedValue] = []
@@ -61,7 +65,8 @@ class ByValue:
             if shape is None:
                 fixed = self._function.parameters
                 type = fixed[len(found)] if len(found) < len(fixed) else None
-                found.append(from_python(type, thing, host, what))
+                called = partial(self._type_of, number)
+                found.append(from_python(type, thing, host, what, called))
                 continue
             data = to_bytes(shape, thing, host, what)
             if "byval" in self._attribute(len(found)):
@@ -104,6 +109,6 @@ class ByValue:
 
     def _refusal(self) -> UsageError:
         return UsageError(
-            f"{written(self._name)} ({self._said.text}) is called in a way that Python does not "
+            f"{self._name} ({self._said.text}) is called in a way that Python does not "
             "know: give it pointers, or call it from a cell"
         )

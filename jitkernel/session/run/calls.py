@@ -18,9 +18,8 @@ from jitkernel.elf import read_object
 from jitkernel.errors import Interrupted, JitError, UsageError
 from jitkernel.executor.records import NotReturned, Unfit
 from jitkernel.ir.module import functions
-from jitkernel.ir.names import written
 from jitkernel.ir.types import IntType, Type
-from jitkernel.languages.llvm.conversion import PLAIN, from_python
+from jitkernel.languages.llvm.conversion import SIMPLE, from_python
 from jitkernel.languages.llvm.evaluate import evaluate, evaluate_arguments
 from jitkernel.languages.llvm.expressions import Call
 from jitkernel.languages.llvm.plan import CallAction, parse_cell
@@ -32,7 +31,7 @@ from jitkernel.session.arrays import Copies
 from jitkernel.session.operation import operation
 from jitkernel.session.program.signatures import Signature, attributes_of
 from jitkernel.session.run.host import Execution, SessionHost
-from jitkernel.session.run.results import Sink
+from jitkernel.session.run.results import Collector, Sink
 from jitkernel.wording import counted
 
 if TYPE_CHECKING:
@@ -77,6 +76,8 @@ class Caller:
         self._core.residency.clock += 1
         core = self._core
         said = core.prototypes.of(name) if core.has_prototypes else None
+        if said is not None and any(map(callable, arguments)):
+            arguments = self._with_functions(said, arguments)
         with self._calling() as (host, _):
             host.arguments = arguments
             try:
@@ -87,6 +88,27 @@ class Caller:
                 if host.copies is not None:
                     host.copies.end()
 
+    def _with_functions(self, said: Prototype, arguments: Sequence[Any]) -> list[Any]:
+        """The arguments, with the addresses of functions of the program that call Python's where
+        those were given for pointers to functions."""
+        from jitkernel.session.run.runner import Runner
+
+        core, found = self._core, list(arguments)
+        for at, thing in enumerate(arguments):
+            if not callable(thing) or hasattr(thing, "__index__"):
+                continue
+            if not (type := said.callback(at)):
+                continue
+            functions = core.python_functions
+            name = functions.name_of(thing, type)
+            symbol = core.program.symbol(name)
+            if symbol is None or symbol.state is not SymbolState.DEFINED:
+                name = name or functions.new_name()
+                source, language = functions.add(name, thing, type)
+                Runner(core.execution(Collector(), cell_id=f"py:{name}")).run(source, language)
+            found[at] = SessionHost(core).address(name)
+        return found
+
     def _by_value(
         self, host: _CallHost, name: str, arguments: Sequence[Any], said: Prototype
     ) -> TypedValue:
@@ -95,38 +117,50 @@ class Caller:
 
         signature = host.full_signature(name)
         if signature is None:
-            raise UsageError(f"no function {written(name)}")
-        call = ByValue(name, signature, said, host)
+            raise UsageError(f"no function {self._core.program.called(name)}")
+        call = ByValue(name, signature, said, host, partial(self._type_of, name))
         if said.parameters is None:
             return call.result(host.call(name, self._converted(host, name, arguments)))
         host.pointees = self._core.prototypes.check(name, arguments)
         return call.result(host.call(name, call.arguments(arguments)))
 
     def _converted(self, host: _CallHost, name: str, arguments: Sequence[Any]) -> list[TypedValue]:
+        core, program = self._core, self._core.program
         signature, symbol = host.full_signature(name), host.known(name)
         if signature is None or symbol is None:
             hint = host.hint(name)
-            raise UsageError(f"no function {written(name)}{f'; {hint}' * bool(hint)}")
+            raise UsageError(f"no function {program.called(name)}{f'; {hint}' * bool(hint)}")
         if symbol.state == SymbolState.MISSING:
             raise UsageError(
-                f"{written(name)} is not defined: {symbol.why or 'nobody defines it yet'}"
+                f"{program.called(name)} is not defined: {symbol.why or 'nobody defines it yet'}"
             )
         function = signature.function
         wanted = len(function.parameters)
         if len(arguments) < wanted or (len(arguments) > wanted and not function.variadic):
+            said = core.prototypes.spelling(name) if core.has_prototypes else None
             raise UsageError(
-                f"{written(name)} takes {counted(wanted, 'argument')} ({function}), "
-                f"{len(arguments)} given"
+                f"{program.called(name)} takes {counted(wanted, 'argument')} "
+                f"({said.text if said else function}), {len(arguments)} given"
             )
-        core = self._core
-        if core.has_prototypes and not PLAIN.issuperset(map(type, arguments)):
+        if core.has_prototypes and not SIMPLE.issuperset(map(type, arguments)):
             host.pointees = core.prototypes.check(name, arguments)
         return [
             from_python(
-                function.parameters[i] if i < wanted else None, a, host, f"argument {i + 1}"
+                function.parameters[i] if i < wanted else None,
+                a,
+                host,
+                f"argument {i + 1}",
+                partial(self._type_of, name, i),
             )
             for i, a in enumerate(arguments)
         ]
+
+    def _type_of(self, name: str, index: int) -> str:
+        """The type of a parameter as the function's language writes it, "" where that is IR."""
+        said = self._core.prototypes.spelling(name) if self._core.has_prototypes else None
+        types = said.types if said is not None else ()
+        found = types[min(index, len(types) - 1)] if types else ""
+        return "long" if found == "..." else found if index < len(types) else ""
 
     def time(self, source: str, language: str, number: int, repeat: int) -> list[float]:
         """Nanoseconds that an expression or statements of a language take, as in `time_beside`;
@@ -136,7 +170,7 @@ class Caller:
 
         line = source
         if language != "llvm":
-            line = find(language).call_line(source, self._core.program.notes.texts)
+            line = find(language).call_line(source, self._core.program.state.notes.texts)
         with self._calling() as (host, scratch):
             try:
                 asked = line or language == "llvm"
@@ -173,7 +207,8 @@ class Caller:
         entry = scratch.place_beside(code, call.name) if code is not None else 0
         signature, symbol = host.full_signature(call.name), host.known(call.name)
         if signature is None or symbol is None:
-            raise UsageError(f"{written(call.name)} is no function that this session knows")
+            called = self._core.program.called(call.name)
+            raise UsageError(f"{called} is no function that this session knows")
         values = evaluate_arguments(call, host, source)
         types = tuple(host.layout.text(v.type) for v in values)
         target = self._core.engine.thunks.target(signature, types, timer=True)
@@ -271,7 +306,7 @@ class DirectCalls:
             code = said.result.code if said.result is not None else ""
         found = direct_call(
             self._executor, core, symbol, thunk.address, function, offsets, Pointer, check,
-            unsigned=code[:1] == "u",
+            unsigned=code[:1] == "u", gives=partial(Pointer.of, layouts=core.program.layouts),
         )  # fmt: skip
         if found is not None:
             self.known[name] = found
@@ -283,15 +318,16 @@ class DirectCalls:
         from jitkernel.executor.direct import ctypes_function
 
         core = self._core
+        called = core.program.called(name)
         symbol = core.program.symbol(name)
         if symbol is None or symbol.state is SymbolState.MISSING:
-            raise UsageError(f"{written(name)} is not defined any more")
+            raise UsageError(f"{called} is not defined any more")
         if not isinstance(symbol.info, Signature):
-            raise UsageError(f"the type of {written(name)} is not known")
+            raise UsageError(f"the type of {called} is not known")
         signature = symbol.info
         if signature.convention or signature.features:
             raise UsageError(
-                f"{written(name)} is called by a convention that ctypes does not know "
+                f"{called} is called by a convention that ctypes does not know "
                 f"({signature}): call it by the session"
             )
         attributes = attributes_of(signature.attributes)
@@ -301,16 +337,14 @@ class DirectCalls:
             said = core.prototypes.of(name)
             if said.parameters is not None:
                 raise UsageError(
-                    f"{written(name)} ({said.text}) passes more than numbers and pointers, "
+                    f"{called} ({said.text}) passes more than numbers and pointers, "
                     "of which ctypes would have to know: call it by the session"
                 )
             unsigned = said.result is not None and said.result.code[:1] == "u"
             texts = [p.text.removeprefix("const ") if p else "" for p in said.pointees]
             leads_to = [text.removesuffix("*").strip() for text in texts]
         address = linker.canonical(symbol)
-        made = ctypes_function(
-            address, signature.function, *attributes, written(name), leads_to, unsigned
-        )
+        made = ctypes_function(address, signature.function, *attributes, called, leads_to, unsigned)
         if symbol not in self._held:
             self._held.add(symbol)
             linker.retain_symbol(symbol)
@@ -435,7 +469,7 @@ class Scratch:
         """The same of an object that defines a function of the session another way."""
         exports = [export.name for export in read_names(read_object(code)).exports]
         if name not in exports:
-            raise UsageError(f"{written(name)} is not defined there")
+            raise UsageError(f"{self._core.program.called(name)} is not defined there")
         return self.place(code, name, weak=frozenset(exports) - {name}, missing=True)
 
     def reserve(self, size: int) -> int:
@@ -472,7 +506,8 @@ class Scratch:
         name, and what compiling and linking raise."""
         engine = self._core.engine
         if name in engine.linker.symbols:
-            raise UsageError(f"@{name} is defined in this session; {self._what} needs that name")
+            called = self._core.program.called(name)
+            raise UsageError(f"{called} is defined in this session; {self._what} needs that name")
         text = engine.pool.disassembled(bitcode)
         request = Request(text, Options(opt_level=1, internal=True), label=f"@{name}")
         kinds = {found.name: "function" for found in functions(text, "declare")}

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.compiler import Compiled, Options, Request
+from jitkernel.elf.constants import STB_GLOBAL
 from jitkernel.errors import CompileError, Diagnostic, WorkerDied, present
 from jitkernel.ir.module import global_values
 from jitkernel.ir.names import CONTROL, quote_name
+from jitkernel.languages import find
 from jitkernel.languages.llvm.assemble import Assembled, assemble
 from jitkernel.languages.llvm.plan import ENTRY, Plan, Remake, parse_cell
 from jitkernel.linker import Image, SymbolState
@@ -35,7 +37,8 @@ from jitkernel.session.program.signatures import (
 )
 from jitkernel.session.program.status import status_lines, type_line
 from jitkernel.session.report.places import cell_lines
-from jitkernel.session.run.host import Execution
+from jitkernel.session.report.undefined import retold
+from jitkernel.session.run.host import Execution, LanguageHost
 from jitkernel.session.run.results import Result
 from jitkernel.session.saved.store import Record
 from jitkernel.session.settings import CellOptions, options_for, row, stored_options, stored_request
@@ -62,6 +65,7 @@ class Definer:
         self.unconstructed = False  # it has constructors, which did not run
         # The instruction block's offset in the cell's code, where it is part of its module.
         self._block_at = 0
+        self._types: Mapping[str, str] = {}  # that it is about to define
 
     @property
     def change(self) -> Change:
@@ -73,8 +77,56 @@ class Definer:
         self.plan = plan
         assembled, request = self.request(plan, part)
         compiled = self.compile(request, plan.source)
+        self._types = compiled.summary.types
+        self.remake(list(self._built_with()), frozenset(), refused=self._left_behind)
         self.place(request, compiled, plan.source)
         return assembled
+
+    def _built_with(self) -> Iterator[Remake]:
+        """The cells of IR whose code was built with a named type that is another one now."""
+        program = self.program
+        changed = {
+            name for name, body in self._types.items()
+            if body != "opaque" and program.state.types.get(name, body) != body
+        }  # fmt: skip
+        replaced = program.state.ids.get(self.cell.cell_id or "", 0)
+        apart = {replaced, *(made.cell for made in self.change.remade)}
+        for number, cell in list(program.cells.items()) if changed else ():
+            uses = sorted(changed.intersection(cell.types).difference(cell.defines))
+            if not uses or number in apart or program.state.notes.language_of(number):
+                continue
+            record = self.core.store.get(number)
+            if record is not None and cell.image is not None:
+                names = ", ".join(f"%{quote_name(name)}" for name in uses)
+                told = f"cell {number} was compiled again for the new {names}"
+                yield Remake(number, record.source, told)
+
+    def _left_behind(self, made: Remake, error: CompileError) -> None:
+        """A cell does not fit a type as it is now."""
+        self.change.notes.append(
+            f"cell {made.cell} does not fit that ({error.diagnostics[0].message}): run it again "
+            "with the change in it"
+        )
+
+    def _supersede(self, defined: Iterable[str]) -> None:
+        """Have cells of other languages made anew that hold bodies or values of what this one is
+        about to define, and what those languages know of it."""
+        program = self.program
+        own = {key.partition(":")[0] for key in self.plan.notes} if self.plan else set()
+        names: dict[str, set[str]] = {}
+        for name in defined:
+            symbol = program.named(name)
+            if symbol is not None and symbol.image is not None:
+                language = program.state.notes.language_of(symbol.image.cell)
+                if language and language not in own:
+                    names.setdefault(language, set()).add(name.removeprefix(CONTROL))
+        for language, found in names.items():
+            if (superseded := find(language).superseded) is None:
+                continue
+            host = LanguageHost(self.execution)
+            plan = self.core.foreign.run(superseded, found, host)
+            self.remake(plan.remakes, frozenset(found))
+            program.say(self.cell, plan.notes, self.change)
 
     def request(
         self, plan: Plan, part: Any, options: Options | None = None
@@ -87,7 +139,7 @@ class Definer:
         def known(name: str) -> str | None:
             symbol = program.named(name)
             if symbol is None or symbol.info is None:
-                info = program.declared.get(name)  # an earlier cell declared it, and no more
+                info = program.state.declared.get(name)  # an earlier cell declared it, and no more
                 return None if info is None or too_long(info) else declaration(name, info)
             if symbol.state == SymbolState.DEFINED:
                 own.add(name)
@@ -96,7 +148,7 @@ class Definer:
         assembled = assemble(
             plan,
             known,
-            program.types,
+            {**program.state.types, **self._types} if self._types else program.state.types,
             block_name=ENTRY,
             prelude=self.core.settings.prelude,
             part=part,
@@ -134,10 +186,19 @@ class Definer:
         warnings = compiled.warnings
         if warnings and (source_of := self._translated(request)) is not None:
             at = _places(request, source_of)
-            warnings = tuple(w._replace(column=0, **at(w.line, within=True)) for w in warnings)
+            told = {w.line for w in self._warnings() if w.severity == "warning"}
+            warnings = tuple(
+                w._replace(message=retold(w.message), column=0, **at(w.line, within=True))
+                for w in warnings
+                if told.isdisjoint(_function_lines(request, source_of, w.line))
+            )
         for warning in warnings:
             self.relay.note(f"{warning.severity}: {warning.render()}")
         return compiled
+
+    def _warnings(self) -> Sequence[Diagnostic]:
+        """What the cell's language has said already."""
+        return self.plan.warnings if self.plan is not None else ()
 
     def explained(self, error: CompileError, request: Request, source: str) -> CompileError:
         """LLVM's complaints with what to try, or at the lines of a cell that is no IR."""
@@ -185,7 +246,7 @@ class Definer:
         """Take from the session's archives what an object uses that is about to be placed."""
         summary = compiled.summary
         known = [f.name for f in summary.functions] + [v.name for v in summary.variables]
-        if known and not offered(self.program.archives.values(), known):
+        if known and not offered(self.program.state.archives.values(), known):
             return
         names = (read or ReadObject.of(compiled.object)).names
         own = frozenset(e.name for e in names.exports)
@@ -197,10 +258,11 @@ class Definer:
     ) -> None:  # fmt: skip
         """Place what was compiled; `missing` allows variables that nobody defines yet.  `read` is
         its object, where somebody has read it."""
-        if self.program.archives:
+        if self.program.state.archives:
             self._provide(compiled, read)
+        self._supersede(_defined(compiled, read))
         cell, program, change = self.cell, self.program, self.change
-        old = program.cells.get(program.by_id.get(cell.cell_id, 0)) if cell.cell_id else None
+        old = program.cells.get(program.state.ids.get(cell.cell_id, 0)) if cell.cell_id else None
         remade = [program.cells[r.cell] for r in change.remade if r.cell in program.cells]
         unchanged = self.plan.unchanged if self.plan else frozenset()
         changed = check_types(program, compiled.summary, cell, old, remade, unchanged)
@@ -247,7 +309,7 @@ class Definer:
             record = record._replace(nobuiltin=tuple(sorted(nobuiltin)))
             record = record._replace(object=pool.compile(stored_request(record)).object)
             made.append((program.cells[number], record))
-            shown = ", ".join("@" + quote_name(n) for n in sorted(new))
+            shown = ", ".join(map(program.called, sorted(new)))
             self.change.notes.append(
                 f"{shown} is the session's own now; cell {number} used the library's and was "
                 "compiled again"
@@ -287,53 +349,72 @@ class Definer:
             spelled = self.plan.spelled if self.plan else {}
             for text in status_lines(self.program, self.cell, image, self.change, spelled):
                 self.relay.note(text)
-        elif self.change.types and not (self.plan and self.plan.notes):
+        elif self.change.facts("type") and not (self.plan and self.plan.notes):
             self.relay.note(type_line(self.program, self.cell, self.change))
         for note in self.change.notes:
             self.relay.note(note)
 
-    def remake(self, remakes: Sequence[Remake]) -> None:
-        """Compile cells anew that this cell's changes reach, and link them where they are."""
+    def remake(
+        self, remakes: Sequence[Remake], leaving: frozenset[str],
+        refused: Callable[[Remake, CompileError], None] | None = None,
+    ) -> None:  # fmt: skip
+        """Compile cells anew that this cell's changes reach, and link them where they are;
+        `leaving` are names of theirs that this cell is about to define.  Where one cannot be
+        compiled nothing changes, or `refused` is told and it stays as it was."""
         if not remakes:
             return
-        program, core = self.program, self.core
-        leaving = self.plan.defines if self.plan else frozenset()
-        made: list[tuple[Cell, Record, Request]] = []
+        wanted: list[tuple[Remake, Cell, Record, Request]] = []
         for remade in remakes:
-            cell, record = program.cells.get(remade.cell), core.store.get(remade.cell)
+            cell = self.program.cells.get(remade.cell)
+            record = self.core.store.get(remade.cell)
             if cell is not None and record is not None and cell.image is not None:
                 _, request = self.request(parse_cell(remade.ir), "entities", stored_options(record))
                 request = request._replace(label=f"cell {cell.number}", cell=cell.number)
-                made.append((cell, record, request))
-        self.engine.pool.timeout = core.settings.timeout
-        compiles: list[Compiled] = []
-        for found in self.engine.pool.compile_many([request for _, _, request in made]):
-            if isinstance(found, CompileError):
+                wanted.append((remade, cell, record, request))
+        self.engine.pool.timeout = self.core.settings.timeout
+        made: list[tuple[Remake, Cell, Record, Request, Compiled]] = []
+        compiles = self.engine.pool.compile_many([request for *_, request in wanted])
+        for asked, found in zip(wanted, compiles, strict=True):
+            if not isinstance(found, CompileError):
+                made.append((*asked, found))
+            elif refused is None:
                 raise found
-            compiles.append(found)
-        for (cell, _, _), compiled in zip(made, compiles, strict=True):
+            else:
+                refused(asked[0], found)
+        for _, cell, _, _, compiled in made:
             check(cell, compiled.summary, leaving)
-        for (cell, record, request), compiled in zip(made, compiles, strict=True):
-            new = record._replace(
-                module=request.source, first_line=request.first_line, object=compiled.object,
-                nobuiltin=tuple(request.nobuiltin),
-            )  # fmt: skip
-            anew = remake(program, cell, new, compiled.summary, leaving, self.change)
-            if anew:
-                names = ", ".join(n.removeprefix(CONTROL) for n in anew)
-                self.change.notes.append(
-                    f"{names} (cell {cell.number}) has another type now and its first value again"
-                )
-            core.residency.arrived(cell)
-        told = [remade.told for remade in remakes if remade.told]
+        for remade, cell, record, request, compiled in made:
+            self._relink(remade, cell, record, request, compiled, leaving)
+        told = [remade.told for remade, *_ in made if remade.told]
         if len(told) > _TOLD:
             told[_TOLD - 1 :] = [f"and so were {len(told) - _TOLD + 1} more cells"]
         self.change.notes += told
 
+    def _relink(
+        self, remade: Remake, cell: Cell, record: Record, request: Request, compiled: Compiled,
+        leaving: frozenset[str],
+    ) -> None:  # fmt: skip
+        """Link a cell that was compiled anew, and say what became of its variables."""
+        new = record._replace(
+            module=request.source, first_line=request.first_line, object=compiled.object,
+            nobuiltin=tuple(request.nobuiltin),
+        )  # fmt: skip
+        anew, again = remake(
+            self.program, cell, new, compiled.summary, leaving, remade.begins, self.change
+        )
+        for names, what in (
+            (sorted(again), "still had its first value and has the new one"),
+            (anew, "has another type now and its first value again"),
+        ):
+            if names:
+                every = ", ".join(name.removeprefix(CONTROL) for name in names)
+                self.change.notes.append(f"{every} (cell {cell.number}) {what}")
+        self.core.residency.arrived(cell)
+
     def replace_undefined(self) -> None:
         """A notebook cell that defined something and has no definitions any more."""
         cell, program = self.cell, self.program
-        old = program.cells.get(program.by_id.get(cell.cell_id, 0)) if cell.cell_id else None
+        old = program.cells.get(program.state.ids.get(cell.cell_id, 0)) if cell.cell_id else None
         if old is not None:
             program.retire(old, cell, self.change)
             program.let_go(self.change, self.core.finish)
@@ -371,6 +452,17 @@ class Definer:
             self.say_status()
             self.relay.result.cell = cell
             return self.relay.result
+
+
+def _defined(compiled: Compiled, read: ReadObject | None) -> list[str]:
+    """The names that an object defines for all to see, whoever has defined them before; `read`
+    where another compiler made it."""
+    if read is not None:
+        return [export.name for export in read.names.exports if export.binding == STB_GLOBAL]
+    summary = compiled.summary
+    found = [(f.name, f.linkage) for f in summary.functions if f.defined]
+    found += [(v.name, v.linkage) for v in summary.variables if v.defined]
+    return [name for name, linkage in found if linkage == "external"]
 
 
 def _alignments(source: str) -> dict[str, int]:
@@ -415,6 +507,19 @@ def _definitions(source: str) -> Plan:
         words = "only definitions can be compiled without running: no statements, no magics"
         raise CompileError([Diagnostic(words)])
     return plan
+
+
+def _function_lines(request: Request, source: str, line: int) -> range:
+    """The lines of the cell that the function at a line of the module was made of."""
+    line_of = cell_lines(request.source, request.first_line, source)
+    module = ["", *request.source.split("\n")[request.first_line - 1 :]]
+    first = last = min(line, len(module) - 1)
+    while first > 1 and not module[first].startswith("define "):
+        first -= 1
+    while last < len(module) - 1 and module[last] != "}":
+        last += 1
+    found = [number for n in range(first, last) if (number := line_of(n))]
+    return range(min(found), max(found) + 2) if found else range(0)
 
 
 def _places(request: Request, source: str) -> Callable[..., dict[str, Any]]:

@@ -12,16 +12,17 @@ from typing import TYPE_CHECKING, SupportsIndex
 
 from jitkernel.errors import Fault, JitError, UndefinedSymbol, UsageError
 from jitkernel.executor import Outcome
-from jitkernel.ir.names import CONTROL, written
+from jitkernel.ir.names import CONTROL
 from jitkernel.ir.types import FunctionType, Type, parse_type
 from jitkernel.languages.llvm.keywords import nearest
 from jitkernel.languages.llvm.prelude import PRELUDE, prelude_type
 from jitkernel.languages.llvm.values import TypedValue
 from jitkernel.linker import Block, Symbol, SymbolKind, SymbolState
 from jitkernel.linker.editing import describe
+from jitkernel.linker.exporters import nobodys
 from jitkernel.linker.records import NOWHERE
 from jitkernel.procfs import memory
-from jitkernel.session.history.snapshot import far_words
+from jitkernel.session.history.snapshot import far_words, grown
 from jitkernel.session.program.cell import Cell, Change
 from jitkernel.session.program.signatures import Signature, Variable
 from jitkernel.session.run.results import Relay, Sink
@@ -70,7 +71,7 @@ class SessionHost:
         """The same with everything that calling it depends on."""
         symbol = self._program.symbol(name)
         known = symbol.info if symbol is not None else None
-        known = known or self._program.declared.get(name)
+        known = known or self._program.state.declared.get(name)
         if isinstance(known, Signature):
             return known
         if self._prelude and (symbol is None or symbol.info is None):
@@ -83,20 +84,21 @@ class SessionHost:
         """Type, address and constancy of a variable that has storage; of a thread-local one, the
         storage of the thread that runs cells."""
         symbol = self._program.named(name)
-        declared = self._program.declared.get(name)
+        declared = self._program.state.declared.get(name)
         if isinstance(declared, Variable) and (symbol is None or symbol.state in NOWHERE):
             self._provide([name])
             symbol = self._program.named(name)
         if symbol is None and isinstance(declared, Variable):
             symbol = self._look_up(name, SymbolKind.DATA, declared)
-        if symbol is None or not isinstance(symbol.info, Variable):
+        info = declared if symbol is None or symbol.info is None else symbol.info
+        if symbol is None or not isinstance(info, Variable):
             return None
         if symbol.state not in (SymbolState.DEFINED, SymbolState.FAR):
             return None
         address = symbol.address
         if symbol.name.startswith(CONTROL):
             address = self._engine.copies.find(symbol)
-        return parse_type(symbol.info.shown), address, symbol.info.constant
+        return parse_type(info.shown), address, info.constant
 
     def address(self, name: str) -> int | None:
         """A function's canonical entry, a variable's storage."""
@@ -125,6 +127,10 @@ class SessionHost:
                 describe(linker, symbol, info)
         return symbol
 
+    def called(self, name: str) -> str:
+        """A symbol as the user knows it."""
+        return self._program.called(name)
+
     def nearest(self, name: str) -> str | None:
         """The known name closest to one that is not."""
         names = [n for n in self._program.linker.symbols if n != name]
@@ -134,9 +140,10 @@ class SessionHost:
         """What to do about a name that is not known here; "" where nothing comes near."""
         symbol = self._program.symbol(name)
         if symbol is not None and symbol.info is None and symbol.state is SymbolState.DEFINED:
-            return f"an object has it, and objects say no types: declare {written(name)} in a cell"
+            called = self.called(name)
+            return f"an object has it, and objects say no types: declare {called} in a cell"
         near = self.nearest(name)
-        return f"did you mean {written(near)}?" if near else ""
+        return f"did you mean {self.called(near)}?" if near else ""
 
     # -- what is done ----------------------------------------------------------------------------
 
@@ -145,7 +152,8 @@ class SessionHost:
         signature = self.full_signature(name)
         symbol = self.known(name)
         if signature is None or symbol is None:
-            raise UndefinedSymbol(f"call of {written(name)}, which nobody defines", symbol=name)
+            words = f"call of {self.called(name)}, {nobodys(name)}"
+            raise UndefinedSymbol(words, symbol=name)
         entry = self.entry(symbol)
         types = tuple([self.layout.text(a.type) for a in arguments])
         target = self._engine.thunks.target(signature, types)
@@ -262,7 +270,7 @@ class SessionGlance:
     @cached_property
     def notes(self) -> Mapping[str, str]:
         """A copy of the notes that cells of languages have left, by key."""
-        return self._core.program.notes.texts
+        return self._core.program.state.notes.texts
 
     @property
     def functions(self) -> Sequence[str]:
@@ -285,7 +293,7 @@ class SessionGlance:
 
     def setting(self, name: str) -> str:
         """A setting of the session, as text."""
-        return str(getattr(self._core.settings, name))
+        return setting_of(self._core, name)
 
 
 class LanguageHost(SessionHost):
@@ -297,24 +305,31 @@ class LanguageHost(SessionHost):
         self.output, self.waiting = execution.relay.output, execution.relay.waiting
         self.number, self.opt_level = execution.cell.number, execution.options.opt_level
         self.sanitize, self.file = execution.options.sanitize, execution.options.file
-        self.replaces = self._program.by_id.get(execution.cell.cell_id or "", 0)
+        self._cpu = execution.options.cpu
+        self.replaces = self._program.state.ids.get(execution.cell.cell_id or "", 0)
+        self.position = self._program.position(execution.cell)
 
     @cached_property
     def notes(self) -> Mapping[str, str]:
         """Texts that cells of languages have left, by key."""
-        return self._program.notes.texts
+        return self._program.state.notes.texts
 
     def cell_of(self, name: str) -> int:
         """The number of the cell that defines a name; 0 where none does."""
         symbol = self._program.named(name)
         return symbol.image.cell if symbol is not None and symbol.image is not None else 0
 
+    def users_of(self, name: str) -> list[int]:
+        """The numbers of the cells whose code refers to a name."""
+        symbol = self._program.named(name)
+        return self._program.users(symbol) if symbol is not None else []
+
     def is_defined(self, name: str) -> bool:
         """Whether a cell, an archive that was linked or a library has the name."""
         symbol = self._program.named(name)
         if symbol is not None and symbol.state is not SymbolState.MISSING:
             return True
-        if any(name in linked.archive.index for linked in self._program.archives.values()):
+        if any(name in linked.archive.index for linked in self._program.state.archives.values()):
             return True
         return self._engine.linker.known(name, SymbolKind.DATA) is not None
 
@@ -330,7 +345,15 @@ class LanguageHost(SessionHost):
 
     def setting(self, name: str) -> str:
         """A setting of the session, as text."""
-        return str(getattr(self._core.settings, name))
+        return setting_of(self._core, name, self._cpu)
+
+
+def setting_of(core: Core, name: str, cpu: str = "") -> str:
+    """A setting as text, for languages: see `Known`.  `cpu` is what a cell asks for."""
+    if name not in ("processor", "machine"):
+        return str(getattr(core.settings, name))
+    wanted = "native" if name == "machine" else cpu or core.settings.cpu
+    return " ".join(core.engine.pool.identity().resolve(wanted)).strip()
 
 
 _SESSION_S = CellOptions()  # what the session's settings say
@@ -381,7 +404,7 @@ class Execution:
     def provide(self, names: Sequence[str], own: Collection[str] = frozenset()) -> None:
         """Take from the session's archives what defines a name that nobody else has; `own` are
         names that are about to be defined."""
-        if self.core.program.archives and self.core.provide is not None:
+        if self.core.program.state.archives and self.core.provide is not None:
             self.core.provide(self, names, own)
 
     def own(self, block: Block) -> None:
@@ -399,9 +422,10 @@ class Execution:
             raise failure
         kept = self._kept()
         executor = self.core.engine.executor
-        low = executor.services.last_low_memory(executor.generation - 1)
-        if outcome.respawned and (words := far_words(self.core.engine.arena, low)):
-            stale = f"{counted(words, 'word')} in globals still point into the one that ended"
+        memory = grown(executor.services.last_memory(executor.generation - 1))
+        if outcome.respawned and (words := far_words(self.core.engine.arena, memory)):
+            point = "points" if words == 1 else "point"
+            stale = f"{counted(words, 'word')} in globals still {point} into the one that ended"
             outcome = outcome._replace(lost=f"{outcome.lost}; {stale}" if outcome.lost else stale)
         # Only where code was stopped.
         from jitkernel.session.report.faults import error_of, stopped

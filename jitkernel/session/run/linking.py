@@ -16,7 +16,7 @@ from jitkernel.compiler.records import NO_TIMES
 from jitkernel.elf.archive import Archive, foreign_object, is_archive, read_archive
 from jitkernel.errors import JitError, LinkError
 from jitkernel.files import read_bytes
-from jitkernel.ir.names import CONTROL, shown, written
+from jitkernel.ir.names import CONTROL
 from jitkernel.linker import SymbolState
 from jitkernel.linker.archives import LinkedArchive, Taken, combine, offered, select
 from jitkernel.linker.layout import ReadObject, is_special
@@ -59,7 +59,7 @@ def read_again(core: Core, paths: Iterable[str]) -> list[str]:
         except JitError as error:
             words.append(f"cells take nothing more from {path}: {error}")
         else:
-            core.program.archives[path] = LinkedArchive(archive, read_bytes)
+            core.program.state.archives[path] = LinkedArchive(archive, read_bytes)
             core.provide = _provide
     return words
 
@@ -75,10 +75,10 @@ def _link_archive(core: Core, path: str, data: bytes, whole: bool) -> Result:
     program = core.program
     full = os.path.abspath(path)
     linked = LinkedArchive(read_archive(data, full, read_bytes), read_bytes)
-    others = [a for p, a in program.archives.items() if p != full]
+    others = [a for p, a in program.state.archives.items() if p != full]
     symbols = program.linker.symbols
     missing = [s.name for s in symbols.values() if s.state is SymbolState.MISSING and s.users]
-    asked = [n for n in program.declared if n not in symbols]
+    asked = [n for n in program.state.declared if n not in symbols]
     waits = ""
     for of in ([linked, *others], [linked], []):
         taken = select(
@@ -106,8 +106,7 @@ def _add_archive(
         execution.change = core.history.begin(title(number, source) if number else source[2:])
         execution.change.cell = number
         with core.engine.arena.rollback.atomic():
-            execution.change.archives[full] = program.archives.get(full)
-            program.archives[full] = linked
+            program.state.put("archive", full, linked, execution.change.before)
             core.provide = _provide
             if taken:
                 core.number = number
@@ -121,8 +120,8 @@ def _add_archive(
     definer.relay.note(_summary(definer, linked.archive, taken))
     if waits:
         definer.relay.note(
-            f"members that read {shown(waits)}, which nobody defines, wait for what has it: "
-            "%link that too"
+            f"members that read {program.called(waits)}, which nobody defines, wait for what has "
+            "it: %link that too"
         )
     return definer.relay.result
 
@@ -149,7 +148,7 @@ def _summary(definer: Definer, archive: Archive, taken: Sequence[Taken]) -> str:
         if (s := symbols.get(n)) is not None and s.state is SymbolState.FAR and s.users
     ]  # fmt: skip
     if from_libraries:
-        few = ", ".join(map(written, from_libraries[:_NAMES]))
+        few = ", ".join(map(definer.program.called, from_libraries[:_NAMES]))
         more = len(from_libraries) - _NAMES
         words += (
             f". {few}{f' and {more} more' * (more > 0)} stay a library's, which cells use "
@@ -187,7 +186,7 @@ def _provide(
     `own` are names that are about to be defined.
     """
     program = execution.core.program
-    archives = list(program.archives.values())
+    archives = list(program.state.archives.values())
     about_to_be = {name.removeprefix(CONTROL) for name in own}
     wanted = [
         n for n in offered(archives, names)

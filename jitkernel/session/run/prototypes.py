@@ -9,23 +9,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from jitkernel.compiler import Request
 from jitkernel.errors import UsageError
-from jitkernel.ir.names import written
 from jitkernel.languages import find
 from jitkernel.languages.llvm.conversion import PLAIN
 from jitkernel.languages.prototypes import Prototype
 from jitkernel.session.element_types import Elements, elements_of, named, refuse_other_members
 from jitkernel.session.program.names import NoteTexts
+from jitkernel.session.program.signatures import described
 from jitkernel.session.run.host import SessionGlance
 
 if TYPE_CHECKING:
-    from jitkernel.languages.prototypes import Pointee
+    from jitkernel.languages.prototypes import Pointee, Spelling
     from jitkernel.linker import Image
     from jitkernel.session.core import Core
 
 __all__ = ["Prototypes"]
 
 _NOTHING = Prototype()
+_LISTS = (list, tuple, range)
 
 
 class Prototypes:
@@ -33,7 +35,8 @@ class Prototypes:
 
     def __init__(self, core: Core):
         self._core = core
-        self._known: dict[str, tuple[Image, Prototype]] = {}
+        # The definition that each was said of; where that has no language, the notes' version.
+        self._known: dict[str, tuple[Image | None, int, Prototype]] = {}
         self._given: dict[str, Prototype] = {}
 
     def given(self, name: str, prototype: Prototype) -> None:
@@ -45,24 +48,78 @@ class Prototypes:
         program = self._core.program
         symbol = program.named(name)
         image = symbol.image if symbol is not None else None
-        if image is None:
-            return _NOTHING
-        if (brought := self._given.get(name)) is not None:
+        if image is not None and (brought := self._given.get(name)) is not None:
             return brought
-        if not program.notes.found:
+        notes = program.state.notes
+        known = name in program.state.declared or (symbol is not None and symbol.info is not None)
+        if not notes.found or not known:
             return _NOTHING
-        known, found = self._known.get(name, (None, _NOTHING))
-        if known is not image:
-            found = self._ask(name, image.cell)
-            self._known[name] = image, found
+        of, version, found = self._known.get(name, (None, -1, _NOTHING))
+        if of is not image or version not in (0, notes.version):
+            version, found = self._ask(name, image.cell if image is not None else 0)
+            self._known[name] = image, version, found
         return found
 
-    def _ask(self, name: str, cell: int) -> Prototype:
-        notes = self._core.program.notes
-        if not (language := notes.language_of(cell)):
-            return _NOTHING
-        glance = _Glance(self._core, NoteTexts(notes.found, name, cell))
-        return find(language).prototype(name, glance) or _NOTHING
+    def declared(self, name: str) -> Prototype:
+        """The same, with the declaration also where IR tells all the rest."""
+        said = self.of(name)
+        if not said.text and (spelling := self.spelling(name)) is not None:
+            said = said._replace(text=spelling.text)
+        return said
+
+    def is_settled(self, name: str) -> bool:
+        """Whether what was said of a name holds as long as its definition."""
+        return name not in self._known or not self._known[name][1]
+
+    def _ask(self, name: str, cell: int) -> tuple[int, Prototype]:
+        """What the language of a cell says; of an object or a library (0), what those that declare
+        the name do, with the version of the notes for which that holds."""
+        notes = self._core.program.state.notes
+        if language := notes.language_of(cell):
+            glance = _Glance(self._core, NoteTexts(notes.found, name, cell))
+            return 0, find(language).prototype(name, glance) or _NOTHING
+        if not self._is_foreign(cell):
+            return 0, _NOTHING
+        every = (find(one).prototype(name, self._glance()) for one in sorted(notes.languages))
+        return notes.version, next(filter(None, every), _NOTHING)
+
+    def _is_foreign(self, cell: int) -> bool:
+        """Whether a cell is an object that was linked; 0: a library is none of the session's."""
+        record = self._core.store.get(cell) if cell else None
+        return record is None or record.is_linked
+
+    def spelling(self, name: str) -> Spelling | None:
+        """How the language of a name's definition writes it; None where that is as IR does."""
+        program = self._core.program
+        symbol, notes = program.named(name), program.state.notes
+        if not notes.found or (symbol is None and name not in program.state.declared):
+            return None
+        cell = symbol.image.cell if symbol is not None and symbol.image is not None else 0
+        if language := notes.language_of(cell):
+            name = program.called_in(cell, name)  # a label may have given the symbol's
+            glance = _Glance(self._core, NoteTexts(notes.found, name, cell))
+            return find(language).spelled(name, glance)
+        if not self._is_foreign(cell):
+            return None
+        every = (find(one).spelled(name, self._glance()) for one in sorted(notes.languages))
+        return next(filter(None, every), None)
+
+    def _argument(self, name: str, number: int) -> str:
+        return f"argument {number} of {self._core.program.called(name)}"
+
+    def _glance(self) -> _Glance:
+        return _Glance(self._core, self._core.program.state.notes.texts)
+
+    def declare(self, name: str) -> None:
+        """Learn the type of what an object or a library has, where a language declares it."""
+        core = self._core
+        for language in sorted(core.program.state.notes.languages):
+            if text := find(language).declaration(name, self._glance()):
+                request = Request(text, label=f"the declaration of {name}")
+                summary = core.engine.pool.compile(request).summary
+                for said, info, _ in described(summary):
+                    core.program.state.put("declared", said, info)
+                return
 
     def check(self, name: str, arguments: Sequence[Any]) -> Sequence[Pointee | None]:
         """What pointers lead to, by parameter: None, or nothing, where nothing is said.
@@ -73,18 +130,19 @@ class Prototypes:
         said = self.of(name)
         found = said.pointees
         for number, thing in enumerate(arguments, 1):
+            wanted = found[number - 1] if number <= len(found) else None
+            if thing.__class__ in _LISTS and wanted is not None:
+                _refuse_list(thing, wanted, self._argument(name, number))
             if thing.__class__ in PLAIN:
                 continue
-            what = f"argument {number} of {written(name)}"
             dtype = getattr(thing, "dtype", None)
-            if (wanted := found[number - 1] if number <= len(found) else None) is not None:
-                if dtype is not None:
-                    _refuse_other(dtype, wanted, what)
-                elif (held := elements_of(thing)) is not None:
-                    _refuse_other(held, wanted, what)
+            if wanted is not None:
+                held = dtype if dtype is not None else elements_of(thing)
+                if held is not None and not _fits(held, wanted):
+                    _refuse_other(held, wanted, self._argument(name, number))
             elif getattr(dtype, "names", None):
                 if (shape := said.pointed(number - 1)) is not None:
-                    refuse_other_members(dtype, shape, what)
+                    refuse_other_members(dtype, shape, self._argument(name, number))
         return found
 
 
@@ -96,15 +154,28 @@ class _Glance(SessionGlance):
         self.notes = notes  # and no copy
 
 
-def _refuse_other(held: Any, wanted: Pointee, what: str) -> None:
-    """Raises UsageError where numbers of a type are not what a pointer leads to; whether integers
-    have a sign is the function's business."""
+def _fits(held: Any, wanted: Pointee) -> bool:
+    """Whether numbers of a type are what a pointer leads to; whether integers have a sign is the
+    function's business."""
     kind, size = wanted.code[0], int(wanted.code[1:])
     given = getattr(held, "kind", kind)
     fits = given == kind or {given, kind} == {"i", "u"}
-    if fits and getattr(held, "itemsize", size) == size and getattr(held, "isnative", True):
-        return
-    name = named(kind, size)
+    same = fits and getattr(held, "itemsize", size) == size
+    return bool(same and getattr(held, "isnative", True))
+
+
+def _refuse_list(thing: Any, wanted: Pointee, what: str) -> None:
+    """Raises UsageError: its elements do not lie anywhere as C's do."""
+    given = f"{what} is {wanted.text}, and a Python {type(thing).__name__} is given"
+    if wanted.text.endswith("**"):
+        raise UsageError(f"{given}: an array of addresses (uint64) fits")
+    name = named(wanted.code[0], int(wanted.code[1:]))
+    raise UsageError(f"{given}: numpy.array(a, {name!r}) makes one of it that fits")
+
+
+def _refuse_other(held: Any, wanted: Pointee, what: str) -> None:
+    """Raises UsageError for numbers that are not what a pointer leads to."""
+    name = named(wanted.code[0], int(wanted.code[1:]))
     if wanted.text.endswith("**"):
         remedy = "addresses fit (uint64), such as array.ctypes.data of what session.array gives"
     elif isinstance(held, Elements):

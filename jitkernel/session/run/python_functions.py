@@ -8,7 +8,7 @@ does not have the Python function, though.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jitkernel.errors import UsageError
 from jitkernel.ir.names import ASK, quote_name, written
@@ -20,8 +20,11 @@ from jitkernel.ir.types import (
     function_type,
     parse_type,
 )
+from jitkernel.languages import find
 from jitkernel.languages.llvm.conversion import from_python
 from jitkernel.languages.llvm.values import TypedValue
+from jitkernel.languages.prototypes import Foreign
+from jitkernel.languages.shapes import to_bytes, to_python
 from jitkernel.session.run.host import SessionHost
 
 if TYPE_CHECKING:
@@ -30,31 +33,83 @@ if TYPE_CHECKING:
 __all__ = ["PythonFunctions", "definition"]
 
 
+_OWN = "python_function_"  # what the names of functions begin with that were given as arguments
+_MOST = 200
+
+
+class _Exported(NamedTuple):
+    """A function, its name and type as the user wrote it; `frame` is what is handed over: a type of
+    IR, or what a language says of it."""
+
+    function: Callable[..., Any]
+    name: str
+    type: str
+    frame: FunctionType | Foreign
+
+
 class PythonFunctions:
-    """By number: a function, its name and type."""
+    """By number: what was exported."""
 
     def __init__(self, core: Core):
         self._core = core
-        self._functions: list[tuple[Callable[..., Any], str, FunctionType]] = []
+        self._functions: list[_Exported] = []
 
-    def add(self, name: str, function: Callable[..., Any], type: str) -> str:
-        """The IR that defines `name` as a function of Python's.  Raises UsageError."""
+    def add(self, name: str, function: Callable[..., Any], type: str) -> tuple[str, str]:
+        """The cell that defines `name` as a function of Python's, and its language.  Raises
+        UsageError."""
         if not name:
             raise UsageError("a function has a name")
         if not callable(function):
-            raise UsageError(f"{written(name)}: {function!r} cannot be called")
+            raise UsageError(f"{self._core.program.called(name)}: {function!r} cannot be called")
+        # One that an undo brings back is still there.
+        same = [at for at, f in enumerate(self._functions) if f[:3] == (function, name, type)]
+        number = same[0] + 1 if same else len(self._functions) + 1
+        source, frame = self._defined(name, type, number)
+        made = _Exported(function, name, type, frame)
+        self._functions[number - 1 : number] = [made]
+        return source, "llvm" if isinstance(frame, FunctionType) else "c"
+
+    def name_of(self, function: Callable[..., Any], type: str) -> str:
+        """The name under which a function was exported as one of that type without a name of its
+        own; "" where it was not.  Raises UsageError where there are too many of those."""
+        own = [f for f in self._functions if f.name.startswith(_OWN)]
+        found = next((f.name for f in own if (f.function, f.type) == (function, type)), "")
+        if not found and len(own) >= _MOST:
+            raise UsageError(
+                f"{_MOST} Python functions were given as arguments, and each stays, since the "
+                "program may have kept its address: give the same ones again, or name them with "
+                "session.export_python"
+            )
+        return found
+
+    def new_name(self) -> str:
+        """A name for one that has none."""
+        return f"{_OWN}{len(self._functions) + 1}"
+
+    def _defined(self, name: str, type: str, number: int) -> tuple[str, FunctionType | Foreign]:
+        called = self._core.program.called(name)
         try:
             signature = function_type(type)
+            if any(isinstance(parameter, VoidType) for parameter in signature.parameters):
+                raise TypeSyntaxError("only a result is void in IR", 0)
         except TypeSyntaxError as error:
-            raise UsageError(
-                f"{written(name)}: {error}; the type is one of LLVM's, such as 'i32 (double, ptr)'"
-            ) from None
+            known = self._core.glance()
+            found = find("c").foreign(name, type, number, known) if type.isprintable() else None
+            if found is None:
+                raise UsageError(
+                    f"{called}: {error}; the type is one of LLVM's, such as "
+                    "'i32 (double, ptr)', or of C's, such as 'int (double, const char *)'"
+                ) from None
+            return found.source, found
         if signature.variadic:
-            raise UsageError(f"{written(name)}: a Python function takes no `...` from a cell")
-        known = (function, name, signature)
-        if known not in self._functions:  # one that an undo brings back is still there
-            self._functions.append(known)
-        return definition(name, signature, self._functions.index(known) + 1)
+            raise UsageError(f"{called}: a Python function takes no `...` from a cell")
+        return definition(name, signature, number), signature
+
+    def take(
+        self, others: PythonFunctions, made: Callable[[Callable[..., Any]], Callable[..., Any]]
+    ) -> None:
+        """Have another session's functions, each made into another one, under their numbers."""
+        self._functions = [f._replace(function=made(f.function)) for f in others._functions]
 
     def call(self, number: int, frame: bytes) -> bytes:
         """Run a function for code of the program; the frame with its result.
@@ -67,22 +122,46 @@ class PythonFunctions:
                 "a cell has called a Python function that this process does not have: the session "
                 "was restored; session.export_python gives it again"
             )
-        function, name, type = self._functions[number - 1]
-        host = _Host(self._core)
+        exported, host = self._functions[number - 1], _Host(self._core)
+        if isinstance(exported.frame, FunctionType):
+            return self._by_type(exported, exported.frame, frame, host)
+        return self._by_shape(exported, exported.frame, frame, host)
+
+    def _by_shape(self, exported: _Exported, by: Foreign, frame: bytes, host: _Host) -> bytes:
+        """With the signs, structs and names of a language."""
+        _refuse_size(exported.name, frame, by.frame.size)
+        first = 1 if by.returns else 0
+        parts = by.frame.parts
+        arguments = [
+            to_python(part.shape, memoryview(frame)[part.offset :], host.layout)
+            for part in parts[first:]
+        ]
+        result = self._core.foreign.run(exported.function, *arguments)
+        if not first:
+            return frame
+        value = to_bytes(parts[0].shape, result, host, f"what {exported.name} returned")
+        return value + frame[len(value) :]
+
+    def _by_type(self, exported: _Exported, type: FunctionType, frame: bytes, host: _Host) -> bytes:
         layout = host.layout(parse_type(_frame(type)))
-        if len(frame) != layout.size:
-            raise UsageError(f"{written(name)} was called with {len(frame)} bytes of arguments")
+        _refuse_size(exported.name, frame, layout.size)
         first = 0 if isinstance(type.result, VoidType) else 1
         arguments: list[Any] = []
         for index, kind in enumerate(type.parameters, first):
             at = layout.offsets[index]
             data = frame[at : at + host.layout(kind).size]
             arguments.append(TypedValue(kind, data, host.layout).python)
-        result = self._core.foreign.run(function, *arguments)
+        result = self._core.foreign.run(exported.function, *arguments)
         if not first:
             return frame
-        value = from_python(type.result, result, host, f"what {written(name)} returned")
+        what = f"what {self._core.program.called(exported.name)} returned"
+        value = from_python(type.result, result, host, what)
         return value.data + frame[len(value.data) :]
+
+
+def _refuse_size(name: str, frame: bytes, size: int) -> None:
+    if len(frame) != size:
+        raise UsageError(f"{written(name)} was called with {len(frame)} bytes of arguments")
 
 
 class _Host(SessionHost):

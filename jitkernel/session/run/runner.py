@@ -7,12 +7,12 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from jitkernel.compiler import Compiled, Request
-from jitkernel.errors import CompileError, Fault, JitError, UsageError
+from jitkernel.errors import CompileError, Fault, JitError, UsageError, limit_met
 from jitkernel.ir.names import NAME, quote_name, written
 from jitkernel.ir.types import Type, function_type
 from jitkernel.languages import find
@@ -40,6 +40,7 @@ from jitkernel.session.history.snapshot import mentioned
 from jitkernel.session.program.cell import CellState, title
 from jitkernel.session.program.relinking import extend
 from jitkernel.session.program.signatures import Signature, Variable, check_types, expand
+from jitkernel.session.report.overruns import overruns
 from jitkernel.session.run.definer import Definer
 from jitkernel.session.run.host import Execution, LanguageHost
 from jitkernel.session.run.results import Result
@@ -78,6 +79,7 @@ class Runner:
     def run(self, source: str, language: str = "llvm") -> Result:
         """Run a cell's source; see `Session.run`."""
         self._language, relay = find(language), self._relay
+        self._program.speaks = self._language.name
         try:
             with self._core.heard_by(relay):
                 return self._run(source)
@@ -122,12 +124,18 @@ class Runner:
     def _read(self, source: str) -> Plan:
         known = LanguageHost(self._execution)
         try:
-            return self._core.foreign.run(self._language.read, source, known)
+            plan = self._core.foreign.run(self._language.read, source, known)
         except (JitError, MemoryError):
             raise
         except Exception as error:  # the language is somebody's code
+            if limit := limit_met(error):
+                raise limit from None
             words = f"{self._language.name} failed on this cell: {type(error).__name__}: {error}"
             raise CompileError(words) from error
+        options = self._execution.options
+        if plan.opt_level is not None and options.opt_level is None:
+            self._execution.options = replace(options, opt_level=plan.opt_level)
+        return plan
 
     def _run(self, source: str) -> Result:
         plan = self._read(source)
@@ -165,19 +173,27 @@ class Runner:
             raise
         self._core.hidden.add(plan, self._cell.number)
         self._relay.result.cell = self._cell
-        if change.moved or change.notes or change.types or change.remade:
+        if change.moved or change.notes or change.facts("type") or change.remade:
             self._definer.say_status()
+        if not plan.actions:  # else what a statement has lost is told with it
+            self._tell_notices()
         began = perf_counter_ns()
         try:
             self._statements(plan, blocks)
+        except Fault as error:
+            if words := self._overruns(plan):
+                error.args = (f"{error}\n{words[0].upper()}{words[1:]}.",)
+            raise
         finally:
             self._cell.ran = perf_counter_ns() - began if plan.actions else 0
+        if words := self._overruns(plan):
+            self._relay.note(words)
         return self._relay.result
 
     def _define(self, plan: Plan, blocks: dict[int, CellBlock]) -> None:
         """All that can be refused is done before the first statement runs."""
         self._definer.plan = plan
-        self._definer.remake(plan.remakes)
+        self._definer.remake(plan.remakes, plan.defines)
         together = bool(plan.entities) and plan.block is not None and not stands_alone(plan)
         if plan.entities:
             assembled = self._definer.define(plan, "all" if together else "entities")
@@ -227,14 +243,26 @@ class Runner:
                 ran = progress(plan, action, ended)
                 if ran and isinstance(error, Fault):
                     error.args = (f"{error}\n{ran[0].upper()}{ran[1:]}.",)
+                self._tell_notices()
                 raise
-            while self._engine.notices:
-                self._relay.note(self._engine.notices.pop(0))
+            self._tell_notices()
+        self._tell_notices()  # cells that only define, too
         if values:
             value = values[-1][1]
             self._core.results.keep(self._cell.number, value)
             self._relay.result.give(value)
             self._relay.result.text, self._relay.result.html = self._written(value)
+
+    def _tell_notices(self) -> None:
+        self._engine.tell_replaced()
+        while self._engine.notices:
+            self._relay.note(self._engine.notices.pop(0))
+
+    def _overruns(self, plan: Plan) -> str:
+        """Where code of the cell has run: what it has written behind variables, in words."""
+        if any(isinstance(a, CallAction | RunAction | BlockAction) for a in plan.actions):
+            return overruns(self._program, self._core.history.look())
+        return ""
 
     def _act(
         self, action: Action, plan: Plan, host: SessionHost, blocks: dict[int, CellBlock]
@@ -266,7 +294,7 @@ class Runner:
         """`@name = expr` for a name that is new: a definition, zero first, then the bytes."""
         type = str(value.type)
         layout = value.layouts(value.type)
-        info = Variable(expand(type, self._program.types), False, type)
+        info = Variable(expand(type, self._program.state.types), False, type)
         with self._engine.arena.rollback.atomic():
             change = self._execution.change
             if extend(self._program, self._cell, name, info, value.data, layout.align, change):
@@ -380,11 +408,11 @@ class Runner:
             return host.load(variable[0], variable[1])
         signature = host.full_signature(name)
         if signature is None:
-            hint = host.hint(name)
+            hint, called = host.hint(name), self._program.called(name)
             if name in self._core.hidden.private:
                 number = self._core.hidden.private[name]
-                raise CompileError(f"@{quote_name(name)} is private to cell {number}")
-            raise CompileError(f"@{quote_name(name)} is not defined{f'; {hint}' * bool(hint)}")
+                raise CompileError(f"{called} is private to cell {number}")
+            raise CompileError(f"{called} is not defined{f'; {hint}' * bool(hint)}")
         symbol = self._program.named(name)
         cell = self._program.cell_of(symbol) if symbol is not None else None
         where = (
@@ -398,6 +426,7 @@ class Runner:
     def _magic(self, action: Any) -> None:
         match action:
             case MagicAction():
+                self._core.texts.magic()
                 self._relay.sink.magic(action)
             case ShellAction():
                 self._relay.sink.shell(action)

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Final
 from jitkernel.compiler import Layout, Options, Request
 from jitkernel.errors import TypeMismatch, UsageError
 from jitkernel.ir.expansion import is_digest
-from jitkernel.ir.names import shown
 from jitkernel.ir.types import function_type
 from jitkernel.linker import Image, Linker, Symbol, SymbolKind
 from jitkernel.printable import shortened
@@ -41,9 +40,10 @@ _OPTIMISED = Options(opt_level=1, internal=True)
 
 @dataclass(slots=True, eq=False)
 class Thunk:
-    """A thunk that is linked, with the layouts of its arguments (None: it takes none) and of its
-    result (None: void)."""
+    """A thunk that is linked: by which key it is found, the layouts of its arguments (None: it
+    takes none) and of its result (None: void)."""
 
+    key: tuple[object, ...]
     address: int
     image: Image
     arguments: Layout | None
@@ -120,6 +120,10 @@ class Thunks:
         """The same where it is there already."""
         return self._thunks.get((*signature[:4], types, False))
 
+    def has(self, thunk: Thunk) -> bool:
+        """Whether a thunk is still there."""
+        return self._thunks.get(thunk.key) is thunk
+
     def intrinsic(self, name: str, result: str, arguments: tuple[tuple[str, str], ...]) -> Thunk:
         """The thunk that calls an intrinsic, which has no address, with `arguments`: types, each
         with its constant or "" where the value comes from `args`."""
@@ -146,7 +150,7 @@ class Thunks:
             image, address = linker.place_unnamed(
                 compiled.object, "jk_thunk", kinds={"clock_gettime": "function"}
             )
-            found = Thunk(address, image, arguments, layout)
+            found = Thunk(key, address, image, arguments, layout)
             note(thunks.pop, key, None)
             thunks[key] = found
             if len(thunks) > _KEPT:
@@ -174,21 +178,33 @@ class ThreadCopies:
     def find(self, symbol: Symbol) -> int:
         """The address of the copy that a control block is of.  Raises UsageError."""
         engine, block = self._engine, symbol.address
+        called = engine.linker.bind.called(symbol.name)
         generation, number, address = self._found.get(block, (0, 0, 0))
         if address and (generation, number) == (engine.executor.generation, self._number(block)):
             return address
         getter = engine.linker.known("__emutls_get_address", SymbolKind.FUNCTION)
         if engine.executor.busy or getter is None:
             why = "is thread-local: where it is can be asked for when no code runs"
-            raise UsageError(f"{shown(symbol.name)} {why}")
+            raise UsageError(f"{called} {why}")
         target = engine.thunks.target(_FIND, ("ptr",))
         words = block.to_bytes(8, "little")
         outcome = engine.call(target.address, engine.linker.entry(getter), words, 8)
         if outcome.kind != "ok":
-            raise UsageError(f"{shown(symbol.name)}: the executor has no memory for it")
+            raise UsageError(f"{called}: the executor has no memory for it")
         address = int.from_bytes(outcome.result, "little")
         self._found[block] = engine.executor.generation, self._number(block), address
         return address
+
+    def content(self, symbol: Symbol) -> bytes:
+        """The bytes of the copy; those that it would begin with, where no thread has one.  Raises
+        UsageError as `find` does."""
+        read = self._engine.arena.read
+        size, _, number, first = (
+            int.from_bytes(read(symbol.address + at, 8), "little") for at in (0, 8, 16, 24)
+        )
+        if number:
+            return self.read(self.find(symbol), size)
+        return read(first, size) if first else bytes(size)
 
     def _number(self, block: int) -> int:
         return int.from_bytes(self._engine.arena.read(block + 16, 8), "little")

@@ -5,12 +5,11 @@ cell.  Start from `Keeper`; `open_copy` makes a new session from a file that is 
 from __future__ import annotations
 
 import contextlib
-import json
 import mmap
 import os
-import shutil
 import sqlite3
 import tempfile
+import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,17 +18,15 @@ from jitkernel.errors import JitError, UsageError
 from jitkernel.linker.records import Journal
 from jitkernel.session.operation import without_collections
 from jitkernel.session.saved.rebuilding import rebuild, recompile
-from jitkernel.session.saved.restoring import Rows, named_libraries, restore
+from jitkernel.session.saved.restoring import Rows, named_libraries, read_head, restore
 from jitkernel.session.saved.rows import SymbolNumbers
-from jitkernel.session.saved.store import Store
+from jitkernel.session.saved.store import Store, copied
 from jitkernel.session.saved.tables import (
-    PARTS,
     UNREADABLE,
     Tables,
     connect,
-    refuse_odd,
 )
-from jitkernel.session.saved.writing import SETTINGS, Writer, write_file
+from jitkernel.session.saved.writing import HEAD, SETTINGS, Writer, write_file
 
 if TYPE_CHECKING:
     from jitkernel.session.core import Core
@@ -54,6 +51,7 @@ class Keeper:
         self._journal = Journal()
         self._ready = False  # the session has all that the file has
         self._whole = True  # the file lacks something that the journal does not have
+        self._failed = False  # the last time that it was to be written after a cell
         store = session.store
         rows: Rows = {}
         if store.durable or store.saved:
@@ -62,7 +60,7 @@ class Keeper:
         facts = {key: body for key, body, _ in rows.get("facts", ())}
         if "session" in facts:
             self._rows = rows
-            self._head = json.loads(facts["session"])
+            self._head = read_head(store.name, facts["session"])
             kept: dict[str, Any] = self._head["settings"]
             wanted = {"base", "capacity", *SETTINGS} - (chosen - {"base", "capacity"})
             if session.settings.executor == "inline":
@@ -70,7 +68,7 @@ class Keeper:
             new = {name: kept[name] for name in wanted if name in kept}
             if (flags := kept.get("clang_flags")) and not session.settings.clang_flags:
                 # without them, the headers of its cells are not found
-                from jitkernel.languages.c.clang import harmless
+                from jitkernel.languages.c.flags import harmless
 
                 new["clang_flags"] = flags if session.settings.trust else harmless(flags)
             session.settings = replace(session.settings, **new)
@@ -81,7 +79,7 @@ class Keeper:
         program, store = session.program, session.store
         keeps = store.durable and session.settings.autosave
         if keeps:
-            program.linker.bind.journal = self._journal
+            program.linker.bind.journal = program.state.journal = self._journal
             store.commits_often = True
         if rows is None:
             self._ready = True
@@ -92,6 +90,7 @@ class Keeper:
             program, executor, session.results, rows, self._head, self._numbers, trust
         )
         session.number = restored.number
+        session.texts.restore(rows["facts"])
         if archives := self._head.get("archives"):
             from jitkernel.session.run.linking import read_again  # few sessions have any
 
@@ -101,9 +100,7 @@ class Keeper:
             self._go_on(rows)
         elif not store.durable:
             store.clear_state()
-        for number in store.numbers():
-            if number not in program.cells:
-                store.drop(number)  # it was kept for an undo
+        self._drop_records()
         pool = session.engine.pool
         if list(pool.identity()) != self._head["identity"]:  # another LLVM, another processor
             recompile(program, pool, self._head, restored)
@@ -115,14 +112,21 @@ class Keeper:
         writer.numbers = self._numbers
         for key, _, content in rows["pages"]:
             writer.pages.note(int(key), content)
-        writer.facts = {str(key): body for key, body, _ in rows["facts"] if key != "saved"}
+        writer.head = {str(key): body for key, body, _ in rows["facts"] if key in HEAD}
         self._whole = False
 
     def keep(self) -> None:
-        """Write what changed, where the session saves after each cell; a failure is told once."""
-        session = self._session
-        if self._ready and session.settings.autosave and session.store.durable:
-            self._write()
+        """Write what changed, where the session saves after each cell; a failure is told as often
+        as it fails."""
+        session, notices = self._session, self._session.engine.notices
+        if not (self._ready and session.settings.autosave and session.store.durable):
+            return
+        failure = self._write()
+        if failure and failure not in notices:
+            notices.append(failure)
+        elif self._failed and not failure:
+            notices.append(f"the session is saved again: {session.store.name}")
+        self._failed = bool(failure)
 
     def save(self, path: str) -> int:
         """Write the session to another file; see `Session.save`."""
@@ -131,6 +135,7 @@ class Keeper:
         def write(tables: Tables) -> None:
             # What the user wrote comes first: a file that is cut off still has it.
             tables.copy("records", session.store.rows(session.program.cells))
+            tables.copy("facts", session.store.texts())
             Writer(session, tables).everything()
 
         return write_file(path, write)
@@ -140,15 +145,26 @@ class Keeper:
         session = self._session
         if self._ready and session.store.durable and not session.engine.closed:
             with session.lock:
-                self._write()
+                self._drop_records()
+                if failure := self._write():
+                    warnings.warn(failure, RuntimeWarning, stacklevel=3)
+                session.store.shrink()
 
-    def _write(self) -> None:
+    def _drop_records(self) -> None:
+        """Forget the records of cells that are gone: they were kept for an undo."""
+        store, cells = self._session.store, self._session.program.cells
+        for number in store.numbers():
+            if number not in cells:
+                store.drop(number)
+
+    def _write(self) -> str:
+        """Write what the file lacks; what is to be said where that cannot be."""
         session = self._session
         store = session.store
         try:
             store.begin()
             if self._writer is None or self._whole:  # the journal does not tell all that it lacks
-                store.tables.clear(PARTS)
+                store.tables.clear()
                 self._journal.take()
                 self._writer = Writer(session, store.tables)
                 self._writer.everything()
@@ -158,16 +174,14 @@ class Keeper:
             self._whole = not session.settings.autosave
         except (sqlite3.Error, OSError) as error:
             store.rollback()
-            if not self._whole:
-                session.engine.notices.append(
-                    f"the session was not saved: {store.name}: {error}; "
-                    "%save writes to another file"
-                )
             self._whole = True
+            words = f"the session was not saved: {store.name}: {error}"
+            return f"{words}; %save writes to another file"
         except BaseException:  # the journal is empty, and the file does not have what was in it
             store.rollback()
             self._whole = True
             raise
+        return ""
 
 
 def open_copy(
@@ -211,7 +225,7 @@ def open_rebuilt(
     except JitError as error:
         why = str(error)
     with tempfile.TemporaryDirectory(prefix="jitkernel-") as folder:
-        copy = _copied(path, folder)
+        copy = copied(path, folder)
         session = cls(**overrides)
         try:
             with (
@@ -227,16 +241,3 @@ def open_rebuilt(
                 raise UsageError(f"{path}: not one cell can be read: {error}") from None
             raise
     return session
-
-
-def _copied(path: str, folder: str) -> str:
-    """A copy of a file and its log, which may be changed.  Raises UsageError."""
-    copy = os.path.join(folder, "damaged.jks")
-    refuse_odd(path)
-    try:
-        shutil.copyfile(path, copy)
-        if os.path.exists(path + "-wal"):
-            shutil.copyfile(path + "-wal", copy + "-wal")
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}") from None
-    return copy

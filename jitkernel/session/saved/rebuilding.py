@@ -16,7 +16,6 @@ import contextlib
 import json
 import re
 import sqlite3
-import zlib
 from collections.abc import Iterator, Mapping
 from mmap import mmap
 from typing import TYPE_CHECKING, Any
@@ -165,7 +164,7 @@ def recompile(
             continue
         request = stored_request(record)
         cpu = request.options.cpu
-        if record.source.startswith("; %link "):
+        if record.is_linked:
             kept.append(number)  # its source is not known; it was no part of this LLVM either
         elif (then.llvm, then.triple, then.resolve(cpu)) != (
             now.llvm, now.triple, now.resolve(cpu),
@@ -213,7 +212,7 @@ def rebuild(session: Core, path: str, db: sqlite3.Connection, data: bytes | mmap
         request = stored_request(record)
         definer = Definer(Execution(session, number=record.number))
         try:
-            if record.source.startswith("; %link "):
+            if record.is_linked:
                 raise UsageError("its source is not known")
             answer = session.engine.pool.compile(request)
             definer.place_only(record.source, request, answer, trust)
@@ -250,7 +249,7 @@ def _readable(db: sqlite3.Connection, data: bytes | mmap) -> tuple[list[Record],
     found: dict[int, Record] = {}
     for number, row in rows.items():
         if not live or number in live:
-            with contextlib.suppress(ValueError, TypeError, zlib.error):
+            with contextlib.suppress(ValueError, TypeError):
                 found[number] = read_record(row)
     return [found[n] for n in sorted(found)], len((live or known) - found.keys())
 

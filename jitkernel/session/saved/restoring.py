@@ -8,7 +8,6 @@ is this LLVM's and this processor's; else see `rebuilding`.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,10 +15,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.arena import Arena, Extent
-from jitkernel.errors import JitError, UsageError
-from jitkernel.ir.names import shown
+from jitkernel.errors import Interrupted, UsageError
+from jitkernel.forms import check
 from jitkernel.ir.types import parse_type
-from jitkernel.languages.llvm.values import TypedValue
+from jitkernel.languages.llvm.values import TypedValue, scalar_layout
 from jitkernel.linker import Symbol
 from jitkernel.linker.editing import file, rebind_all, set_image
 from jitkernel.session.history.snapshot import far_words
@@ -28,6 +27,7 @@ from jitkernel.session.program.cell import LanguageNote
 from jitkernel.session.saved.rows import Index, info_of, read_cell, read_symbol
 from jitkernel.session.saved.tables import Damaged
 from jitkernel.session.saved.writing import LAST, put_back
+from jitkernel.session.settings import check_value
 from jitkernel.wording import counted
 
 if TYPE_CHECKING:
@@ -45,13 +45,15 @@ __all__ = [
     "ago",
     "find_libraries",
     "named_libraries",
+    "read_head",
     "restore",
 ]
 
 #: How a user says so.
 TRUST = "trust=True (%restore --trust)"
 
-Rows = Mapping[str, list[tuple["Key", str, bytes]]]
+Row = tuple["Key", str, bytes]
+Rows = Mapping[str, list[Row]]
 _loads = json.JSONDecoder().decode
 
 
@@ -96,13 +98,14 @@ def restore(
 
     Raises Damaged where the rows do not make a program; the session is of no use then.
     """
-    with without_collections(), _as_damage(program.store.name):
+    at = Reading(program.store.name)
+    with without_collections(), at:
         linker, arena, path = program.linker, program.linker.arena, program.store.name
         if (arena.base, arena.capacity) != (head["settings"]["base"], head["settings"]["capacity"]):
             raise Damaged(f"{path} was saved at another base")
         index = Index(linker)
         owners: list[tuple[Symbol, int]] = []
-        for key, body, _ in rows["symbols"]:
+        for key, body, _ in at.each("symbols", rows):
             symbol, cell, is_stale = read_symbol(_loads(body), index.extents)
             number = int(key)
             index.symbols[number] = symbol
@@ -111,65 +114,82 @@ def restore(
                 owners.append((symbol, cell))
             if not is_stale:
                 file(linker, symbol)
-        for key, body, content in rows["cells"]:
+        for key, body, content in at.each("cells", rows):
             read_cell(program, int(key), _loads(body), content, index)
         for symbol, cell in owners:
             set_image(symbol, program.cells[cell].image)
-        _lay_out(arena, index.extents, rows["pages"])
+        _lay_out(arena, index.extents, at.each("pages", rows))
         words = find_libraries(executor, named_libraries(head), trust)
-        saved = _read_facts(program, rows)
+        saved = _read_facts(program, at.each("facts", rows))
         lost = rebind_all(linker, index.symbols.values())
         if executor.services.libraries:
             # A library may have been missing when the file was written.
             linker.resolver.retry_missing()
         if lost:
-            some = ", ".join(shown(name) for name in lost[:5])
+            some = ", ".join(program.called(name) for name in lost[:5])
             words.append(f"missing now: {counted(len(lost), 'function')} of libraries: {some}")
-        if stale := far_words(arena, head.get("low_memory", ())):
+        if stale := far_words(arena, head["memory"]):
             words.append(
                 f"{counted(stale, 'word')} in globals may point into the process that "
                 "ended: what was in its heap is gone"
             )
-        _read_results(results, rows, head["order"], program.layouts)
+        _read_results(results, at.each("results", rows), head["order"], program.layouts)
         words.append("what was run before cannot be undone")
         number = max([head["number"], *program.cells])
         return Restored(len(program.cells), saved, words, number)
 
 
-def _read_facts(program: Program, rows: Rows) -> float:
+def _read_facts(program: Program, rows: Iterable[Row]) -> float:
     """Types, notes, declarations and shared unwind records; the time when the file was saved."""
     shared: dict[bytes, int] = {}
     saved = 0.0
-    for key, body, _ in rows["facts"]:
+    for key, body, _ in rows:
         kind, _, name = str(key).partition(" ")
         if kind == "type":
-            program.types[_loads(name)] = _loads(body)
+            check(texts := [_loads(name), _loads(body)], [str])
+            program.state.types[texts[0]] = texts[1]
         elif kind == "note":
-            cell, text, needs = _loads(body)
-            note = LanguageNote(int(cell), str(text), frozenset(needs))
-            program.notes.restore(name, note)
+            check(row := _loads(body), (int, str, [str]))
+            program.state.notes.set(name, LanguageNote(row[0], row[1], frozenset(row[2])))
         elif kind == "declared" and (info := info_of(_loads(body))) is not None:
-            program.declared[_loads(name)] = info
+            check(declared := _loads(name), str)
+            program.state.put("declared", declared, info)
         elif kind == "unwind":
-            shared = {bytes.fromhex(content): at for content, at in _loads(body)}
+            check(pairs := _loads(body), [(str, int)])
+            shared = {bytes.fromhex(content): at for content, at in pairs}
         elif kind == "saved":
             saved = float(body)
     program.linker.unwind.restore(shared)
+    program.linker.unwind.check()  # whoever walks it believes its lengths
     return saved
 
 
-@contextlib.contextmanager
-def _as_damage(path: str) -> Iterator[None]:
-    """What goes wrong with rows that make no sense, as Damaged."""
-    try:
-        yield
-    except Damaged:
-        raise
-    except (KeyError, ValueError, TypeError, IndexError, AttributeError, JitError) as error:
-        raise Damaged(f"{path} does not hold a whole session: {error!r}") from error
+class Reading:
+    """Rows of a file that are read; what goes wrong with them, as Damaged.
+
+    Who made the file decides what they say, and no error in reading them is another's.
+    """
+
+    def __init__(self, path: str):
+        self._path, self._row = path, ""
+
+    def each(self, table: str, rows: Rows) -> Iterator[Row]:
+        """The rows of a table."""
+        for row in rows[table]:
+            self._row = f"{table}, row {row[0]}"
+            yield row
+        self._row = ""
+
+    def __enter__(self) -> Reading:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, *_: object) -> None:
+        if isinstance(error, Exception) and not isinstance(error, (Damaged, Interrupted)):
+            what = f"{self._row} is none" if self._row else "its rows do not make a session"
+            raise Damaged(f"{self._path} is damaged: {what}") from error
 
 
-def _lay_out(arena: Arena, extents: list[Extent], pages: Iterable[tuple[Key, str, bytes]]) -> None:
+def _lay_out(arena: Arena, extents: list[Extent], pages: Iterable[Row]) -> None:
     """The books of the arena, and the bytes of constants and globals."""
     ends: dict[str, int] = {}
     for zone, start, size in extents:
@@ -177,6 +197,23 @@ def _lay_out(arena: Arena, extents: list[Extent], pages: Iterable[tuple[Key, str
             ends[zone] = start + size
     put_back(arena, [(int(number), content) for number, _, content in pages], ends)
     arena.reserve_all(extents)
+
+
+#: What concerns the session as a whole, but for its settings.
+_HEAD = {
+    "number": int, "settings": dict, "identity": (str,) * 5, "libraries": [str],
+    "withheld": [str], "archives": [str], "memory": [(int, int)], "order": [int],
+}  # fmt: skip
+
+
+def read_head(path: str, body: str) -> dict[str, Any]:
+    """What concerns the session as a whole.  Raises Damaged."""
+    with Reading(path):
+        head: dict[str, Any] = _loads(body)
+        check(head, _HEAD)
+        for name, value in head["settings"].items():
+            check_value("Session", name, value)
+        return head
 
 
 def named_libraries(head: Mapping[str, Any]) -> list[str]:
@@ -206,12 +243,17 @@ def find_libraries(executor: Executor, paths: Sequence[str], trust: bool) -> lis
     return words
 
 
-def _read_results(results: Results, rows: Rows, order: Iterable[int], layouts: TypeLayouts) -> None:
+def _read_results(
+    results: Results, rows: Iterable[Row], order: Iterable[int], layouts: TypeLayouts
+) -> None:
     """The values that cells gave, in the order in which they were kept."""
-    found = {
-        int(key): TypedValue(parse_type(body), content, layouts)
-        for key, body, content in rows["results"]
-    }
+    found: dict[int, TypedValue] = {}
+    for key, body, content in rows:
+        type = parse_type(body)
+        scalar = scalar_layout(type)  # others were perhaps other types when they were kept
+        if scalar is not None and len(content) != scalar.size:
+            raise ValueError(f"{len(content)} bytes are no {body}")
+        found[int(key)] = TypedValue(type, content, layouts)
     last = results.last = found.pop(LAST, None)
     results.update({n: found[n] for n in order if n in found})
     for value in results.values():

@@ -13,8 +13,11 @@ from sys import intern
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.arena import Extent
+from jitkernel.forms import Maybe, check
+from jitkernel.ir.types import function_type, parse_type
 from jitkernel.linker import Block, Image, Linker, Symbol, SymbolKind, SymbolState
 from jitkernel.linker.editing import restore_image, restore_symbol, restore_uses
+from jitkernel.linker.records import SITE
 from jitkernel.session.program.cell import Cell, CellState
 from jitkernel.session.program.signatures import (
     Signature,
@@ -39,6 +42,7 @@ __all__ = [
 ]
 
 _dump = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
+_BESIDE = 16  # bytes of an instruction around a site
 _KINDS, _STATES = tuple(SymbolKind), tuple(SymbolState)
 
 Info = Signature | Variable | None
@@ -75,11 +79,28 @@ class Index:
         self.extents: list[Extent] = []
         self._blocks: dict[int, Block] = {}
 
+    def extent(self, row: Iterable[Any]) -> Extent:
+        """An extent, which lies in its zone.  Raises ValueError, KeyError."""
+        extent = Extent(*row)
+        zone = self.arena.zones[extent.zone]
+        if not (extent.size and zone.start <= extent.start <= zone.stop - extent.size):
+            raise ValueError(f"{extent.size} bytes at {extent.start:#x} are not in the {zone.name}")
+        return extent
+
+    def sites(self, packed: bytes, length: int) -> bytes:
+        """Places of an image in the arena.  Raises ValueError."""
+        if len(packed) != length or length % SITE.size:
+            raise ValueError(f"{length} bytes are no sites")
+        high = self.arena.capacity - _BESIDE
+        if any(not _BESIDE <= offset <= high for offset, *_ in SITE.iter_unpack(packed)):
+            raise ValueError("a site is not in the arena")
+        return packed
+
     def hold(self, row: tuple[str, int, int]) -> Block:
         """The block at an address, with one holder more."""
         block = self._blocks.get(row[1])
         if block is None:
-            extent = Extent(*row)
+            extent = self.extent(row)
             self.extents.append(extent)
             block = self._blocks[row[1]] = Block(extent)
         else:
@@ -100,10 +121,13 @@ def info_row(info: Info) -> list[Any] | None:
 
 
 def info_of(row: list[Any] | None) -> Info:
-    """The inverse of `info_row`."""
+    """The inverse of `info_row`.  Raises ValueError for what is no type."""
     if row is None:
         return None
-    return shared_signature(*row[1:]) if row[0] == "f" else shared_variable(*row[1:])
+    function = row[0] == "f"
+    check(row, (str,) * 6 if function else (str, str, int, str))
+    (function_type if function else parse_type)(row[-1])
+    return shared_signature(*row[1:]) if function else shared_variable(row[1], bool(row[2]), row[3])
 
 
 def symbol_body(symbol: Symbol, stale: bool) -> str:
@@ -118,8 +142,12 @@ def symbol_body(symbol: Symbol, stale: bool) -> str:
     )  # fmt: skip
 
 
+_SYMBOL = (str, *(int,) * 8, str, Maybe(list), int)
+
+
 def read_symbol(row: list[Any], extents: list[Extent]) -> tuple[Symbol, int, bool]:
     """A symbol, the number of the cell that defines it, and whether it is a stale version."""
+    check(row, _SYMBOL)
     name, kind, state, address, size, cell, stub, slot, far_slot, why, info, stale = row
     symbol, own = restore_symbol(
         name, _KINDS[kind], _STATES[state], address, size, (stub, slot, far_slot), why,
@@ -137,7 +165,7 @@ def cell_row(program: Program, cell: Cell, numbers: SymbolNumbers) -> tuple[int,
     image = cell.image
     pieces: list[bytes] = []
     # Whether its notebook cell is this one: the code of an earlier one may be there too.
-    named = cell.cell_id is not None and program.by_id.get(cell.cell_id) == cell.number
+    named = cell.cell_id is not None and program.state.ids.get(cell.cell_id) == cell.number
     body = [
         cell.cell_id,
         cell.options,
@@ -145,7 +173,15 @@ def cell_row(program: Program, cell: Cell, numbers: SymbolNumbers) -> tuple[int,
         [block.extent for block in cell.strings],
         [(name, address, size, block.extent) for name, address, size, block in cell.extras],
         [(name, info_row(signature)) for name, signature in cell.libraries],
-        [cell.times, cell.ran, cell.used, int(cell.kept), int(named), int(cell.cached)],
+        [
+            cell.times,
+            cell.ran,
+            cell.used,
+            int(cell.kept),
+            int(named),
+            int(cell.cached),
+            program.position(cell),
+        ],
         program.handles.get(cell.number, ()),
         None if image is None else _image(program.linker, image, numbers, pieces),
         cell.types,
@@ -173,11 +209,26 @@ def _image(linker: Linker, image: Image, numbers: SymbolNumbers, pieces: list[by
     ]  # fmt: skip
 
 
+_EXTENT = (str, int, int)
+_CELL = (
+    Maybe(str), str, str, [_EXTENT], [(str, int, int, _EXTENT)], [(str, Maybe(list))],
+    (list, *(int,) * 6), [int], Maybe(list), [str], [str],
+)  # fmt: skip
+_IMAGE = (
+    Maybe(_EXTENT), Maybe(_EXTENT), [_EXTENT], Maybe(_EXTENT), Maybe(_EXTENT), [_EXTENT],
+    [(str, int, int)], [(int, int)], [int], [int], int, [(str, int)], [(str, int)], [str],
+)  # fmt: skip
+
+
 def read_cell(program: Program, number: int, row: list[Any], content: bytes, index: Index) -> None:
-    """File a cell with the program as it was; its code is written to where it was."""
+    """File a cell with the program as it was; its code is written to where it was.
+
+    Raises ValueError, KeyError or TypeError for what no cell is.
+    """
+    check(row, _CELL)
     cell_id, options, state, strings, extras, libraries, *rest = row
     figures, handles, image, types, defines = rest
-    times, ran, used, kept, named, cached = figures
+    times, ran, used, kept, named, cached, position = figures
     cell = Cell(number, cell_id, options)
     cell.state = CellState(state)
     cell.times, cell.ran, cell.used = tuple(times), ran, used
@@ -196,15 +247,17 @@ def read_cell(program: Program, number: int, row: list[Any], content: bytes, ind
     cell.defines = tuple(map(intern, defines))
     program.type_uses.add(cell)
     for name in cell.defines:
-        program.type_uses.owners[name] = number
+        program.state.owners[name] = number
     if handles:
         program.handles[number] = tuple(handles)
     if named:
-        program.by_id[cell_id] = number
+        program.state.ids[cell_id] = number
+        program.positions[cell_id] = position
     program.cells[number] = cell
 
 
 def _read_image(number: int, row: list[Any], content: bytes, index: Index) -> Image:
+    check(row, _IMAGE)
     text, unwind, extra, rodata, data, adopted, exports, *rest = row
     refs, init, fini, dso, pins, groups, copies = rest
     hold = index.hold
@@ -221,7 +274,7 @@ def _read_image(number: int, row: list[Any], content: bytes, index: Index) -> Im
     )  # fmt: skip
     uses: list[tuple[Symbol, bytes]] = []
     for n, length in refs:
-        uses.append((index.symbols[n], content[at : at + length]))
+        uses.append((index.symbols[n], index.sites(content[at : at + length], length)))
         at += length
     if uses:
         restore_uses(found, uses)
@@ -233,8 +286,10 @@ def _copy_code(spans: Iterable[list[Any] | None], content: bytes, index: Index) 
     at, base, view = 0, index.arena.base, index.arena.view
     for bounds in spans:
         if bounds is not None:
-            extent = Extent(*bounds)
+            extent = index.extent(bounds)
             _, start, size = extent
+            if at + size > len(content):
+                raise ValueError(f"{size} bytes of code are not there")
             view[start - base : start - base + size] = content[at : at + size]
             at += size
             index.extents.append(extent)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import sqlite3
 import tempfile
 import zlib
@@ -17,15 +18,18 @@ from typing import Any, NamedTuple
 
 from jitkernel.errors import UsageError
 from jitkernel.files import create_private
+from jitkernel.forms import decompress
 from jitkernel.ir.names import decode_name, quote_name
 from jitkernel.rollback import RecordedDict, later, recording
 from jitkernel.session.saved.tables import (
-    PARTS,
+    TEXT,
     UNREADABLE,
+    WAIT,
     Damaged,
     Row,
     Tables,
     Transaction,
+    Unopened,
     connect,
     create,
     identify,
@@ -35,10 +39,17 @@ from jitkernel.session.saved.tables import (
     refuse_schema,
 )
 
-__all__ = ["Record", "Store", "read_record"]
+__all__ = ["LINKED", "Record", "Store", "copied", "read_record"]
 
 _BATCH = 256
 _BATCH_BYTES = 4 << 20
+#: Bytes that a row's text and its object may have, which it has compressed.
+_LONGEST_TEXT, _LARGEST_OBJECT = 256 << 20, 512 << 20
+_SHRINK = 256  # pages, 1 MB
+
+
+#: What the source of a cell begins with that is another compiler's object.
+LINKED = "; %link "
 
 
 class Record(NamedTuple):
@@ -55,6 +66,11 @@ class Record(NamedTuple):
     options: str
     object: bytes
     nobuiltin: tuple[str, ...] = ()
+
+    @property
+    def is_linked(self) -> bool:
+        """Whether it is another compiler's object, of which there is no IR."""
+        return self.source.startswith(LINKED)
 
 
 class Store:
@@ -80,7 +96,9 @@ class Store:
             elif path:
                 _prepare(path)
                 new = not os.path.getsize(path)
-            self._db = sqlite3.connect(self.path, check_same_thread=False, isolation_level=None)
+            self._db = sqlite3.connect(
+                self.path, WAIT, check_same_thread=False, isolation_level=None
+            )
             try:
                 self._settle(self.name, new)
             except BaseException:
@@ -93,10 +111,11 @@ class Store:
                 # The open file serves us; its name would stay behind after a kill.
                 os.unlink(self._temporary)
         self.tables = Tables(self._db)
-        self._pending: RecordedDict[int, Record | None] = RecordedDict()
+        # Records by number, and rows of texts by key; None: dropped.
+        self._pending: RecordedDict[int | str, Record | Row | None] = RecordedDict()
         self._bytes = 0
         self.commits_often = False  # what is not committed yet is worth being kept in memory
-        self._written: dict[int, Record | None] = {}  # that
+        self._written: dict[int | str, Record | Row | None] = {}  # that
         self._sums = dict(self.tables.sums)  # of what is committed
         self._log, self._log_size = self.path + "-wal", 0  # no longer than that when it began
 
@@ -115,6 +134,7 @@ class Store:
             db.execute("pragma journal_mode = wal")
             db.execute("pragma synchronous = normal")
             db.execute("pragma wal_autocheckpoint = 4000")  # pages: 16 MB of log at most
+            db.execute("pragma secure_delete = on")  # what is deleted is no longer in the file
         if new:
             with Transaction(db):
                 create(db)
@@ -145,9 +165,9 @@ class Store:
             return [n for (n,) in self._db.execute("select number from records order by number")]
 
     def clear_state(self) -> None:
-        """Forget all but the records: of a copy whose session lives on elsewhere."""
+        """Forget all but records and texts: of a copy whose session lives on elsewhere."""
         with reading(self.name):
-            self.tables.clear(PARTS)
+            self.tables.clear()
 
     def rows(self, numbers: Iterable[int]) -> Iterator[tuple[Any, ...]]:
         """The rows of some cells as they are in the file."""
@@ -168,11 +188,11 @@ class Store:
     def get(self, number: int) -> Record | None:
         """The record of a cell, or None.  Raises Damaged."""
         if number in self._pending:
-            return self._pending[number]
+            return self._pending[number]  # type: ignore[return-value]
         try:
             row = self._db.execute("select * from records where number = ?", (number,)).fetchone()
             return None if row is None else read_record(row)
-        except (*UNREADABLE, zlib.error, TypeError) as error:
+        except (*UNREADABLE, ValueError, TypeError, RecursionError) as error:
             words = f"what {self.name} has of cell {number} cannot be read: {error}"
             raise Damaged(words) from None
 
@@ -181,6 +201,27 @@ class Store:
         self._pending[number] = None
         if len(self._pending) >= _BATCH:
             self.flush()
+
+    def put_text(self, number: int, body: str, data: bytes) -> None:
+        """Keep what a cell has asked."""
+        key = f"{TEXT}{number}"
+        self._pending[key] = key, body, data
+        self._bytes += len(body) + len(data)
+        if len(self._pending) >= _BATCH or self._bytes > _BATCH_BYTES:
+            self.flush()
+
+    def drop_text(self, number: int) -> None:
+        """Forget it."""
+        self._pending[f"{TEXT}{number}"] = None
+        if len(self._pending) >= _BATCH:
+            self.flush()
+
+    def texts(self) -> list[Row]:
+        """The rows of what cells have asked, with their checksums.  Raises Damaged."""
+        self.flush()
+        with reading(self.name):
+            query = "select * from facts where id glob ?"
+            return self._db.execute(query, (f"{TEXT}*",)).fetchall()
 
     def flush(self) -> None:
         """Write what was collected; where it may be taken back, once that is decided."""
@@ -231,8 +272,12 @@ class Store:
         pending, sums = self._pending, dict(self.tables.sums)
         try:
             self._db.execute("savepoint collected")
-            self.tables.put("records", [_row(r) for r in pending.values() if r is not None])
-            self.tables.drop("records", [n for n, r in pending.items() if r is None])
+            kept = [r for r in pending.values() if r is not None]
+            gone = [k for k, r in pending.items() if r is None]
+            self.tables.put("records", [_row(r) for r in kept if isinstance(r, Record)])
+            self.tables.drop("records", [k for k in gone if isinstance(k, int)])
+            self.tables.put("facts", [r for r in kept if not isinstance(r, Record)])
+            self.tables.drop("facts", [k for k in gone if isinstance(k, str)])
             self._db.execute("release collected")
         except BaseException:
             self.tables.sums = sums
@@ -243,6 +288,16 @@ class Store:
         if self.commits_often:
             self._written.update(pending)
 
+    def shrink(self) -> None:
+        """Give back the room of what was deleted, where that is most of the file."""
+        with contextlib.suppress(sqlite3.Error):  # no room for a copy: it stays as large
+            (pages,), (free,) = (
+                self._db.execute(f"pragma {name}").fetchone()
+                for name in ("page_count", "freelist_count")
+            )
+            if free > _SHRINK and 2 * free > pages:
+                self._db.execute("vacuum")
+
     def close(self) -> None:
         """Close; what was not committed is gone."""
         with contextlib.suppress(sqlite3.ProgrammingError):  # closed before
@@ -251,9 +306,11 @@ class Store:
 
 def read_record(row: tuple[Any, ...]) -> Record:
     """A record from its row."""
-    source, module = (zlib.decompress(c).decode("utf-8", "surrogateescape") for c in row[1:3])
+    texts = (decompress(c, _LONGEST_TEXT) for c in row[1:3])
+    source, module = (text.decode("utf-8", "surrogateescape") for text in texts)
     names = tuple(map(decode_name, row[6].split("\0"))) if row[6] else ()
-    return Record(row[0], source, module or source, row[3], row[4], zlib.decompress(row[5]), names)
+    object = decompress(row[5], _LARGEST_OBJECT)
+    return Record(row[0], source, module or source, row[3], row[4], object, names)
 
 
 def _row(r: Record) -> Row:
@@ -283,9 +340,30 @@ def _prepare(path: str) -> None:
 
 def _copy(source: str, target: str) -> None:
     """A copy of one moment of a session's file, whatever is written to it meanwhile."""
+    try:
+        _back_up(source, source, target)
+    except Unopened:  # SQLite writes beside a file that it reads: there may be no room
+        with tempfile.TemporaryDirectory(prefix="jitkernel-") as folder:
+            _back_up(copied(source, folder), source, target)
+
+
+def _back_up(source: str, name: str, target: str) -> None:
     with contextlib.closing(connect(source)) as there:
-        identify(there, source)
+        identify(there, name)
         _prepare(target)
         with contextlib.closing(sqlite3.connect(target, isolation_level=None)) as here:
             there.backup(here)
             here.execute("pragma journal_mode = delete")
+
+
+def copied(path: str, folder: str) -> str:
+    """A copy of a file and its log in a folder, which may be changed.  Raises UsageError."""
+    copy = os.path.join(folder, "copy.jks")
+    refuse_odd(path)
+    try:
+        shutil.copyfile(path, copy)
+        if os.path.exists(path + "-wal"):
+            shutil.copyfile(path + "-wal", copy + "-wal")
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from None
+    return copy

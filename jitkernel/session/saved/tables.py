@@ -16,7 +16,7 @@ code when they are loaded, so they are not, unless the user trusts the file (`re
 | symbols | a name: type, definition, canonical entry, slots |
 | pages | 4096 bytes of constants or globals, zeros at the end left out |
 | results | a value that `_5` names |
-| facts | all else: settings, named types, declarations |
+| facts | all else: settings, named types, declarations, the text of cells |
 """
 
 from __future__ import annotations
@@ -36,13 +36,17 @@ __all__ = [
     "BESIDE",
     "PARTS",
     "SCHEMA",
+    "TEXT",
     "UNREADABLE",
+    "WAIT",
     "Damaged",
     "Tables",
+    "Unopened",
     "checksum",
     "connect",
     "create",
     "identify",
+    "is_text",
     "reading",
     "refusal",
     "refuse_odd",
@@ -50,7 +54,8 @@ __all__ = [
     "Transaction",
 ]
 
-SCHEMA = 2
+SCHEMA = 3
+WAIT = 1.0  # seconds for a session that has the file, and may be about to end
 #: `JKS` and a 1: what SQLite's header says of whose file it is.
 APPLICATION = 0x4A4B_5331
 
@@ -66,11 +71,26 @@ _LAYOUT = {
 #: The tables whose rows are `(id, body, bytes, checksum)`.
 PARTS = ("cells", "symbols", "pages", "results", "facts")
 _SEALED = ("records", *PARTS)
+#: What the columns of each are, by SQLite's storage classes.
+_TYPES = {
+    "records": (int, bytes, bytes, int, str, bytes, str, bytes),
+    **dict.fromkeys(PARTS, (int, str, bytes, bytes)),
+    "facts": (str, str, bytes, bytes),
+}
 _KEY = {name: "number" if name == "records" else "id" for name in _SEALED}
 _MODULO = 1 << 128
 
 Key = int | str
 Row = tuple[Any, ...]  # its key first, its checksum last, or not there yet
+
+#: What the keys of facts begin with that are texts of cells: see `texts`.
+TEXT = "text "
+
+
+def is_text(key: Key) -> bool:
+    """Whether a fact is the text of a cell."""
+    return isinstance(key, str) and key.startswith(TEXT)
+
 
 #: What SQLite puts behind a file's name for files of its own.
 BESIDE = ("-wal", "-shm", "-journal")
@@ -80,6 +100,10 @@ UNREADABLE = (sqlite3.Error, UnicodeDecodeError)
 
 class Damaged(UsageError):
     """A file that is not what was written."""
+
+
+class Unopened(UsageError):
+    """A file that the system does not let us open: its folder is full, say, or another's."""
 
 
 def checksum(table: str, key: Key, *fields: str | bytes | int) -> bytes:
@@ -103,13 +127,18 @@ def create(db: sqlite3.Connection) -> None:
 
 
 def refuse_schema(db: sqlite3.Connection, path: str) -> None:
-    """Raise UsageError for tables that are no session's, or that a newer version made."""
+    """Raise UsageError for tables that are no session's, or that another version made."""
     with reading(path):
         version = db.execute("pragma user_version").fetchone()[0]
         found = dict(db.execute("select name, sql from sqlite_master where sql is not null"))
     if version > SCHEMA:
         raise UsageError(
             f"{path} was written by a newer jitkernel: schema {version}, this one knows {SCHEMA}"
+        )
+    if 0 < version < SCHEMA:
+        raise UsageError(
+            f"{path} was written by an earlier jitkernel: schema {version}, this one knows "
+            f"{SCHEMA}; %restore --rebuild compiles its sources anew"
         )
     if version != SCHEMA or found != _LAYOUT:
         raise Damaged(f"{path} is not a session's file")
@@ -134,7 +163,7 @@ def refusal(path: str, error: Exception) -> UsageError:
             f"{path} is in use by another session, which saves to it; there, %save writes a copy"
         )
     if isinstance(error, sqlite3.OperationalError) and any(w in str(error) for w in _OUTSIDE):
-        return UsageError(f"{path} cannot be opened: {error}")
+        return Unopened(f"{path} cannot be opened: {error}")
     return Damaged(f"{path} is not a session's file, or is damaged: {error}")
 
 
@@ -204,11 +233,14 @@ class Tables:
         key = _KEY[table]
         self.db.executemany(f"delete from {table} where {key} = ?", [(k,) for k in found])
 
-    def clear(self, tables: Iterable[str]) -> None:
-        """Delete all rows of some tables."""
-        for table in tables:
-            self.db.execute(f"delete from {table}")
-            self.sums[table] = 0, 0
+    def clear(self) -> None:
+        """Delete all rows of `PARTS` but the texts of cells."""
+        for table in PARTS:
+            if table != "facts":
+                self.db.execute(f"delete from {table}")
+                self.sums[table] = 0, 0
+        keys = [key for (key,) in self.db.execute("select id from facts")]
+        self.drop("facts", [key for key in keys if not is_text(key)])
 
     def seal(self) -> None:
         """Write the counts and sums: the last thing before a transaction ends."""
@@ -249,6 +281,8 @@ class Tables:
                 rows = self.db.execute(f"select * from {table}").fetchall()
                 self.sums[table] = 0, 0
                 for row in rows:
+                    if tuple(map(type, row)) != _TYPES[table]:
+                        raise Damaged(f"{path} is damaged: {table}, row {row[0]}")
                     if checksum(table, row[0], *row[1:-1]) != row[-1]:
                         raise Damaged(f"{path} is damaged: {table}, row {row[0]}")
                 self._add(table, [row[-1] for row in rows])
@@ -258,7 +292,7 @@ class Tables:
                     found[table] = [row[:3] for row in rows]
         except UNREADABLE as error:
             raise refusal(path, error) from None
-        except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise Damaged(f"{path} is damaged: {error}") from None
         return found
 
@@ -276,7 +310,7 @@ def connect(path: str) -> sqlite3.Connection:
         if os.path.getsize(path) == 0:
             raise Damaged(f"{path} is empty")
         uri = f"file:{path.replace('%', '%25').replace('?', '%3f').replace('#', '%23')}?mode=rw"
-        db = sqlite3.connect(uri, uri=True, check_same_thread=False, isolation_level=None)
+        db = sqlite3.connect(uri, WAIT, uri=True, check_same_thread=False, isolation_level=None)
         db.execute("pragma trusted_schema = off")
         db.execute("pragma cell_size_check = on")
     except OSError as error:

@@ -11,18 +11,18 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from jitkernel.arena import Arena
+from jitkernel.arena import Arena, Extent
 from jitkernel.arena.mirror import Mirror
 from jitkernel.errors import UsageError
 from jitkernel.languages.llvm.values import TypedValue
 from jitkernel.linker import Symbol, SymbolState
 from jitkernel.linker.records import Journal
 from jitkernel.publishing import publish
-from jitkernel.session.program.cell import LanguageNote
-from jitkernel.session.saved.rows import Info, SymbolNumbers, cell_row, info_row, symbol_body
+from jitkernel.session.saved.rows import SymbolNumbers, cell_row, info_row, symbol_body
 from jitkernel.session.saved.tables import (
     BESIDE,
     Tables,
@@ -36,6 +36,7 @@ from jitkernel.session.saved.tables import (
 
 if TYPE_CHECKING:
     from jitkernel.session.core import Core
+    from jitkernel.session.program.state import Fact
 
 __all__ = ["PAGE", "Pages", "SETTINGS", "Writer", "put_back", "write_file"]
 
@@ -45,10 +46,13 @@ ZONES = ("rodata", "data")
 
 
 class Pages:
-    """The pages of an arena's constants and globals as they are in the file."""
+    """The pages of an arena's constants and globals as they are in the file: what is gone, and kept
+    for an undo alone, is zero there."""
 
     def __init__(self, arena: Arena):
+        self._arena = arena
         self._mirrors = [(arena.zones[name], Mirror(arena, name)) for name in ZONES]
+        self._gone: frozenset[Extent] = frozenset()
 
     def note(self, number: int, content: bytes) -> None:
         """Page `number` (its address / 4096) is in the file with this content."""
@@ -57,18 +61,42 @@ class Pages:
             if zone.start <= at < zone.stop:
                 mirror.note(at, content)
 
-    def changes(self) -> tuple[list[tuple[int, bytes]], list[int]]:
-        """Pages to write, zeros at their ends left out, and numbers of pages to delete."""
+    def changes(self, gone: Iterable[Extent]) -> tuple[list[tuple[int, bytes]], list[int]]:
+        """Pages to write, zeros at their ends left out, and numbers of pages to delete; `gone` is
+        what is not there for whoever reads the file."""
+        # by address: whether the file may have it, and what it is now
+        found = {
+            c.address: (bool(c.was.strip(b"\0")), c.now)
+            for _, mirror in self._mirrors
+            for c in mirror.look()
+        }
+        before, self._gone = self._gone, frozenset(e for e in gone if e.zone in ZONES)
+        for _, start, size in before ^ self._gone:
+            for low, high in self._arena.held(start, start + size):
+                for at in range(low & -PAGE, high, PAGE):
+                    _, now = found.get(at, (True, b""))
+                    found[at] = True, now or self._arena.read(at, PAGE)
         write: list[tuple[int, bytes]] = []
-        gone: list[int] = []
-        for _, mirror in self._mirrors:
-            for address, was, now in mirror.look():
-                content = now.rstrip(b"\0")
-                if content:
-                    write.append((address // PAGE, content))
-                elif was.strip(b"\0"):
-                    gone.append(address // PAGE)
-        return write, gone
+        empty: list[int] = []
+        ranges = sorted((start, start + size) for _, start, size in self._gone)
+        for at, (there, now) in sorted(found.items()):
+            if content := _without(ranges, at, now).rstrip(b"\0"):
+                write.append((at // PAGE, content))
+            elif there:
+                empty.append(at // PAGE)
+        return write, empty
+
+
+def _without(ranges: Sequence[tuple[int, int]], address: int, content: bytes) -> bytes:
+    """The content at an address, zero where it is in one of the ordered ranges."""
+    first = max(bisect_right(ranges, (address, 1 << 64)) - 1, 0)
+    for start, stop in ranges[first:]:
+        low, high = max(start - address, 0), min(stop - address, len(content))
+        if start >= address + len(content):
+            break
+        if low < high:
+            content = content[:low] + bytes(high - low) + content[high:]
+    return content
 
 
 def put_back(arena: Arena, pages: Iterable[tuple[int, bytes]], ends: Mapping[str, int]) -> None:
@@ -86,6 +114,7 @@ SETTINGS = (
     "capacity", "base", "undo_depth", "results_kept", "opt_level", "cpu", "context", "prelude",
     "stack_size", "budget",
 )  # fmt: skip
+HEAD = ("session", "unwind")  # facts of the session as a whole
 LAST = 0  # the key of the last result, which may be of a cell that is gone
 
 
@@ -97,8 +126,7 @@ class Writer:
         self.numbers = SymbolNumbers()
         self.pages = Pages(session.engine.arena)
         self.results: dict[int, TypedValue] = {}
-        self.facts: dict[str, str] = {}
-        self._names: tuple[Any, ...] = ()
+        self.head: dict[str, str] = {}
 
     def everything(self) -> None:
         """All of the session, into empty tables; inside a transaction."""
@@ -107,14 +135,15 @@ class Writer:
         for cell in program.cells.values():
             if cell.image is not None:
                 symbols.update(dict.fromkeys(cell.image.refs))
-        self._write(symbols, program.cells, fresh=True)
+        self._write(symbols, program.cells, program.state, fresh=True)
 
     def changes(self, journal: Journal) -> bool:
         """What changed since the last call, inside a transaction; whether anything did."""
-        symbols, cells = journal.take()
-        return self._write(symbols, cells, fresh=False)
+        return self._write(*journal.take(), fresh=False)
 
-    def _write(self, symbols: Iterable[Symbol], cells: Iterable[int], fresh: bool) -> bool:
+    def _write(
+        self, symbols: Iterable[Symbol], cells: Iterable[int], facts: Iterable[Fact], fresh: bool
+    ) -> bool:  # fmt: skip
         program, tables, numbers = self._session.program, self._tables, self.numbers
         there, gone = [], []
         for symbol in symbols:
@@ -129,12 +158,13 @@ class Writer:
         tables.put("cells", [cell_row(program, c, numbers) for c in live], fresh)
         if not fresh:
             tables.drop("cells", [number for number in cells if number not in program.cells])
-        pages, emptied = self.pages.changes()
+        hidden = (*self._session.history.gone(), *program.linker.arena.deferred)
+        pages, emptied = self.pages.changes(hidden)
         tables.put("pages", [(number, "", content) for number, content in pages], fresh)
         tables.drop("pages", emptied)
         changed = bool(there or gone or cells or pages or emptied)
         changed |= self._write_results()
-        changed |= self._write_facts()
+        changed |= self._write_facts(facts)
         if changed:
             tables.put("facts", [("saved", repr(time.time()), b"")])
         return changed
@@ -151,22 +181,20 @@ class Writer:
         self._tables.drop("results", gone)
         return bool(new or gone)
 
-    def _write_facts(self) -> bool:
+    def _write_facts(self, facts: Iterable[Fact]) -> bool:
         program = self._session.program
-        now = {"session": self._head()}
-        # Dictionaries are compared, not written out: few cells change them.
-        names = (
-            dict(program.types), dict(program.declared), program.linker.unwind.shared,
-            dict(program.notes.found),
-        )  # fmt: skip
-        if names == self._names:
-            now |= {k: v for k, v in self.facts.items() if k != "session"}
-        else:
-            self._names = names
-            now |= dict(_names(*names))
-        old, self.facts = self.facts, now
-        new = [(k, v, b"") for k, v in now.items() if old.get(k) != v]
-        gone = [k for k in old if k not in now]
+        shared = [[content.hex(), at] for content, at in program.linker.unwind.shared.items()]
+        head = {"session": self._head(), "unwind": json.dumps(shared)}
+        new = [(key, body, b"") for key, body in head.items() if self.head.get(key) != body]
+        self.head = head
+        gone: list[str] = []
+        for kind, key in facts:
+            if kind in _ROWS:
+                id, value = _ROWS[kind].id(key), program.state.get(kind, key)
+                if value is None:
+                    gone.append(id)
+                else:
+                    new.append((id, json.dumps(_ROWS[kind].body(value)), b""))
         self._tables.put("facts", new)
         self._tables.drop("facts", gone)
         return bool(new or gone)
@@ -176,7 +204,6 @@ class Writer:
         session, engine = self._session, self._session.engine
         who = engine.pool.identity()
         services = engine.executor.services
-        services.watch_low_memory()
         chosen = {name: getattr(session.settings, name) for name in (*SETTINGS, "clang_flags")}
         return json.dumps(
             {
@@ -185,8 +212,8 @@ class Writer:
                 "identity": [who.llvm, who.llvmlite, who.triple, who.cpu, who.features],
                 "libraries": services.libraries,
                 "withheld": [p for p in session.withheld if p not in services.libraries],
-                "archives": list(session.program.archives),
-                "low_memory": services.last_low_memory(engine.executor.generation),
+                "archives": list(session.program.state.archives),
+                "memory": services.memory(),
                 "order": list(session.results),
             }
         )
@@ -201,20 +228,20 @@ def _lasts(symbol: Symbol, stale: bool) -> bool:
     return any(image.cell for image in symbol.users or ())
 
 
-def _names(
-    types: Mapping[str, str],
-    declared: Mapping[str, Info],
-    shared: Mapping[bytes, int],
-    notes: Mapping[str, LanguageNote],
-) -> Iterator[tuple[str, str]]:
-    """Named types, what cells declared and did not use, and the unwind records all share."""
-    yield "unwind", json.dumps([[content.hex(), at] for content, at in shared.items()])
-    for name, body in types.items():
-        yield f"type {json.dumps(name)}", json.dumps(body)
-    for key, note in notes.items():
-        yield f"note {key}", json.dumps([note.cell, note.text, sorted(note.needs)])
-    for name, info in declared.items():
-        yield f"declared {json.dumps(name)}", json.dumps(info_row(info))
+class _Row(NamedTuple):
+    """How the facts of a kind are rows: their keys, and what is said of them."""
+
+    id: Callable[[str], str]
+    body: Callable[[Any], Any]
+
+
+_ROWS = {
+    "type": _Row(lambda name: f"type {json.dumps(name)}", lambda body: body),
+    "note": _Row(
+        lambda key: f"note {key}", lambda note: [note.cell, note.text, sorted(note.needs)]
+    ),
+    "declared": _Row(lambda name: f"declared {json.dumps(name)}", info_row),
+}
 
 
 def write_file(path: str, write: Callable[[Tables], None]) -> int:

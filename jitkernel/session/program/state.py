@@ -1,0 +1,90 @@
+"""What a program says by name, apart from its code and its data.  Start from `State`.
+
+A fact has a kind and a key.  Who writes one gives the table `before` of the step that it belongs to
+(`cell.Change.before`): what the fact was when the step began stays there, and `State.restore` is
+how a step is taken back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from jitkernel.rollback import RecordedDict
+from jitkernel.session.program.names import LanguageNotes
+
+if TYPE_CHECKING:
+    from jitkernel.linker.archives import LinkedArchive
+    from jitkernel.linker.records import Journal
+    from jitkernel.session.program.cell import Cell
+    from jitkernel.session.program.signatures import Signature, Variable
+
+__all__ = ["Before", "Fact", "Kind", "State"]
+
+Kind: TypeAlias = Literal["id", "type", "owner", "note", "archive", "declared"]
+Fact: TypeAlias = tuple[Kind, str]
+#: Facts as they were; None for what was none.
+Before: TypeAlias = dict[Fact, Any]
+
+
+class State:
+    """The facts of a program, by kind: `ids` are the numbers of notebook cells' present cells,
+    `types` the bodies of named types, `owners` the numbers of the cells that defined those last,
+    `notes` what cells have left for later ones of their language, `archives` those that were
+    linked, by path: cells take members from them when they need them, `declared` the types of what
+    cells declared and did not use, which their objects do not mention.
+
+    `journal` gets the facts that are written, where somebody keeps them up to date."""
+
+    def __init__(self) -> None:
+        self.journal: Journal | None = None
+        self.ids: RecordedDict[str, int] = RecordedDict()
+        self.types: RecordedDict[str, str] = RecordedDict()
+        self.owners: RecordedDict[str, int] = RecordedDict()
+        self.archives: RecordedDict[str, LinkedArchive] = RecordedDict()
+        self.declared: RecordedDict[str, Signature | Variable] = RecordedDict()
+        self.notes = LanguageNotes()
+        self._tables: Mapping[Kind, RecordedDict[str, Any]] = {
+            "id": self.ids, "type": self.types, "owner": self.owners, "archive": self.archives,
+            "note": self.notes.found, "declared": self.declared,
+        }  # fmt: skip
+
+    def __iter__(self) -> Iterator[Fact]:
+        return ((kind, key) for kind, table in self._tables.items() for key in table)
+
+    def get(self, kind: Kind, key: str) -> Any:
+        """What is said, None for nothing."""
+        return self._tables[kind].get(key)
+
+    def put(self, kind: Kind, key: str, value: Any, before: Before | None = None) -> None:
+        """Say something; None (or the number 0 of a cell): nothing.  Without `before` it is no
+        part of a step."""
+        table = self._tables[kind]
+        if before is not None:
+            before.setdefault((kind, key), table.get(key))
+        if self.journal is not None:
+            self.journal.facts[kind, key] = None
+        if kind == "note":
+            self.notes.set(key, value)
+        elif value:
+            table[key] = value
+        else:
+            table.pop(key, None)
+
+    def restore(self, facts: Mapping[Fact, Any], before: Before) -> None:
+        """Say again what was said; `before` gets what is said now."""
+        for (kind, key), value in facts.items():
+            self.put(kind, key, value, before)
+
+    def defines(self, cell: Cell) -> bool:
+        """Whether a type is still as a cell's own text defines it."""
+        return any(self.owners.get(name) == cell.number for name in cell.defines)
+
+    def clear(self) -> None:
+        """Say nothing."""
+        if self.journal is not None:
+            self.journal.facts.update(dict.fromkeys(self))
+        for kind, table in self._tables.items():
+            if kind != "note":
+                table.clear()
+        self.notes.clear()

@@ -1,0 +1,308 @@
+"""What differs between a session and another that ran the same text.  Start from `differences`.
+
+Compared are definitions, types, constants and the values of variables, and code: of functions the
+bytes and what they lead to, wherever both are placed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from jitkernel.errors import JitError, LinkError
+from jitkernel.ir.names import ASK, CONTROL, quote_name
+from jitkernel.languages import find
+from jitkernel.languages.shapes import Shape
+from jitkernel.linker import SymbolState
+from jitkernel.printable import printable, shortened
+from jitkernel.session.program.signatures import Signature, Variable
+from jitkernel.session.report.contents import Contents, own_variables, shape_in_ir
+from jitkernel.session.report.digests import digests
+from jitkernel.session.settings import stored_options
+
+if TYPE_CHECKING:
+    from jitkernel.linker import Symbol
+    from jitkernel.session.core import Core
+    from jitkernel.session.saved.store import Record
+    from jitkernel.session.session import Session
+
+__all__ = ["Difference", "compare", "differences"]
+
+#: How long a type is that is shown.
+_LONG = 60
+
+
+class Difference(NamedTuple):
+    """One thing that differs.
+
+    `kind` is `value`, `type`, `code`, `gone` (no cell has it any more), `new` (it is missing here)
+    or `ends` (how a cell ended); `name` is as the language writes it, with the part that differs,
+    `here` and `there` what it is in the session and in the other one, empty for nothing.  `cell` is
+    the number of the session's cell that is concerned, 0 for none.
+    """
+
+    kind: str
+    name: str
+    here: str = ""
+    there: str = ""
+    cell: int = 0
+
+    def __str__(self) -> str:
+        match self.kind:
+            case "gone":
+                why = self.there or "no cell defines it any more"
+                return f"{self.name} ({self.here}) is here, and {why}"
+            case "new":
+                return f"{self.name} ({self.there}) is missing here, and a fresh run has it"
+            case "code":
+                return f"the code of {self.name} is not what a fresh run has"
+            case "ends":
+                return (
+                    f"{self.name} ended with {self.here} here, and with {self.there} in a fresh run"
+                )
+        return f"{self.name} is {self.here} here, and {self.there} in a fresh run"
+
+
+def differences(session: Session, fresh: Session) -> list[str]:
+    """What differs, a line each: empty where `session` is what `fresh` is.
+
+    Neither may run code meanwhile.  Nothing of either changes.
+    """
+    return [str(found) for found in compare(session._core, fresh._core)]
+
+
+def compare(
+    here: Core, there: Core, tick: Callable[[], object] = lambda: None
+) -> Iterator[Difference]:
+    """What differs, in the order of names; `tick` is called between them."""
+    return iter(_Comparison(here, there, tick))
+
+
+class _Comparison:
+    def __init__(self, here: Core, there: Core, tick: Callable[[], object]):
+        self._here, self._there, self._tick = here, there, tick
+        self._contents = Contents(here, there)
+        self._digests: dict[tuple[int, int], dict[str, bytes]] = {}
+
+    def __iter__(self) -> Iterator[Difference]:
+        here, there = _own(self._here), _own(self._there)
+        typed = set()
+        for name in sorted({*here, *there}):
+            self._tick()
+            one, other = here.get(name), there.get(name)
+            if one is None or other is None:
+                yield self._alone(name, one, other)
+                typed.add(name)
+                continue
+            different = self._types(name, one, other)
+            if different is not None:
+                typed.add(name)
+                yield different
+                continue
+            found = self._code(name, one, other) if one.is_function else self._value(name, one)
+            if found is not None:
+                yield found
+        yield from self._notes(typed)
+        yield from self._named_types()
+        yield from self._own_variables()
+
+    # -- definitions and types -------------------------------------------------------------------
+
+    def _alone(self, name: str, one: Symbol | None, other: Symbol | None) -> Difference:
+        """A name that only one of them defines."""
+        if one is not None:
+            cell = one.image.cell if one.image is not None else 0
+            return Difference("gone", self._called(name), _kind(one), "", cell)
+        what = _kind(other) if other is not None else ""
+        return Difference("new", _called(self._there, name), "", what)
+
+    def _types(self, name: str, one: Symbol, other: Symbol) -> Difference | None:
+        """Of a name that both define: what it is."""
+        here, there = _type(one), _type(other)
+        if here == there and one.is_function == other.is_function:
+            return None
+        said = self._said(self._here, name), self._said(self._there, name)
+        says = said if all(said) else (here, there)
+        if says[0] == says[1]:
+            sized = (f"{says[0]}, {one.size} bytes", f"{says[0]}, {other.size} bytes")
+            says = sized if one.size != other.size else (here, there)
+        return Difference(
+            "type", self._called(name), _short(says[0]), _short(says[1]), self._cell(one)
+        )
+
+    def _notes(self, known: set[str]) -> Iterator[Difference]:
+        """What languages have declared: types, macros, signs of numbers."""
+        here, there = (core.program.state.notes.found for core in (self._here, self._there))
+        for key in sorted({*here, *there}):
+            name = key.rpartition(":")[2]
+            if name in known:
+                continue
+            language = find(key.partition(":")[0])
+            says = [
+                language.declares(notes[key].text) if key in notes else ""
+                for notes in (here, there)
+            ]
+            if says[0] == says[1]:
+                continue
+            cell = here[key].cell if key in here else 0
+            yield _of_two(name, _short(says[0]), _short(says[1]), cell)
+
+    def _named_types(self) -> Iterator[Difference]:
+        """Types that cells of IR name; those of other languages are in their notes."""
+        here, there = self._here.program, self._there.program
+        for name in sorted({*here.state.owners, *there.state.owners}):
+            cells = [program.state.owners.get(name, 0) for program in (here, there)]
+            if here.state.notes.language_of(cells[0]) or there.state.notes.language_of(cells[1]):
+                continue
+            bodies = [_short(program.state.types.get(name, "")) for program in (here, there)]
+            if bodies[0] != bodies[1]:
+                yield _of_two(f"%{quote_name(name)}", bodies[0], bodies[1], cells[0])
+
+    # -- values ----------------------------------------------------------------------------------
+
+    def _value(self, name: str, one: Symbol) -> Difference | None:
+        info = one.info
+        data, other = _bytes(self._here, name), _bytes(self._there, name)
+        if data == other:
+            return None
+        shape = self._shape(name, info, one.size)
+        found = self._contents.first_difference(shape, data, other)
+        if found is None:
+            return None
+        where = self._called(name) + found.path
+        return Difference("value", where, found.here, found.there, self._cell(one))
+
+    def _shape(self, name: str, info: object, size: int) -> Shape:
+        """What its bytes are, as the compared session has it: nothing is asked of this one."""
+        there = self._there
+        try:
+            if there.has_prototypes and (said := there.prototypes.of(name).result) is not None:
+                return said
+            if isinstance(info, Variable):
+                return shape_in_ir(info.shown, there.program.layouts)
+        except JitError:  # a type of too many parts
+            pass
+        return _unknown(size)
+
+    def _own_variables(self) -> Iterator[Difference]:
+        """Static variables of functions, whose types nobody knows any more."""
+        here, there = own_variables(self._here), own_variables(self._there)
+        for name in sorted(here.keys() & there.keys()):
+            (at, size), (other_at, other_size) = here[name], there[name]
+            if size != other_size:
+                yield Difference("type", name, f"{size} bytes", f"{other_size} bytes")
+                continue
+            data = self._here.arena.read(at, size), self._there.arena.read(other_at, size)
+            found = self._contents.first_difference(_unknown(size), *data)
+            if found is not None:
+                yield Difference("value", name, found.here, found.there)
+
+    # -- code ------------------------------------------------------------------------------------
+
+    def _code(self, name: str, one: Symbol, other: Symbol) -> Difference | None:
+        records = _record(self._here, one), _record(self._there, other)
+        if records[0] is None or records[1] is None or records[0].object == records[1].object:
+            return None
+        if _asks(one) and _asks(other):
+            return None  # what they hand to Python is numbered in the order of a session
+        options = [stored_options(record) for record in records if record is not None]
+        if options[0].reloc != options[1].reloc:
+            return None  # the arena of one is where code of another form is needed
+        found = [
+            self._digests_of(core, record).get(name)
+            for core, record in zip((self._here, self._there), records, strict=True)
+            if record is not None
+        ]
+        if found[0] == found[1]:
+            return None
+        return Difference("code", self._called(name), "", "", self._cell(one))
+
+    def _digests_of(self, core: Core, record: Record) -> dict[str, bytes]:
+        key = id(core), record.number
+        if key not in self._digests:
+            try:
+                self._digests[key] = digests(record.object)
+            except LinkError:
+                self._digests[key] = {}
+        return self._digests[key]
+
+    # -- words -----------------------------------------------------------------------------------
+
+    def _called(self, name: str) -> str:
+        return _called(self._here, name)
+
+    def _cell(self, symbol: Symbol) -> int:
+        return symbol.image.cell if symbol.image is not None else 0
+
+    @staticmethod
+    def _said(core: Core, name: str) -> str:
+        """How its language declares it; "" where that is IR."""
+        notes, symbol = core.program.state.notes, core.program.linker.symbols[name]
+        cell = symbol.image.cell if symbol.image is not None else 0
+        if not (language := notes.language_of(cell)):
+            return ""
+        end = f":{name.removeprefix(CONTROL)}"
+        own = [n for key, n in notes.found.items() if key.endswith(end) and n.cell == cell]
+        return next(filter(None, (find(language).declares(note.text) for note in own)), "")
+
+
+def _of_two(name: str, here: str, there: str, cell: int) -> Difference:
+    """Of what both define, or one of them."""
+    kind = "new" if not here else "gone" if not there else "type"
+    return Difference(kind, name, here, there, cell)
+
+
+def _own(core: Core) -> dict[str, Symbol]:
+    """What cells define."""
+    return {
+        name: symbol
+        for name, symbol in core.program.linker.symbols.items()
+        if symbol.state is SymbolState.DEFINED and symbol.image is not None and symbol.image.cell
+    }
+
+
+def _called(core: Core, name: str) -> str:
+    """A name as the language of its cell writes it."""
+    return core.program.called(name)
+
+
+def _kind(symbol: Symbol) -> str:
+    return "function" if symbol.is_function else "variable"
+
+
+def _type(symbol: Symbol) -> str:
+    """All that makes a type another, with the size of a variable."""
+    info = symbol.info
+    if isinstance(info, Signature):
+        return " ".join(filter(None, info[:4]))
+    if isinstance(info, Variable):
+        return f"{'constant ' * info.constant}{info.type}, {symbol.size} bytes"
+    return "" if symbol.is_function else f"{symbol.size} bytes"
+
+
+def _short(text: str) -> str:
+    return printable(shortened(text, _LONG))
+
+
+def _bytes(core: Core, name: str) -> bytes:
+    """The bytes of a variable; of a thread-local one, those that cells see."""
+    symbol = core.program.linker.symbols[name]
+    if name.startswith(CONTROL):
+        return core.engine.copies.content(symbol)
+    return core.arena.read(symbol.address, symbol.size)
+
+
+def _unknown(size: int) -> Shape:
+    """Bytes whose type nobody knows: as many as a number has are one."""
+    is_number = size in (1, 2, 4, 8)
+    return Shape("number", size, f"i{size}") if is_number else Shape("bytes", size)
+
+
+def _record(core: Core, symbol: Symbol) -> Record | None:
+    """What the cell that defines a function was compiled to."""
+    return core.store.get(symbol.image.cell) if symbol.image is not None else None
+
+
+def _asks(symbol: Symbol) -> bool:
+    """Whether it is a function of Python's."""
+    return symbol.image is not None and any(used.name == ASK for used in symbol.image.refs)

@@ -1,0 +1,95 @@
+"""Sections of addresses that say where code is: stack maps, patchable entries, basic blocks."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+from programs import constant
+
+from jitkernel import Session
+from jitkernel.errors import EvictError
+
+READ = """@__LLVM_StackMaps = external global i8
+define i64 @word(i64 %i) {
+  %p = getelementptr i64, ptr @__LLVM_StackMaps, i64 %i
+  %v = load i64, ptr %p
+  ret i64 %v
+}"""
+
+
+def mapped(factor: int, filler: int = 0) -> str:
+    """A function with a stack map, and so many bytes of code more."""
+    return f"""declare void @llvm.experimental.stackmap(i64, i32, ...)
+define i64 @f(i64 %x) {{
+  %y = mul i64 %x, {factor}
+  call void (i64, i32, ...) @llvm.experimental.stackmap(i64 {factor}, i32 8, i64 %y)
+  call void asm sideeffect ".fill {filler}, 1, 0x90", ""()
+  ret i64 %y
+}}
+@pointer = global ptr @f"""
+
+
+def body(s: Session, name: str) -> int:
+    """Where a function's code is, behind its canonical entry."""
+    return s._core.program.linker.symbols[name].address
+
+
+def test_a_stack_map_has_the_address_of_the_code(s: Session) -> None:
+    """Version 3, then two words of counts, then the function's address (LLVM "StackMaps")."""
+    s.run(mapped(3))
+    s.run(READ)
+    assert s.call("word", 0) & 0xFF == 3
+    assert s.call("word", 2) == body(s, "f") != s["f"].address
+    text = s._core.arena.read(s._core.program.linker.symbols["pointer"].address, 8)
+    assert int.from_bytes(text, "little") == s["f"].address, "a pointer is to the canonical entry"
+    s.run(constant("other", 1))
+    assert s.run("@__LLVM_StackMaps").value == 3
+
+
+def test_the_last_cells_map_is_the_one_that_is_read(s: Session) -> None:
+    first = s.run(mapped(3), cell_id="a").cell
+    s.run(READ)
+    s.run(mapped(5), cell_id="a")
+    assert s.call("word", 2) == body(s, "f") and s.call("f", 2) == 10
+    s.undo()
+    assert s.call("word", 2) == body(s, "f") and s.call("f", 2) == 6
+    with pytest.raises(EvictError, match="word"):
+        s.evict(first.number)
+
+
+def test_a_cell_reads_its_own_map(s: Session) -> None:
+    s.run(READ.replace("@word", "@mine") + "\n" + mapped(3))
+    s.run(mapped(5).replace("@f(", "@g(").replace("ptr @f", "ptr @g").replace("@pointer", "@p"))
+    assert s.call("mine", 2) == body(s, "f")
+
+
+def test_code_with_a_map_stays_where_it_is(s: Session) -> None:
+    s.run(mapped(3, filler=4000))
+    cell, at = s._core.program.cells[s.cells[-1].number], body(s, "f")
+    s.budget = 1
+    s.run(constant("other", 1))
+    s.run(READ)
+    assert cell.pin_reason and s.call("word", 2) == body(s, "f") == at
+    s.budget = 0
+
+
+def test_entries_that_can_be_patched(s: Session) -> None:
+    attributes = '"patchable-function-entry"="2"'
+    s.run(f"@at = global ptr @f\ndefine i32 @f() {attributes} {{\n  ret i32 7\n}}")
+    image = s._core.program.cells[s.cells[-1].number].image
+    assert image is not None and image.data is not None
+    held = s._core.arena.read(image.data.extent.start, image.data.extent.size)
+    words = struct.unpack(f"<{len(held) // 8}Q", held[: len(held) & -8])
+    assert {body(s, "f"), s["f"].address} <= set(words), "the table's, and the variable's"
+
+
+@pytest.mark.parametrize(
+    ("section", "of_code"),
+    [('.llvm_stackmaps,"a"', True), ('mine,"ao",@progbits,.text', True), ('mine,"a"', False)],
+)
+def test_any_section_that_goes_with_code(s: Session, section: str, of_code: bool) -> None:
+    lines = [f".section {section}", ".globl table", "table:", ".quad f"]
+    asm = "\n".join(f'module asm "{line.replace(chr(34), chr(92) + "22")}"' for line in lines)
+    s.run(f"{asm}\n@table = external global i64\n@at = global ptr @f\n{constant('f', 7)}")
+    assert s.run("@table").value == (body(s, "f") if of_code else s["f"].address)

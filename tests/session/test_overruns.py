@@ -1,0 +1,136 @@
+"""Code that writes past the end of a variable: told, with what comes next, or a fault."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from programs import constant
+
+from jitkernel import Session
+from jitkernel.errors import Fault
+
+FILL = """define void @fill(ptr %p, i64 %n) {
+entry:
+  br label %test
+test:
+  %i = phi i64 [ 0, %entry ], [ %j, %loop ]
+  %more = icmp ult i64 %i, %n
+  br i1 %more, label %loop, label %done
+loop:
+  %at = getelementptr i8, ptr %p, i64 %i
+  store volatile i8 77, ptr %at
+  %j = add i64 %i, 1
+  br label %test
+done:
+  ret void
+}"""
+
+
+def overrun(notes: list[str]) -> str:
+    found = [note for note in notes if "ran past" in note]
+    assert len(found) <= 1
+    return "".join(found)
+
+
+def test_a_write_into_what_lies_behind_a_variable_is_told_once(s: Session) -> None:
+    s.run(FILL)
+    s.run("@a = global [3 x i32] zeroinitializer")
+    s.run("@b = global i32 5")
+    assert overrun(s.run("@fill(@a, 12)").notes) == ""
+    told = overrun(s.run("@fill(@a, 13)").notes)
+    assert "past the end of @a (cell" in told and "over" not in told and "@b (cell" in told
+    assert overrun(s.run("@fill(@a, 12)").notes) == ""
+    assert s["b"].value == 5
+    assert overrun(s.run("@fill(@a, 16)").notes), "once more is told once more"
+    s._core.arena.check()
+
+
+def test_what_was_run_over_is_named_and_undo_brings_it_back(s: Session) -> None:
+    s.run(FILL)
+    s.run("@a = global [4 x i32] [i32 1, i32 2, i32 3, i32 4]")
+    s.run("@b = global i32 5")
+    s.run("@c = global i64 6")
+    told = overrun(s.run("@fill(@a, i64 24)").notes)
+    assert "past the end of @a (cell" in told and "over @b (cell" in told and "@c (cell" in told
+    assert s["b"].value == 0x4D4D4D4D and s["c"].value == 6
+    s.undo()
+    assert [s["b"].value, s["c"].value] == [5, 6] and s.run("@a").text.startswith(
+        "[4 x i32] [i32 1"
+    )
+
+
+def test_variables_without_a_gap_behind_them(s: Session) -> None:
+    s.run(FILL)
+    s.run("@a = global [16 x i8] zeroinitializer")
+    s.run("@b = global [32 x i8] zeroinitializer")
+    last = "@b" if s["b"].address > s["a"].address else "@a"
+    told = overrun(s.run(f"@fill({last}, 500)").notes)
+    assert f"past the end of {last} (cell" in told
+    assert overrun(s.run(f"@fill({last}, 16)").notes) == ""
+
+
+@pytest.mark.process
+def test_a_write_past_all_variables_is_a_fault(s: Session) -> None:
+    s.run(FILL)
+    s.run("@a = global [3 x i32] zeroinitializer")
+    s.run("@b = global i32 5")
+    with pytest.raises(Fault, match="behind all variables: the last one is @b") as caught:
+        s.run("@fill(@a, 100000000)")
+    words = str(caught.value)
+    assert "A write ran past the end of @a (cell" in words and "over @b (cell" in words
+    assert "Nothing was lost" in words
+    s.undo()
+    assert s["b"].value == 5
+    s.run("@c = global i32 7")
+    assert s["c"].value == 7 and s._core.arena.resident() < 4 << 20
+
+
+@pytest.mark.process
+def test_a_thread_finds_the_data_of_code_that_is_redefined(s: Session) -> None:
+    """Nothing calls the executor between the definition and the thread's use of it."""
+    s.run(
+        "declare i32 @pthread_create(ptr, ptr, ptr, ptr)\n@t = global i64 0\n@end = global i32 0\n"
+        "@seen = global i32 0\ndefine i32 @f() {\n  ret i32 1\n}\n"
+        "define ptr @look(ptr %x) {\nentry:\n  br label %loop\nloop:\n  %v = call i32 @f()\n"
+        "  store volatile i32 %v, ptr @seen\n  %e = load volatile i32, ptr @end\n"
+        "  %more = icmp eq i32 %e, 0\n  br i1 %more, label %loop, label %done\ndone:\n"
+        "  ret ptr null\n}\ndefine i32 @begin() {\n"
+        "  %r = call i32 @pthread_create(ptr @t, ptr null, ptr @look, ptr null)\n  ret i32 %r\n}"
+    )
+    assert s.call("begin") == 0
+    generation = s._core.engine.executor.generation
+    for number in range(2, 6):
+        s.run(
+            f"@big{number} = global [20000 x i8] zeroinitializer\n@n{number} = global i32 {number}\n"
+            f"define i32 @f() {{\n  %v = load volatile i32, ptr @n{number}\n  ret i32 %v\n}}"
+        )
+        while s["seen"].value != number:  # or the process has ended, and the thread with it
+            assert s.inspect.threads == 1
+            time.sleep(0.001)
+    s.run("@end = 1")
+    assert s._core.engine.executor.generation == generation
+
+
+def test_nothing_is_told_of_what_is_as_it_should_be(
+    fresh: Callable[..., Session], tmp_path: Path
+) -> None:
+    s = fresh()
+    s.run(FILL)
+    for number in range(40):
+        size = 1 + number * 7 % 61
+        cell = f"@v{number} = global [{size} x i8] zeroinitializer\n{constant('f', number)}"
+        assert overrun(s.run(f"{cell}\n@fill(@v{number}, {size})").notes) == ""
+        if number % 5 == 4:
+            s.undo()
+            s.redo()
+        if number % 7 == 6:
+            s.evict(f"v{number - 3}")
+    path = str(tmp_path / "overruns.jks")
+    s.save(path)
+    with Session.restore(path) as again:
+        for symbol in [n for n in again.symbols if n.startswith("v")]:
+            size = again.symbols[symbol].size
+            assert overrun(again.run(f"@fill(@{symbol}, {size})").notes) == ""

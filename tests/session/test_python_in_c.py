@@ -1,0 +1,262 @@
+"""Functions of Python's with C's types, and as pointers to functions; C's words in messages."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import pytest
+
+from jitkernel import Session
+from jitkernel.errors import UsageError
+from jitkernel.languages.c.clang import Clang
+from jitkernel.session.run import python_functions
+from jitkernel.views import asm, tables
+
+pytest.importorskip("ziglang")
+
+CELL = r"""
+struct pt { int x; double y; };
+typedef unsigned char byte;
+int apply(int (*f)(int), int x) { return f(f(x)); }
+typedef unsigned (*told)(const char *, struct pt);
+unsigned go(told f) { return f("hey", (struct pt){3, 2.5}); }
+void (*kept)(long);
+void keep(void (*f)(long)) { kept = f; }
+"""
+
+
+@pytest.fixture(params=["process", "inline"])
+def s(request: pytest.FixtureRequest) -> Any:
+    with Session(executor=request.param) as s:
+        s.run(CELL, "c")
+        yield s
+
+
+@pytest.mark.parametrize(
+    ("type", "call", "given", "result"),
+    [
+        ("unsigned (void)", "f()", (), 4000000000), ("long (byte)", "f(200)", (200,), -5),
+        ("struct pt (struct pt)", "f((struct pt){1, 2.5}).y", ((1, 2.5),), (7, 0.5)),
+        ("double (float, short, _Bool)", "f(1.5f, -3, 1)", (1.5, -3, True), 2.25),
+        ("signed char (unsigned long long)", "f(-1)", (2**64 - 1,), -7),
+        ("double _Complex (double _Complex)", "__real__ f(1 + 2i)", (1 + 2j,), 3 + 1j),
+        ("void (int, int)", "f(1, 2); 0", (1, 2), None), ("i32 (i32)", "f(3)", (3,), 9),
+    ],
+)  # fmt: skip
+def test_a_function_of_pythons_has_a_type_of_cs(
+    s: Session, type: str, call: str, given: Any, result: Any
+) -> None:
+    seen: list[Any] = []
+
+    def f(*arguments: Any) -> Any:
+        seen.append(arguments)
+        return result
+
+    s.export_python("f", f, type)
+    value: Any = s.run(call, "c").value
+    wanted = {"f((struct pt){1, 2.5}).y": 0.5, "__real__ f(1 + 2i)": 3.0}.get(call, result or 0)
+    assert seen == [given] and value == wanted
+    assert repr(s["f"])
+    s.check()
+
+
+def test_what_is_no_type_is_refused_in_words(s: Session) -> None:
+    for bad in ("nonsense (", "int", "foo (int)", "int (int"):
+        with pytest.raises(UsageError, match=r"or of C's, such as 'int \(double, const char \*\)'"):
+            s.export_python("f", print, bad)
+    with pytest.raises(UsageError, match=r"takes no `\.\.\.`"):
+        s.export_python("f", print, "int (int, ...)")
+    s.export_python("f", lambda x: "text", "int (int)")
+    with pytest.raises(UsageError, match="what f returned: a Python str cannot be an integer from"):
+        s.run("f(1);", "c")
+
+
+def test_a_python_function_is_given_for_a_pointer_to_a_function(s: Session) -> None:
+    def more(x: int) -> int:
+        return x + 1
+
+    assert s["apply"](more, 5) == 7 == s["apply"](more, x=5)
+    cells = len(s.cells)
+    assert [s["apply"](more, n) for n in range(5)] == [2, 3, 4, 5, 6]
+    assert len(s.cells) == cells
+    assert s["apply"](lambda x: x * 2, 5) == 20
+    seen: list[Any] = []
+    assert s["go"](lambda text, at: seen.append((text.text(), at)) or 4000000000) == 4000000000
+    assert seen == [("hey", (3, 2.5))]
+    s["keep"](seen.append)
+    s.run("kept(-4);", "c")
+    assert seen[1:] == [-4]
+    with pytest.raises(ZeroDivisionError):
+        s["apply"](lambda x: x // 0, 5)
+    assert s["apply"](more, 1) == 3
+    s.check()
+
+
+def test_python_functions_that_are_given_are_bounded(
+    s: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(python_functions, "_MOST", 3)
+    kept = [lambda x, n=n: x + n for n in range(3)]
+    assert [s["apply"](f, 0) for f in kept] == [0, 2, 4]
+    with pytest.raises(UsageError, match=r"name them with session\.export_python"):
+        s["apply"](lambda x: x, 0)
+    assert s["apply"](kept[2], 1) == 5
+
+
+SPELLED = """// the first
+int first(void) { return 1; }
+/* Adds
+   two numbers. */
+int add(char a, const double *p) {
+  return a + (int)p[0];
+}
+int table[4]; struct pt home = {1, 2.5};
+"""
+
+
+def test_what_c_defines_is_told_as_c_writes_it(s: Session) -> None:
+    s.run(SPELLED, "c")
+    s.run("define i32 @ir(i32 %n) { ret i32 %n }")
+    add: Any = s["add"]
+    assert [repr(s[name]) for name in ("add", "table", "home", "ir")] == [
+        "<int add(char a, const double *p)>", "<int table[4] = (0, 0, 0, 0)>",
+        "<struct pt home = struct(x=1, y=2.5)>", "<@ir i32 (i32)>",
+    ]  # fmt: skip
+    assert inspect.getdoc(add) == (
+        "int add(char a, const double *p), of cell 2.\n\n/* Adds\n   two numbers. */\n"
+        "int add(char a, const double *p) {\n  return a + (int)p[0];\n}"
+    )
+    shown = tables.symbols(s).text
+    assert "int add(char a, const double *p)" in shown and "@ir" in shown and "@add" not in shown
+    assert "table" in tables.symbol_names(s) and "@ir" in tables.symbol_names(s)
+    assert " add " in tables.cells(s).text and "@add" not in tables.cells(s).text
+    assert asm(s, "add").text.startswith("int add(char a, const double *p), ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((300, None), "argument 1: 300 does not fit char"),
+        ((1, [1.0]), r"argument 2 of add is const double \*, and a Python list is given: "
+                     r"numpy.array\(a, 'float64'\) makes one"),
+        ((1, 2.5), r"argument 2: a Python float cannot be const double \*"),
+        (("a", None), "argument 1: a Python str cannot be char"),
+        ((1,), r"add takes 2 arguments \(int add\(char a, const double \*p\)\), 1 given"),
+    ],
+)  # fmt: skip
+def test_arguments_are_refused_in_words_of_c(s: Session, arguments: Any, words: str) -> None:
+    s.run(SPELLED, "c")
+    with pytest.raises(UsageError, match=words):
+        s["add"](*arguments)
+
+
+def test_values_are_refused_in_words_of_c(s: Session) -> None:
+    s.run(SPELLED, "c")
+    table: Any = s["table"]
+    for bad, words in (
+        ("xyz", r"int table\[4\]: a Python str cannot be int \[4\]"),
+        ([1, 2], r"int table\[4\]: int \[4\] has 4 elements, and 2 are given"),
+        ([1, 2, 3, 1 << 40], "element 3: 1099511627776 does not fit an integer of 32 bits"),
+    ):
+        with pytest.raises(UsageError, match=words):
+            table.value = bad
+    with pytest.raises(UsageError, match="struct pt home, x: a Python float cannot be an integer"):
+        s["home"].value = (1.5, 2)
+
+
+# -- what headers of the system declare ------------------------------------------------------------
+
+HEADERS = "#include <stdlib.h>\n#include <string.h>\n#include <ctype.h>\n#include <wchar.h>\n"
+
+
+@pytest.fixture(params=["process", "inline"])
+def included(request: pytest.FixtureRequest) -> Any:
+    with Session(executor=request.param) as s:
+        s.run(HEADERS, "c")
+        yield s
+
+
+def test_a_function_of_pythons_for_one_of_a_header(included: Session) -> None:
+    s = included
+    array = s.array(5, "i4")
+    array[:] = [5, 3, 1, 4, 2]
+    start = array.ctypes.data if s.settings.executor == "inline" else None
+    seen: list[int] = []
+
+    def compare(a: Any, b: Any) -> int:
+        seen.extend((int(a), int(b)))
+        return 0
+
+    assert s["qsort"](array, 5, 4, compare) is None
+    assert len(seen) >= 8 and max(seen) - min(seen) == 16
+    base = min(seen) if start is None else start
+    held = array.tolist()
+    place = {base + 4 * at: number for at, number in enumerate(held)}
+    assert held == [5, 3, 1, 4, 2], "all were said to be equal"
+    found = s["bsearch"](array, array, 5, 4, lambda key, it: place[int(it)] != 1)
+    assert place[int(found)] == 1, "it begins in the middle"
+    s.call("qsort", array, 5, 4, lambda a, b: -1 if int(a) > int(b) else 1)
+    s.check()
+
+
+@pytest.mark.parametrize(
+    ("call", "result"),
+    [
+        (lambda s: s["div"](7, 2), (3, 1)),
+        (lambda s: s["ldiv"](-7, 2), (-3, -1)),
+        (lambda s: s["strlen"](b"hello"), 5),
+        (lambda s: s["atoi"](b"12"), 12),
+        (lambda s: s["toupper"](97), 65),
+        (lambda s: s["strtoul"](b"-1", None, 10), 2**64 - 1),
+        (lambda s: s["labs"](-(2**40)), 2**40),
+    ],
+)
+def test_functions_of_headers_have_their_types(included: Session, call: Any, result: Any) -> None:
+    """Some that no cell has used, and some of which the header has a body, too."""
+    made = call(included)
+    assert (tuple(made) if isinstance(result, tuple) else made) == result
+
+
+def test_names_and_types_of_a_header_s_function(included: Session) -> None:
+    s = included
+    assert list(inspect.signature(s["qsort"]).parameters) == ["base", "nmemb", "size", "compar"]
+    assert (
+        repr(s["qsort"])
+        == "<void qsort(void *base, size_t nmemb, size_t size, __compar_fn_t compar)>"
+    )
+    with pytest.raises(UsageError, match="qsort"):
+        s["qsort"](1)
+    with pytest.raises(UsageError, match=r"argument 1: .*a Python function cannot be"):
+        s["strlen"](lambda: 0)
+
+
+def test_clang_is_asked_for_headers_once(
+    included: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    s = included
+    array = s.array(3, "i4")
+    s["qsort"](array, 3, 4, equal)
+    s.run("int other;", "c")  # the notes are others now
+    asked: list[str] = []
+    run = Clang._run
+
+    def counted(self: Clang, *arguments: Any, **named: Any) -> Any:
+        asked.append(arguments[1])
+        return run(self, *arguments, **named)
+
+    monkeypatch.setattr(Clang, "_run", counted)
+    for _ in range(3):
+        s["qsort"](array, 3, 4, equal)
+        s.call("qsort", array, 3, 4, equal)
+    assert not asked
+
+
+def equal(a: Any, b: Any) -> int:
+    return 0
+
+
+def test_one_of_the_session_s_own_is_no_header_s(included: Session) -> None:
+    s = included
+    s.run("define i64 @labs(i64 %x) { ret i64 7 }")
+    assert s["labs"](-1) == 7 and repr(s["labs"]) == "<@labs i64 (i64)>"
