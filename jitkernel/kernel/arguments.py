@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from glob import escape, glob
 from typing import TYPE_CHECKING
 
-from jitkernel.ir.names import NAME, written
+from jitkernel.ir.names import NAME, bare, written
 from jitkernel.kernel.magics.parsing import split_option
 from jitkernel.kernel.magics.registry import Argument, Magic
 from jitkernel.kernel.settings import known_settings
@@ -143,7 +143,7 @@ def _values(
 def _names(context: Frontend, argument: Argument, word: str, code: str) -> Iterator[Match]:
     """`sq` is understood for `@sq`; in free text, as after %timeit, only `@sq` is."""
     free = argument.completes == "code"
-    mark = free or not word or word.startswith("@")
+    mark, called = free or word.startswith("@"), context.session.inspect.called
     tail = word[word.rfind("@") :] if free and "@" in word else "" if free else word
     lead = word[: len(word) - len(tail)]
     if free and word and not tail:
@@ -154,7 +154,8 @@ def _names(context: Frontend, argument: Argument, word: str, code: str) -> Itera
     if free:
         found += library_symbols()
     for match in found:
-        shown = match.text if mark else match.text.removeprefix("@")
+        plain = match.text.removeprefix("@")
+        shown = match.text if mark else plain if word else called(bare(match.text))
         if shown.startswith(tail):
             yield Match(lead + shown, match.kind, match.signature)
 
@@ -234,9 +235,10 @@ def _trait_values(name: str, trait: TraitType[object, object]) -> list[str]:
 
 def session_symbols(context: Frontend) -> Iterator[Match]:
     """The session's symbols, with what they are and their types."""
+    look = context.session.inspect
     for symbol in context.session.symbols.values():
         if symbol.state != "fixed":
-            yield Match(written(symbol.name), symbol.kind, symbol.type)
+            yield Match(written(symbol.name), symbol.kind, look.type_of(symbol))
 
 
 def cell_symbols(code: str) -> Iterator[Match]:

@@ -7,7 +7,7 @@ Start from `Frontend.execute`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from html import unescape
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -26,13 +26,19 @@ if TYPE_CHECKING:
 
     from jitkernel.session import CellOptions, Result, Session
 
-__all__ = ["Frontend", "Output"]
+__all__ = ["Frontend", "Output", "deleted_cells"]
 
 
 # What people type to get out of a console; none of it is IR.
 LEAVE = frozenset(("exit", "quit", "exit()", "quit()"))
 
 PRESS_AGAIN = 0.1  # seconds
+
+
+def deleted_cells(request: Mapping[str, Any]) -> list[str]:
+    """The ids of the cells that a notebook has no more, as JupyterLab says with each request."""
+    deleted = (request.get("metadata") or {}).get("deletedCells")
+    return list(map(str, deleted)) if isinstance(deleted, list) else []
 
 
 class Output(Protocol):
@@ -158,6 +164,16 @@ class Frontend:
         return self.session.run(
             source, language, cell_id, sink=self, options=options, number=self.number
         )
+
+    def cell(self, source: str, cell_id: str | None, gone: Sequence[str] = ()) -> Result | None:
+        """Run a cell of the client, whose text this is from now on; it has those of `gone` no
+        more."""
+        side = self.session.frontend
+        side.begin_cell(cell_id, gone)
+        try:
+            return self.execute(source, cell_id)
+        finally:
+            side.end_cell()
 
     def run_nested(
         self, source: str, language: str = "", options: CellOptions | None = None

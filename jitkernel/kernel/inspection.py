@@ -123,7 +123,12 @@ def _row_view(context: Frontend, symbol: Symbol) -> View:
     from jitkernel.session import VariableHandle
 
     session = context.session
-    rows = [("type", f"{'constant' if symbol.constant else symbol.kind} {symbol.type}")]
+    rows = [
+        (
+            "type",
+            f"{'constant' if symbol.constant else symbol.kind} {session.inspect.type_of(symbol)}",
+        )
+    ]
     if symbol.cell:
         rows.append(("cell", str(symbol.cell)))
     if symbol.address:
@@ -137,9 +142,9 @@ def _row_view(context: Frontend, symbol: Symbol) -> View:
         with contextlib.suppress(JitError):
             handle = session[symbol.name]
             if isinstance(handle, VariableHandle):
-                rows.append(("value", handle.typed.text(session.describe)))
+                rows.append(("value", session.inspect.text_of(symbol.name, handle.typed)))
     width = max(len(key) for key, _ in rows)
-    name = written(symbol.name)
+    name = session.inspect.called(symbol.name)
     return View(
         "\n".join([name, *(f"  {key:<{width}}  {value}" for key, value in rows)]),
         f"<p><b>{prose(name)}</b></p><table><tbody>"

@@ -23,7 +23,7 @@ from jitkernel.errors import Interrupted, JitError
 from jitkernel.kernel.between import Between
 from jitkernel.kernel.displays import error_content, mask
 from jitkernel.kernel.early import find_language
-from jitkernel.kernel.frontend import Frontend
+from jitkernel.kernel.frontend import Frontend, deleted_cells
 from jitkernel.kernel.history import History
 from jitkernel.kernel.settings import JITKernelSettings, sections
 from jitkernel.kernel.wire import WireOutput
@@ -185,7 +185,7 @@ class JITKernel(JITKernelSettings, Kernel):
             if silent or not store_history:
                 result = frontend.aside(code)
             else:
-                result = frontend.execute(code, cell_id)
+                result = frontend.cell(code, cell_id, deleted_cells(self.get_parent("shell")))
             if frontend.was_interrupted:  # as it ended: what is queued behind it must not run
                 raise Interrupted("the cell was interrupted")
             if result is not None and result.text:

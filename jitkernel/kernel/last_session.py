@@ -15,7 +15,7 @@ from glob import escape, glob
 from hashlib import blake2b
 
 from jitkernel.errors import UsageError
-from jitkernel.files import private_folder
+from jitkernel.files import private_folder, working_folder
 from jitkernel.wording import counted
 
 __all__ = ["last_session", "offer", "prepare"]
@@ -31,7 +31,7 @@ def _folder() -> str:
 
 
 def _name() -> str:
-    notebook = os.environ.get("JPY_SESSION_NAME") or os.getcwd()
+    notebook = os.environ.get("JPY_SESSION_NAME") or working_folder()
     return os.path.join(_folder(), blake2b(notebook.encode(), digest_size=8).hexdigest())
 
 

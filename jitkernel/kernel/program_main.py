@@ -9,12 +9,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from jitkernel.errors import Exited, UsageError
-from jitkernel.ir.types import FunctionType
+from jitkernel.ir.types import FunctionType, IntType
 
 if TYPE_CHECKING:
     from jitkernel.kernel.frontend import Frontend
 
 __all__ = ["has_main", "run_main"]
+
+_PARAMETERS = ["i32", "ptr", "ptr"]  # argc, argv, and the environment: C11 5.1.2.2.1, J.5.1
 
 
 def has_main(context: Frontend) -> bool:
@@ -30,33 +32,43 @@ def run_main(context: Frontend, words: Sequence[str]) -> int:
     """
     signature = context.session.inspect.signature("main")
     type = getattr(signature, "function", None)
-    parameters = list(map(str, type.parameters)) if isinstance(type, FunctionType) else []
-    if parameters not in ([], ["i32", "ptr"]):
-        raise UsageError(f"main takes {', '.join(parameters)}: call it with these yourself")
+    if not isinstance(type, FunctionType):
+        type = FunctionType(IntType(32), ())
+    result, parameters = str(type.result), list(map(str, type.parameters))
+    if result not in ("i32", "void") or parameters != _PARAMETERS[: len(parameters)]:
+        raise UsageError(
+            "a program's main gives int (or void) and takes nothing or (int argc, char **argv); "
+            "this one is called as other functions are: main(...)"
+        )
     try:
         with context.session.frontend.aside():
-            result = context.execute(_call(words if parameters else ()), language="llvm")
+            answer = context.execute(_call(result, len(parameters), words), language="llvm")
     except Exited as error:
         return error.status & 0xFF
-    value = result.value if result is not None else 0
+    value = answer.value if answer is not None else 0
     return value & 0xFF if isinstance(value, int) else 0
 
 
-def _call(words: Sequence[str]) -> str:
-    """Instructions that call `main`, its arguments on the stack as a process has them."""
+def _call(result: str, count: int, words: Sequence[str]) -> str:
+    """Instructions that call `main` with the first of its parameters, its arguments on the stack
+    as a process has them."""
     lines = []
-    for number, word in enumerate(words):
-        text, size = _escaped(word), len(word.encode("utf-8", "surrogateescape")) + 1
-        lines += [f"%s{number} = alloca [{size} x i8]",
-                  f'store [{size} x i8] c"{text}\\00", ptr %s{number}']  # fmt: skip
-    if words:
+    if count > 1:
+        for number, word in enumerate(words):
+            text, size = _escaped(word), len(word.encode("utf-8", "surrogateescape")) + 1
+            lines += [f"%s{number} = alloca [{size} x i8]",
+                      f'store [{size} x i8] c"{text}\\00", ptr %s{number}']  # fmt: skip
         lines.append(f"%argv = alloca [{len(words) + 1} x ptr]")
-    for number in range(len(words) + bool(words)):
-        value = f"%s{number}" if number < len(words) else "null"
-        lines += [f"%a{number} = getelementptr ptr, ptr %argv, i64 {number}",
-                  f"store ptr {value}, ptr %a{number}"]  # fmt: skip
-    arguments = f"i32 {len(words)}, ptr %argv" if words else ""
-    return "\n".join([*lines, f"%status = call i32 @main({arguments})", "ret i32 %status"])
+        for number in range(len(words) + 1):
+            value = f"%s{number}" if number < len(words) else "null"
+            lines += [f"%a{number} = getelementptr ptr, ptr %argv, i64 {number}",
+                      f"store ptr {value}, ptr %a{number}"]  # fmt: skip
+    if count > 2:
+        lines = ["@environ = external global ptr", *lines, "%envp = load ptr, ptr @environ"]
+    every = (f"i32 {len(words)}", "ptr %argv", "ptr %envp")
+    call = f"call {result} @main({', '.join(every[:count])})"
+    end = ["ret void"] if result == "void" else ["ret i32 %status"]
+    return "\n".join([*lines, call if result == "void" else f"%status = {call}", *end])
 
 
 def _escaped(word: str) -> str:

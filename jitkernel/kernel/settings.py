@@ -185,7 +185,12 @@ class Compiler(Configurable):
         ),
     )
     clang_flags = _setting(
-        "next cell", Unicode("", help="Its flags for C cells, as -cc1 takes them: -Wall -I folder.")
+        "next cell",
+        Unicode(
+            "",
+            help="Its flags for C cells, as on a command line: -Wall -I folder -O3 -ffast-math"
+            " -march=x86-64-v3 -fopenmp; what no cell can have is refused, and why.",
+        ),
     )
 
 
@@ -224,7 +229,12 @@ class JITKernelSettings(Configurable):
     )
     asm_syntax = _setting("now", Enum(["intel", "att"], "intel", help="The syntax of %asm."))
     max_output = _setting(
-        "now", ByteSize(10_000_000, help="Bytes of a cell's output that are shown.")
+        "now",
+        ByteSize(
+            1_000_000,
+            help="Bytes of a cell's output that are shown; the rest is counted, and kept in a file"
+            " while the session lives.",
+        ),
     )
     status_line = _setting("now", Bool(True, help="Say under a cell what it defined."))
     deterministic = _setting(

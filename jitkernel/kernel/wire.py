@@ -117,7 +117,7 @@ class WireOutput:
         """Ask the client for a line; None when it has no input box.  EOFError on Ctrl-D."""
         if not self._allow_stdin:
             return None
-        self.streams.flush()
+        prompt = self.streams.unshown(prompt)
         kernel, socket = self._kernel, self._kernel.stdin_socket
         session = present(kernel.session, "the kernel's connection")
         while socket.poll(0, zmq.POLLIN):

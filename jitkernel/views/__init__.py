@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from jitkernel.views.memory import memory, residency
     from jitkernel.views.object import object
     from jitkernel.views.passes import ir, mir, passes
+    from jitkernel.views.reproduce import reproduce
     from jitkernel.views.stack import stack
     from jitkernel.views.tables import cells, symbols, watch
     from jitkernel.views.view import View
@@ -40,6 +41,7 @@ __all__ = [
     "mir",
     "object",
     "passes",
+    "reproduce",
     "residency",
     "stack",
     "symbols",

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from jitkernel.errors import UsageError
-from jitkernel.ir.names import shown
 from jitkernel.session.report.memory import STATES, Occupant
 from jitkernel.views.svg import INK, LETTER, SHEET, Fill, image, label, rectangle
 from jitkernel.views.view import View, folding, join, size_text, table
@@ -184,7 +183,7 @@ def _names(session: Session, number: int) -> str:
     cell = session.inspect.cell(number)
     if cell is None:
         return ""
-    return cut_list([shown(n) for n in cell.names], 4, " ")
+    return cut_list([session.inspect.called(n) for n in cell.names], 4, " ")
 
 
 def _content(rows: Sequence[Occupant]) -> str:

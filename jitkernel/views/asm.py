@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from jitkernel.errors import UsageError
 from jitkernel.ir.debug_info import Origins
-from jitkernel.ir.names import bare, shown, written
+from jitkernel.ir.names import bare
 from jitkernel.linker.linkmap import MappedSymbol
 from jitkernel.session.program.cell import CellState
 from jitkernel.views.view import View, join, listing
@@ -104,7 +104,11 @@ def code_of(
             if not s.size and (size := _trap(session, cell.image, s.address))
         ]
     if not found:
-        what = written(bare(target)) if isinstance(target, str) else f"cell {cell.number}"
+        what = (
+            session.inspect.called(bare(target))
+            if isinstance(target, str)
+            else f"cell {cell.number}"
+        )
         raise UsageError(f"{what} has no machine code")
     return cell, sorted(found, key=lambda code: code.address)
 
@@ -161,7 +165,10 @@ def _function(
     shown = markers if any(text for _, text in markers) else None
     content = session.inspect.read(start, code.size)
     size = "0 bytes, and a trap in their place," if code.trap else f"{code.size} bytes"
-    title = f"{written(code.name)}: {code.type or 'known to its cell only'}, {size}"
+    said = session.inspect.spelled(code.name) if code.type else ""
+    called = session.inspect.called(code.name, code.cell or None)
+    title = said or f"{called}: {code.type or 'known to its cell only'}"
+    title += f", {size}"
     title += f" at {start:#x}" + (f", cell {code.cell}" if code.cell else "")
     return listing(title, "\n".join(disassemble(content, start, describe, syntax, shown)))
 
@@ -172,10 +179,11 @@ def describer(session: Session, cell: Cell | None = None) -> Callable[[int], str
     known: dict[int, str] = {}
     for symbol in look.linked.values():
         if symbol.slot:
-            known[symbol.slot] = f"{written(symbol.name)} in its GOT slot"
+            known[symbol.slot] = f"{look.called(symbol.name)} in its GOT slot"
         if symbol.far_slot:
-            known[symbol.far_slot] = f"{written(symbol.name)} in its slot"
+            known[symbol.far_slot] = f"{look.called(symbol.name)} in its slot"
     own = _own(session, cell) if cell is not None else []
+    of = cell.number if cell is not None else 0
 
     def describe(address: int) -> str:
         if not look.in_arena(address):
@@ -185,7 +193,7 @@ def describer(session: Session, cell: Cell | None = None) -> Callable[[int], str
         for symbol in own:
             if symbol.address <= address < symbol.address + max(symbol.size, 1):
                 offset = address - symbol.address
-                return shown(symbol.name) + (f"+{offset}" if offset else "")
+                return look.called(symbol.name, of) + (f"+{offset}" if offset else "")
         return look.name_of(address)
 
     return describe

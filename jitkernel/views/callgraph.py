@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import textwrap
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from jitkernel.errors import UsageError
-from jitkernel.ir.names import bare, shown, written
+from jitkernel.ir.names import bare
 from jitkernel.linker import Symbol, SymbolState
 from jitkernel.session.program.cell import CellState
 from jitkernel.views.asm import Code, code_of, decode
@@ -68,16 +69,20 @@ def callgraph(
     if target is None:
         if not functions:
             raise UsageError("no function is defined yet")
-        return _view(functions, set(), everything)
+        return _view(session, functions, set(), everything)
     cell, names = session.inspect.cell_of(target)
     here = {n for n in names if n in functions and not functions[n].kind}
     if not here:
-        what = written(bare(target)) if isinstance(target, str) else f"cell {cell.number}"
+        what = (
+            session.inspect.called(bare(target))
+            if isinstance(target, str)
+            else f"cell {cell.number}"
+        )
         raise UsageError(f"{what} has no machine code")
     calls = {n: {*f.calls, *f.takes} for n, f in functions.items()}
     users = {n: f.used_by for n, f in functions.items()}
     reached = within(here, calls, depth) | within(here, users, depth)
-    return _view({n: f for n, f in functions.items() if n in reached}, here, everything)
+    return _view(session, {n: f for n, f in functions.items() if n in reached}, here, everything)
 
 
 def _functions(session: Session) -> dict[str, _Function]:
@@ -135,16 +140,19 @@ def _elsewhere(symbol: Symbol | None) -> _Function:
     return _Function("runtime", "far")
 
 
-def _view(functions: dict[str, _Function], here: set[str], everything: bool) -> View:
+def _view(
+    session: Session, functions: dict[str, _Function], here: set[str], everything: bool
+) -> View:
     """Of some functions; `here` are those that were asked for."""
     # Of many, what was asked for, and what comes first.
     names = list(functions)
     many = len(names) > ROWS and not everything
     names = sorted(names, key=lambda name: name not in here)[:ROWS] if many else names
-    rows = [_row(functions, name, everything or here == {name}) for name in names]
+    called = cache(partial(_called, session))
+    rows = [_row(functions, called, name, everything or here == {name}) for name in names]
     arrows = _arrows(functions)
     calls = sum(n for f in functions.values() for used, n in f.calls.items() if used in functions)
-    title = "Calls" + (f" around {', '.join(map(_shown, sorted(here)))}" if here else "")
+    title = "Calls" + (f" around {', '.join(called(n) for n in sorted(here))}" if here else "")
     said = f"{counted(len(functions), 'function')}, {counted(calls, 'call')}"
     if many:
         said += f"; {ROWS} functions are listed, --all lists all"
@@ -152,22 +160,24 @@ def _view(functions: dict[str, _Function], here: set[str], everything: bool) -> 
     text = View(_text(title, rows, f"{said}."), table(title, columns, rows, f"{said}.").html)
     if not arrows:
         return text
-    image, words, rest = _drawing(functions, here, arrows, f"{title}: {said}.")
+    image, words, rest = _drawing(functions, called, here, arrows, f"{title}: {said}.")
     note = f"\n{textwrap.fill(rest, WIDTH)}" if rest else ""
     html = f"{image}<p>{prose(f'{words} {rest}'.strip())}</p>{text.html}"
     return View(text.text + note, html)
 
 
-def _row(functions: dict[str, _Function], name: str, whole: bool) -> tuple[str, str, str, str, str]:
+def _row(
+    functions: dict[str, _Function], called: Callable[[str], str], name: str, whole: bool
+) -> tuple[str, str, str, str, str]:
     function = functions[name]
-    calls = [f"{_shown(n)}{f' {k} times' if k > 1 else ''}" for n, k in function.calls.items()]
+    calls = [f"{called(n)}{f' {k} times' if k > 1 else ''}" for n, k in function.calls.items()]
     if function.indirect:
         calls.append(f"{function.indirect} through pointers")
-    takes = [_shown(n) for n in function.takes]
-    called = [_shown(n) for n, directly in sorted(function.used_by.items()) if directly]
+    takes = [called(n) for n in function.takes]
+    callers = [called(n) for n, directly in sorted(function.used_by.items()) if directly]
     most = len(functions) + 1 if whole else NAMES
-    lists = [cut_list(names, most) for names in (calls, takes, called)]
-    return _shown(name), function.where, lists[0], lists[1], lists[2]
+    lists = [cut_list(found, most) for found in (calls, takes, callers)]
+    return called(name), function.where, lists[0], lists[1], lists[2]
 
 
 def _arrows(functions: dict[str, _Function]) -> list[Arrow]:
@@ -181,7 +191,11 @@ def _arrows(functions: dict[str, _Function]) -> list[Arrow]:
 
 
 def _drawing(
-    functions: dict[str, _Function], here: set[str], arrows: list[Arrow], said: str
+    functions: dict[str, _Function],
+    called: Callable[[str], str],
+    here: set[str],
+    arrows: list[Arrow],
+    said: str,
 ) -> tuple[str, str, str]:
     """The picture, how it is read, and what is not in it; a large graph is drawn in part."""
     near = links((arrow.start, arrow.stop) for arrow in arrows)
@@ -200,7 +214,7 @@ def _drawing(
             lines.append(f"and {many[name]} more like it")
         if out := sum(other not in kept for other in apart.get(name, ())):
             lines.append(f"({counted(out, 'neighbour')} not drawn)")
-        nodes.append(Node(name, _shown(name), lines, "entry" if name in here else function.kind))
+        nodes.append(Node(name, called(name), lines, "entry" if name in here else function.kind))
     drawn = [a for a in arrows if a.start in kept and a.stop in kept]
     words = "Numbers say how many calls there are; dotted: its address is taken."
     if not here and len(near) < len(functions):
@@ -210,7 +224,7 @@ def _drawing(
         told = sum(1 + many[name] for name in kept)
         rest = (
             f"{told} of {len(near)} functions are drawn, those nearest to "
-            f"{', '.join(map(_shown, first[:3]))}; %callgraph @name --depth N draws others."
+            f"{', '.join(called(n) for n in first[:3])}; %callgraph NAME --depth N draws others."
         )
     return diagram(nodes, drawn, f"{said} {rest}".strip()), words, rest
 
@@ -242,15 +256,16 @@ def _text(title: str, rows: list[tuple[str, str, str, str, str]], note: str) -> 
     return "\n".join([*lines, note])
 
 
-def _shown(name: str) -> str:
+def _called(session: Session, name: str) -> str:
     plain, comma, cell = name.partition(", cell ")
-    return shown(plain) + comma + cell
+    return session.inspect.called(plain, int(cell) if cell else None) + comma + cell
 
 
 class _Links:
     """Who uses what, read from the session once."""
 
     def __init__(self, session: Session):
+        self.called = session.inspect.called
         self.names = {cell.number: cell.names for cell in session.cells}
         self.uses: dict[int, list[tuple[str, int, str]]] = {n: [] for n in self.names}
         self.used: dict[int, set[int]] = {n: set() for n in self.names}
@@ -264,11 +279,11 @@ class _Links:
                         self.users[symbol.cell].add(user)
 
     def label(self, number: int) -> str:
-        return cut_list([shown(n) for n in self.names[number]], 3) or "statements"
+        return cut_list([self.called(n) for n in self.names[number]], 3) or "statements"
 
     def row(self, number: int) -> tuple[int, str, str, str]:
         used = [
-            f"{shown(name)} ({f'cell {cell}' if cell else state})"
+            f"{self.called(name)} ({f'cell {cell}' if cell else state})"
             for name, cell, state in self.uses[number]
         ]
         return number, self.label(number), ", ".join(used), _numbers(self.users[number])

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from jitkernel.errors import UsageError
-from jitkernel.ir.names import bare, written
+from jitkernel.ir.names import bare
 from jitkernel.views.diagram import Arrow, Node, diagram
 from jitkernel.views.diff import clip
 from jitkernel.views.graph import back_edges, folded, links, nearest, within
@@ -52,28 +52,47 @@ def cfg(
     flows = session.inspect.compiler.flow(request, optimised=not raw)
     names = [bare(target)] if isinstance(target, str) else list(flows)
     if any(name not in flows for name in names) or not names:
-        what = written(bare(target)) if isinstance(target, str) else f"cell {cell.number}"
+        what = (
+            session.inspect.called(bare(target))
+            if isinstance(target, str)
+            else f"cell {cell.number}"
+        )
         raise UsageError(f"{what} has no body whose control flow could be shown")
     if around:
-        names = _with_block(flows, names, around)
+        names = _with_block(session, flows, names, around)
     options = request.options
     pipeline = f"with {options.passes}" if options.passes else f"at -O{options.opt_level}"
     how = "as written" if raw else f"as compiled {pipeline}"
-    return join([_view(flows[name], how, around.lstrip("%"), depth) for name in names])
+    return join(
+        [
+            _view(
+                flows[name],
+                session.inspect.called(name, cell.number),
+                how,
+                around.lstrip("%"),
+                depth,
+            )
+            for name in names
+        ]
+    )
 
 
-def _with_block(flows: Mapping[str, Flow], names: list[str], around: str) -> list[str]:
+def _with_block(
+    session: Session, flows: Mapping[str, Flow], names: list[str], around: str
+) -> list[str]:
     """The functions that have the block.  Raises UsageError with the nearest label."""
     label = around.lstrip("%")
     found = [n for n in names if any(own == label for own, _ in flows[n].blocks)]
     if not found:
         known = [own for name in names for own, _ in flows[name].blocks]
         words = did_you_mean(label, known, "%{}".format)
-        raise UsageError(f"there is no block %{label} in {', '.join(map(written, names))}{words}")
+        raise UsageError(
+            f"there is no block %{label} in {', '.join(map(session.inspect.called, names))}{words}"
+        )
     return found
 
 
-def _view(flow: Flow, how: str, around: str, depth: int | None) -> View:
+def _view(flow: Flow, called: str, how: str, around: str, depth: int | None) -> View:
     labels = [label for label, _ in flow.blocks]
     arrows = _merge(flow)
     back = back_edges([0], arrows)
@@ -81,7 +100,7 @@ def _view(flow: Flow, how: str, around: str, depth: int | None) -> View:
     kinds = ["loop" if index in loops else "" for index in range(len(labels))]
     kinds[0] = "entry"
     count = sum(len(lines) for _, lines in flow.blocks)
-    title = f"Control flow of {written(flow.name)}, {how}"
+    title = f"Control flow of {called}, {how}"
     said = (
         f"{counted(len(labels), 'block')}, {counted(len(arrows), 'edge')}, "
         f"{counted(len(back), 'loop edge')}, {counted(count, 'instruction')}"

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from jitkernel.elf import ElfObject, read_object
 from jitkernel.errors import LinkError, UsageError
-from jitkernel.ir.names import bare, shown, written
+from jitkernel.ir.names import bare, written
 from jitkernel.views.asm import Instruction, code_of, decode, describer, source_lines
 from jitkernel.views.foreign import code_for, cpu_of, triple_of
 from jitkernel.views.view import View, escape, join, preformatted, table, time_text, titled
@@ -89,13 +89,13 @@ def _sides(
     kinds = sum(map(bool, (len(names) > 1, cells, levels, machines)))
     if not names or kinds != 1 or max(len(names), len(cells), len(levels), len(machines)) > 2:
         raise UsageError(
-            "compare what? Two functions (@f @g), or one at two levels (@f -O0 -O2), on two "
-            "machines (@f --target aarch64 --target riscv64), of two cells (@f 2 5)"
+            "compare what? Two functions (f g), or one at two levels (f -O0 -O2), on two "
+            "machines (f --target aarch64 --target riscv64), of two cells (f 2 5)"
         )
     if len(names) == 2:
         return [placed(session, bare(name), syntax) for name in names]
     name = bare(names[0])
-    shown = written(name)
+    shown = session.inspect.called(name)
     if cells:
         found = [
             compiled(session, session.inspect.request(n), name, n, f"{shown} of cell {n}", syntax)
@@ -244,18 +244,26 @@ def placed(session: Session, name: str, syntax: str) -> Side:
     lines = session.inspect.lines(cell.number)
     content = session.inspect.read(code.address, code.size)
     rows = _rows(decode(content, code.address, describer(session, cell), syntax), lines)
-    return Side(f"{written(name)}, cell {cell.number}", name, cell.number, rows, code.size, True)
+    return Side(
+        f"{session.inspect.called(name)}, cell {cell.number}",
+        name,
+        cell.number,
+        rows,
+        code.size,
+        True,
+    )
 
 
 def compiled(
     session: Session, request: Request, name: str, cell: int, title: str, syntax: str
 ) -> Side:
     """A function as the request has it; its object is not placed.  Raises CompileError."""
+    called = session.inspect.called
     data = session.inspect.compiler.compile(request).object
     obj = read_object(data)
     known = _functions(obj)
     if name not in known:
-        raise UsageError(f"{written(name)} is not defined there")
+        raise UsageError(f"{called(name, cell)} is not defined there")
     section, value, size = known[name]
     names = {
         offset: obj.symbol_name(info >> 32) for offset, info, _ in obj.relocations.get(section, ())
@@ -271,7 +279,7 @@ def compiled(
 
     def describe(address: int) -> str:
         return (
-            written(starts[address - base].removesuffix(".inline"))
+            called(starts[address - base].removesuffix(".inline"), cell)
             if address - base in starts
             else ""
         )
@@ -280,7 +288,7 @@ def compiled(
         at = i.address - base
         return next(
             (
-                shown(names[o].removesuffix(".inline"))
+                called(names[o].removesuffix(".inline"))
                 for o in range(at, at + len(i.code))
                 if o in names
             ),
@@ -296,10 +304,11 @@ def elsewhere(
     session: Session, request: Request, name: str, cell: int, machine: str, cpu: str, syntax: str
 ) -> Side:
     """A function as it would be on another machine."""
+    called = session.inspect.called(name)
     lines = session.inspect.cell_lines(cell, request)
     code = code_for(session, request, machine, cpu, syntax, lines)
     if name not in code.functions:
-        raise UsageError(f"{written(name)} has no machine code on {machine}")
+        raise UsageError(f"{called} has no machine code on {machine}")
     compiler, triple = session.inspect.compiler, triple_of(machine)
     data = compiler.foreign_object(request, triple, cpu_of(machine, cpu))
     try:
@@ -307,18 +316,19 @@ def elsewhere(
     except (LinkError, KeyError, struct.error):
         size = 0  # an object of another kind than the reader knows: it is not known
 
-    def known(called: str) -> bool:
-        return called in code.functions or called in session.inspect.linked
+    def refers(name: str) -> str:
+        known = name in code.functions or name in session.inspect.linked
+        return session.inspect.called(name) if known else ""
 
-    rows = tuple((line, _named(text.split(), known), c) for line, text, c in code.functions[name])
-    return Side(f"{written(name)} on {machine}", name, cell, rows, size, False)
+    rows = tuple((line, _named(text.split(), refers), c) for line, text, c in code.functions[name])
+    return Side(f"{called} on {machine}", name, cell, rows, size, False)
 
 
-def _named(words: Sequence[str], known: Callable[[str], bool]) -> str:
+def _named(words: Sequence[str], refers: Callable[[str], str]) -> str:
     """An instruction elsewhere, with the name that a call leads to as it is written here."""
     name = words[-1].removesuffix("@PLT")
-    if len(words) == 2 and words[0].startswith(("call", "j", "b", "tail")) and known(name):
-        words = [words[0], written(name)]
+    if len(words) == 2 and words[0].startswith(("call", "j", "b", "tail")):
+        words = [words[0], refers(name) or words[1]]
     return " ".join(words)
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from jitkernel.compiler.machine_ir import LEFT_OUT, STAGES, Stage
 from jitkernel.compiler.pass_trace import PassTrace
 from jitkernel.errors import UsageError
-from jitkernel.ir.names import bare, shown, written
+from jitkernel.ir.names import bare, written
 from jitkernel.linker.records import sites
 from jitkernel.views.asm import asm, code_of
 from jitkernel.views.diff import clip, difference_view, parts
@@ -79,12 +79,12 @@ def explain(
     progress(first)
     number, symbol, trace = trace_of(session, target, lambda: progress(first))
     machine = functions_of(trace, symbol)
-    title = f"{written(only)}, cell {number}" if only else f"cell {number}"
+    title = f"{session.inspect.called(only)}, cell {number}" if only else f"cell {number}"
     parts_: list[tuple[str, Callable[[], View]]] = [
         ("Source", lambda: _source(session, number, only)),
         ("IR as it was given to the compiler", lambda: _written(session, number, only)),
         ("What each pass changed", lambda: _passes(session, number, trace, symbol)),
-        ("Machine IR", lambda: _machine(machine)),
+        ("Machine IR", lambda: _machine(session, machine)),
         ("Assembly", lambda: _assembly(session, target, syntax)),
         ("Object and what the linker made of it", lambda: object_view(session, number)),
         ("Place in the arena", lambda: _place(cell)),
@@ -174,8 +174,8 @@ def _passes(session: Session, number: int, trace: PassTrace, symbol: str) -> Vie
     head = f"{len(steps)} of {trace.ran} passes changed it"
     if all(s.step.verified for s in steps):
         head += f"; {spent_text(trace)}. Each step was verified."
-    views = [paragraph(head)]
-    what = f"%passes {written(symbol) if symbol else number}"
+    views, called = [paragraph(head)], session.inspect.called
+    what = f"%passes {called(symbol) if symbol else number}"
     for step in steps[:_STEPS]:
         more = f"; {what} --only {step.step.name} shows them"
         views.append(folding(step.title, difference_view(step.lines, _DIFF, more)))
@@ -184,16 +184,16 @@ def _passes(session: Session, number: int, trace: PassTrace, symbol: str) -> Vie
     return join(views)
 
 
-def _machine(machine: dict[str, list[Stage]]) -> View:
+def _machine(session: Session, machine: dict[str, list[Stage]]) -> View:
     if not machine:
         raise UsageError("no function reached code generation")
-    views = []
+    views, called = [], session.inspect.called
     for name, found in list(machine.items())[:_FUNCTIONS]:
-        views.append(paragraph(f"{written(name)}: {spill_note(found)}"))
+        views.append(paragraph(f"{called(name)}: {spill_note(found)}"))
         for stage in found:
             if stage.name != "final":
                 what = f"{STAGES[stage.name]}, {counted(stage.instructions, 'instruction')}"
-                views.append(folding(f"{written(name)}, {what}", marked(stage, _LINES)))
+                views.append(folding(f"{called(name)}, {what}", marked(stage, _LINES)))
     views.append(paragraph(LEFT_OUT))
     if len(machine) > _FUNCTIONS:
         more = f"… {len(machine) - _FUNCTIONS} more functions; %mir shows them"
@@ -206,7 +206,7 @@ def _assembly(session: Session, target: int | str | None, syntax: str) -> View:
     lines = view.text.splitlines()
     if len(lines) <= 2 * _LINES:
         return view
-    what = written(bare(target)) if isinstance(target, str) else target or ""
+    what = session.inspect.called(bare(target)) if isinstance(target, str) else target or ""
     return _cut("", view.text, f"%asm {what}")
 
 
@@ -247,7 +247,8 @@ def _symbols(session: Session, names: list[str]) -> View:
         entry = f"{own.stub:#x}" if own.stub else "none yet"
         used = ", ".join(users) or "nobody"
         address = f"{symbol.address:#x}"
-        rows.append((shown(name), symbol.type, address, symbol.size, entry, used))
+        type = session.inspect.type_of(symbol)
+        rows.append((session.inspect.called(name), type, address, symbol.size, entry, used))
     return table(
         "Symbols", ("name", "type", "address", "#bytes", "canonical entry", "used by"), rows,
         "A canonical entry is the address that everything but a call uses; it never moves.",

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from jitkernel.errors import UsageError
-from jitkernel.ir.names import bare, written
+from jitkernel.ir.names import bare
 from jitkernel.views.asm import source_lines
 from jitkernel.views.view import View, join, listing
 from jitkernel.wording import counted
@@ -151,7 +151,9 @@ def foreign(
     lines = session.inspect.cell_lines(cell.number, request)
     code = code_for(session, request, machine, cpu, syntax, lines)
     only = bare(target) if isinstance(target, str) else ""
-    return _view(code, machine, cpu, only, session.source(cell.number), f"cell {cell.number}")
+    return _view(
+        session, code, machine, cpu, only, session.source(cell.number), f"cell {cell.number}"
+    )
 
 
 def unplaced(
@@ -182,15 +184,17 @@ def unplaced(
     )
     lines = session.inspect.source_lines(request, source)
     code = code_for(session, request, machine, cpu, syntax, lines)
-    return _view(code, machine, cpu, "", source, "this cell")
+    return _view(session, code, machine, cpu, "", source, "this cell")
 
 
-def _view(code: ForeignCode, machine: str, cpu: str, only: str, source: str, where: str) -> View:
+def _view(
+    session: Session, code: ForeignCode, machine: str, cpu: str, only: str, source: str, where: str
+) -> View:
     if not code.functions:  # an assembly of another kind, such as PTX
         return listing(f"{where} on {triple_of(machine)}, not placed here", code.text)
     names = [only] if only in code.functions else [] if only else list(code.functions)
     if not names:
-        raise UsageError(f"{written(only) if only else where} has no machine code")
+        raise UsageError(f"{session.inspect.called(only) if only else where} has no machine code")
     views, used = [], set[int]()
     chosen = cpu_of(machine, cpu)
     on = triple_of(machine) + (f", {chosen}" if chosen else "")
@@ -203,7 +207,8 @@ def _view(code: ForeignCode, machine: str, cpu: str, only: str, source: str, whe
             for line, text, is_code in rows
         ]
         count = sum(is_code for _, _, is_code in rows)
-        title = f"{written(name)} on {on}: {counted(count, 'instruction')}, not placed here"
+        called, many = session.inspect.called(name), counted(count, "instruction")
+        title = f"{called} on {on}: {many}, not placed here"
         views.append(listing(title, "\n".join(body)))
     if code.data and not only:
         views.append(listing("Data", "\n".join(code.data)))

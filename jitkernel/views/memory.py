@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from jitkernel.ir.names import written
 from jitkernel.session.program.cell import CellState, cells_words
 from jitkernel.session.report.memory import Sample
 from jitkernel.views.svg import FAINT, INK, Fill, image, label, rectangle
@@ -126,7 +125,7 @@ def residency(session: Session) -> View:
     if not staying:
         return view
     listed = [
-        (c.number, " ".join(map(written, c.names)), c.sizes["text"], why)
+        (c.number, " ".join(map(session.inspect.called, c.names)), c.sizes["text"], why)
         for c, why in staying[:_LISTED]
     ]
     more = f"{len(staying) - _LISTED} more" if len(staying) > _LISTED else ""

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from jitkernel.errors import UsageError
-from jitkernel.ir.names import written
 from jitkernel.linker import Symbol, SymbolState
 from jitkernel.linker.linkmap import LinkMap, MappedRelocation, MappedSymbol
 from jitkernel.views.asm import describer, wake
@@ -78,7 +77,7 @@ def _symbols(session: Session, made: LinkMap, cell: Cell, most: int) -> View:
     shown = [s for s in made.symbols if s.kind not in ("section", "file")]
     rows = [
         (
-            written(s.name),
+            session.inspect.called(s.name, cell.number if s.symbol is None else None),
             s.binding,
             s.kind,
             s.section or "undefined",
@@ -128,7 +127,7 @@ def _relocations(
         (
             f"+{r.offset:#x}",
             r.type,
-            (written(r.symbol) if r.target is not None else r.symbol)
+            (session.inspect.called(r.symbol) if r.target is not None else r.symbol)
             + (f"{r.addend:+#x}" if r.addend else ""),
             f"{r.how} to {r.form}" if r.form else r.how,
             f"{r.value:#x}" if r.at else "",
@@ -170,7 +169,7 @@ def _entries(session: Session, made: LinkMap, most: int) -> View | None:
         jump = (f"{s.address:#x}" if s.address else "an error") if s.stub else ""
         held = f"{int.from_bytes(session.inspect.read(s.slot, 8), 'little'):#x}" if s.slot else ""
         slots = _address(s.far_slot), _address(s.slot)
-        rows.append((written(name), _address(s.stub), jump, *slots, held))
+        rows.append((session.inspect.called(name), _address(s.stub), jump, *slots, held))
     columns = ("symbol", "stub", "which jumps to", "through slot", "GOT slot", "which holds")
     title = "Stubs and slots of these symbols, shared by all cells"
     return table(title, columns, rows, _more(len(found), "symbols", most))

@@ -160,7 +160,7 @@ def passes(
             raise UsageError(_no_such(only, trace))
     elif symbol:
         steps = [s for s in steps if s.lines]
-    shown = (written(symbol) + ", " if symbol else "") + f"cell {number}"
+    shown = (session.inspect.called(symbol) + ", " if symbol else "") + f"cell {number}"
     head = f"{shown}: {every} of {trace.ran} passes changed the module; {spent_text(trace)}"
     left = steps[_STEPS:] if until is None else steps[:-_STEPS]
     steps = steps[:_STEPS] if until is None else steps[-_STEPS:]
@@ -171,7 +171,7 @@ def passes(
     if left:
         sentences.append(
             f"{len(left)} steps, {left[0].number} to {left[-1].number}, are not listed: "
-            "%passes @name shows those of one function, --only those of one pass."
+            "%passes NAME shows those of one function, --only those of one pass."
         )
     views = [table(head, STEP_COLUMNS, rows, "\n".join(filter(None, sentences)))]
     limit = 20_000 if only else _LINES
@@ -251,7 +251,10 @@ def ir(session: Session, target: int | str | None = None, stage: str = "") -> Vi
         module = session.inspect.module(cell.number)
         if isinstance(target, str):
             name = bare(target)
-            return listing(f"{written(name)}, cell {cell.number}", entity(module, name) or module)
+            return listing(
+                f"{session.inspect.called(name)}, cell {cell.number}",
+                entity(module, name) or module,
+            )
         return listing(f"cell {cell.number}, {cell.options}".rstrip(", "), module)
     if stage not in _IR_STAGES:
         raise UsageError(f"there is no IR called {stage!r}; there are {', '.join(_IR_STAGES)}")
@@ -301,10 +304,13 @@ def mir(
     number, symbol, trace = trace_of(session, target, tick)
     functions = functions_of(trace, symbol)
     if not functions:
-        what = written(symbol) if symbol else f"cell {number}"
+        what = session.inspect.called(symbol) if symbol else f"cell {number}"
         raise UsageError(f"{what} has no machine IR: no function of it reached code generation")
     note = f"{LEFT_OUT} {object_note(session, number, trace)}"
-    views = [_function(name, number, found, stage) for name, found in functions.items()]
+    views = [
+        _function(session.inspect.called(name, number), number, found, stage)
+        for name, found in functions.items()
+    ]
     return join([*views, paragraph(note)])
 
 
@@ -318,7 +324,7 @@ def functions_of(trace: PassTrace, symbol: str = "") -> dict[str, list[Stage]]:
     }
 
 
-def _function(name: str, number: int, found: Sequence[Stage], only: str) -> View:
+def _function(called: str, number: int, found: Sequence[Stage], only: str) -> View:
     rows = [
         (s.name, s.step, s.instructions, s.virtual or "", s.spills or "", s.reloads or "",
          s.frame or "")
@@ -328,11 +334,11 @@ def _function(name: str, number: int, found: Sequence[Stage], only: str) -> View
         "stage", "last pass", "#instructions", "#virtual registers", "#spills", "#reloads",
         "#stack bytes",
     )  # fmt: skip
-    head = f"Machine IR of {written(name)}, cell {number}"
+    head = f"Machine IR of {called}, cell {number}"
     views = [table(head, columns, rows, spill_note(found))]
     for stage in found:
         if only in ("", stage.name):
-            title = f"{written(name)}, {STAGES[stage.name]} ({stage.step})"
+            title = f"{called}, {STAGES[stage.name]} ({stage.step})"
             is_open = bool(only) or stage.name == "regalloc"
             views.append(folding(title, marked(stage, 0 if only else _STAGE_LINES), is_open))
     return join(views)

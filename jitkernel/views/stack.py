@@ -11,7 +11,6 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from jitkernel.errors import UsageError
-from jitkernel.ir.names import written
 from jitkernel.procfs import regions
 from jitkernel.session.report.faults import in_file
 from jitkernel.views.asm import describer
@@ -143,7 +142,7 @@ def _namer(session: Session, stopped: Stopped) -> Callable[[int], str]:
 
     def name(value: int) -> str:
         if value in entries:
-            return f"{written(entries[value])}, its entry"
+            return f"{session.inspect.called(entries[value])}, its entry"
         if value in codes:
             return codes[value]
         if session.inspect.in_arena(value):

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from jitkernel.ir.names import bare, quote_name, shown, written
+from jitkernel.ir.names import bare, quote_name
 from jitkernel.views.memory import last_use
 from jitkernel.views.view import View, paragraph, size_text, sparkline, table, time_text
 from jitkernel.wording import counted, cut_list
@@ -36,7 +36,7 @@ def cells(session: Session) -> View:
             (
                 cell.number,
                 cell.state.value,
-                _defines(cell),
+                _defines(session, cell),
                 sizes.get("text", 0) or "",
                 (sizes.get("rodata", 0) + sizes.get("unwind", 0)) or "",
                 sizes.get("data", 0) or "",
@@ -49,21 +49,23 @@ def cells(session: Session) -> View:
     return table("Cells (bytes per zone)", columns, rows, note)
 
 
-def _defines(cell: Cell) -> str:
+def _defines(session: Session, cell: Cell) -> str:
     """What a cell defines: its symbols, or the types that it has alone."""
     if cell.image is None and cell.types:
         return cut_list(["%" + quote_name(n) for n in cell.types], NAMES, " ")
-    return cut_list([shown(n) for n in cell.names], NAMES, " ") or "(statements)"
+    called = session.inspect.called
+    names = [called(n) if at < NAMES else n for at, n in enumerate(cell.names)]
+    return cut_list(names, NAMES, " ") or "(statements)"
 
 
 def symbols(session: Session, pattern: str | None = None, everything: bool = False) -> View:
     """The session's functions and globals."""
-    chosen = _chosen(session, pattern, everything)
+    chosen, inspect = _chosen(session, pattern, everything), session.inspect
     rows = [
         (
-            shown(symbol.name),
+            inspect.called(symbol.name),
             "constant" if symbol.constant else symbol.kind,
-            f"{'thread_local ' * symbol.thread_local}{symbol.type}",
+            inspect.type_of(symbol),
             symbol.size or "",
             symbol.cell or symbol.state,
             ", ".join(map(str, symbol.users)),
@@ -83,7 +85,7 @@ def nothing(pattern: str | None) -> str:
 
 def symbol_names(session: Session, pattern: str | None = None) -> list[str]:
     """The names alone, as they are written."""
-    return [shown(s.name) for s in _chosen(session, pattern, False)]
+    return [session.inspect.called(s.name) for s in _chosen(session, pattern, False)]
 
 
 def _chosen(session: Session, pattern: str | None, everything: bool) -> list[Symbol]:
@@ -109,12 +111,12 @@ def watch(session: Session) -> View:
 def watched_view(session: Session, watched: Sequence[Watched]) -> View:
     """A table of `watched`: while code runs, or after it."""
     if not watched:
-        words = "Nothing is watched. %watch @g watches a global while cells run."
+        words = "Nothing is watched. %watch NAME watches a global while cells run."
         return paragraph(words)
     rows = [
         (
-            written(w.name),
-            w.typed.text(session.describe) if w.typed is not None else w.why,
+            session.inspect.called(w.name),
+            session.inspect.text_of(w.name, w.typed) if w.typed is not None else w.why,
             _number(w.least),
             _number(w.most),
             sparkline(w.samples, _HISTORY),
@@ -137,7 +139,7 @@ def undo(session: Session) -> View:
             number,
             step.cell or "",
             step.title.removeprefix(f"cell {step.cell}: "),
-            cut_list([shown(n) for n in step.names], 4),
+            cut_list([session.inspect.called(n) for n in step.names], 4),
             step.old_data or "",
             step.lasting,
         )
@@ -159,9 +161,12 @@ def undo(session: Session) -> View:
     return table("What can be undone", columns, rows, "\n".join(notes))
 
 
-def garbage(found: Garbage) -> View:
+def garbage(session: Session, found: Garbage) -> View:
     """What `%gc` freed, or would."""
-    rows = [(n, ", ".join(map(shown, names)) or "(statements)") for n, names in found.cells]
+    rows = [
+        (n, ", ".join(map(session.inspect.called, names)) or "(statements)")
+        for n, names in found.cells
+    ]
     notes = []
     verb = "would be freed" if found.dry_run else "freed"
     count = len(rows)

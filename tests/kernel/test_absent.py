@@ -107,7 +107,7 @@ def test_what_is_not_there_is_told_in_one_line(
 
 
 #: Where a hibernated function alone is too little to ask for.
-MORE = {"compare": " -O0 -O2", "export": " -o gone.o"}
+MORE = {"compare": " -O0 -O2", "export": " -o gone.o", "evict": " --force"}
 #: What must be taken back before the next question.
 AFTER = {"keep": "%keep --off @live", "export": "!rm gone.o"}
 

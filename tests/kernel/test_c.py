@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from jitkernel.kernel.client import outputs_text
 from jitkernel.kernel.install import kernelspec_source
 from tests.kernel.conftest import ROOT, Kernel
 from tests.kernel.test_languages import ask, info
@@ -70,7 +71,7 @@ def test_cells(tile: Kernel) -> None:
     assert tile.result("p") == "(struct pt) {.x = 1, .y = 2.5}"
     assert "hello" in tile.ok('puts("hello");')
     assert tile.result("%%llvm\n@sq(i32 5)") == "i32 25"
-    assert "line 2, column 8: use of undeclared identifier 'q'" in tile.fails("int r;\nreturn q;")
+    assert "line 2, column 1: use of undeclared identifier 'q'" in tile.fails("int r;\nq;")
 
 
 def test_in_a_notebook_of_ir(kernel: Kernel) -> None:
@@ -127,7 +128,7 @@ def test_enter_in_a_console(tile: Kernel) -> None:
 
 def test_magics_take_names_without_a_mark(tile: Kernel) -> None:
     assert "imul" in tile.ok("%asm sq")
-    assert re.search(r"@sq +function", tile.ok("%symbols sq"))
+    assert re.search(r"(?m)^sq +function", tile.ok("%symbols sq"))
     assert "a call (median" in tile.ok("%timeit -n 100 sq(7)")
     assert "(int) 9" in tile.ok("%time sq(3)")
     tile.ok("int sq(int n) { return n; }")
@@ -186,12 +187,13 @@ def test_warnings_and_flags(tile: Kernel) -> None:
     tile.ok("%config Compiler.clang_flags=-Wall")
     try:
         assert "unused variable 'unused'" in tile.ok("int g(int a) { int unused; return a; }")
-        tile.ok("%config Compiler.clang=/usr/bin/false")
-        assert "does not answer as a clang does" in tile.fails("1")
+        refused = tile.fails("%config Compiler.clang=/usr/bin/false")
+        assert "does not answer as a clang does" in refused
         assert matches(tile, "sq") is not None
-        tile.ok("%config Compiler.clang=")
-        tile.ok('%config Compiler.clang_flags="')
-        assert "Compiler.clang_flags: No closing quotation" in tile.fails("1")
+        refused = tile.fails('%config Compiler.clang_flags="')
+        assert "Compiler.clang_flags: No closing quotation" in refused
+        assert "%lib -lz" in tile.fails("%config Compiler.clang_flags=-O3 -lz")
+        assert "unused variable 'unused'" in tile.ok("int g(int a) { int unused; return a; }")
     finally:
         tile.ok("%config Compiler.clang=")
         tile.ok("%config Compiler.clang_flags=")
@@ -235,13 +237,13 @@ def test_magics_know_the_names_of_c(tile: Kernel) -> None:
     )
     assert tile.result("plain(2) + counter") == "(int) 9"  # a later cell has the symbol, too
     for line in ("%asm plain", "%ir plain", "%explain plain", "%cfg plain", "%deps plain"):
-        assert "its_symbol" in tile.ok(line)
+        assert "plain" in tile.ok(line)
     assert "counter" in tile.ok("%watch counter")
     tile.ok("int plain(int x) { return x * 4; }")
     assert tile.result("plain(2)") == "(int) 8"
     assert "counter" in tile.ok("%evict counter --cascade")
     assert "use of undeclared identifier 'counter'" in tile.fails("counter")
-    assert "nothing of the session is called @absent" in tile.fails("%asm absent")
+    assert "nothing of the session is called absent" in tile.fails("%asm absent")
 
 
 def test_code_of_a_cell_that_is_not_run(tile: Kernel) -> None:
@@ -272,6 +274,46 @@ def test_main_with_arguments(tile: Kernel, tmp_path: Path) -> None:
     assert tile.ok(f"%run {file} b").endswith("1: b\nexit status 44\n")  # main moved
     assert tile.ok(f"%run {file}").endswith("exit status 44\n")
     assert "1: x\nexit status 44" in tile.ok("%run main x")
+
+
+def test_main_of_every_form_is_run_and_that_is_said(tile: Kernel) -> None:
+    assert "run it: %run main\n" in tile.ok("int main(void) { return 3; }")
+    assert tile.ok("%run main").endswith("exit status 3\n")
+    said = tile.ok("#include <stdio.h>\nint main(int n, char **v) { puts(v[1]); return n; }")
+    assert "run it: %run main, with arguments %run main a b\n" in said
+    assert tile.ok("%run main it").endswith("it\nexit status 2\n")
+    assert "hint: `%run main a b` calls it" in tile.fails("main()")
+    assert "run it" not in tile.ok("int main(void) { return 6; }\n%run main")
+    tile.ok("#include <stdlib.h>\nint main(int n, char **v, char **e) { return *e != NULL; }")
+    assert tile.ok("%run main").endswith("exit status 1\n")
+    tile.ok('void main(void) { puts("void"); }')
+    assert tile.ok("%run main").endswith("void\nexit status 0\n")
+    tile.ok("void main(void) { exit(7); }")
+    assert tile.ok("%run main").endswith("exit status 7\n")
+    tile.ok("double main(void) { return 1.5; }")
+    assert "int argc, char **argv" in tile.fails("%run main")
+    tile.ok("int main = 5;")
+    assert "no cell defines a function main" in tile.fails("%run main")
+
+
+def test_a_notebook_of_c_is_told_of_c(tile: Kernel) -> None:
+    assert "int sq(int x)" in tile.ok("%help") and "@sq" not in tile.ok("%help")
+    assert "cells are C, not Python" in tile.fails("%pip install x")
+    assert "did you mean Executor.kind?" in tile.fails("%config Session.executor")
+    tile.ok("int told_of(void) { return 1; }")
+    assert "told_of is a symbol: `told_of`" in tile.fails("%told_of")
+
+
+def test_what_is_at_the_top_level_has_no_function_s_name(tile: Kernel) -> None:
+    outputs = tile.run("#include <assert.h>\nassert(1 > 2);")[1]
+    assert "top level: Assertion `1 > 2' failed" in "\n".join(outputs_text(outputs))
+    cell = "#include <stdio.h>\nvoid inner(void) { puts(__func__); }\nputs(__func__);\ninner();"
+    assert "top level\ninner\n" in tile.ok(cell)
+
+
+def test_a_function_without_parameters_is_shown_as_it_is_declared(tile: Kernel) -> None:
+    assert tile.result("void bare_one() {}\nbare_one") == "void bare_one()"
+    assert tile.result("int (*bare_two)() = 0;\nbare_two") == "(int (*)()) NULL"
 
 
 def test_a_file_without_main_takes_no_arguments(tile: Kernel, tmp_path: Path) -> None:
@@ -368,3 +410,21 @@ def test_the_stop_button_in_a_bare_loop(tile: Kernel) -> None:
 def test_a_command_of_the_shell_in_a_notebook_of_c(tile: Kernel) -> None:
     assert "for the shell, write %%llvm and !echo in the line below" in tile.fails("!echo")
     assert "hello" in tile.ok("%%llvm\n!echo hello")
+
+
+def test_a_function_takes_no_variables_along_unasked(tile: Kernel) -> None:
+    tile.ok("int f(int a) { return a; } int data = 7, more; const int fixed[2] = {1, 2};")
+    tile.ok("data = 99;")
+    for names, kept in (
+        ("f", "variables data, more"), ("f more", "variable data"), ("data", "variable more"),
+    ):  # fmt: skip
+        reply, _ = tile.run(f"%evict {names}")
+        words = reply["evalue"].replace("@", "")
+        assert re.match(rf"\w+ shares cell \d+ with the {kept}, which would go along", words)
+        assert "--force" in reply["evalue"] and tile.result("data + f(1)") == "(int) 100"
+    for names in ("f data more", "data --force", "f --force"):
+        assert "evicted cell" in tile.ok(f"%evict {names}")
+        tile.ok("%undo")
+        assert tile.result("data + f(1)") == "(int) 100"
+    tile.ok("int next(void) { static int n; return ++n; }")
+    assert "evicted" in tile.ok("%evict next"), "what is the function's own goes along"

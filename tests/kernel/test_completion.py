@@ -81,6 +81,7 @@ FREE = {
     ("stack", "--after"), ("compare", "--time"), ("pass", "name"), ("pass", "--timeout"),
     ("timeit", "-n"), ("timeit", "-r"), ("exercise", "exercise"), ("watch", "--every"),
     ("cfg", "--depth"), ("callgraph", "--depth"), ("cfg", "--around"), ("callgraph", "--around"), ("lib", "-l"),
+    ("reproduce", "--timeout"),
 }  # fmt: skip
 #: What stands for each kind of value once the cells above have run.
 SAMPLES = {

@@ -28,7 +28,7 @@ from jitkernel.kernel.magics import MAGICS
 
 BOUNDED = {
     "jitkernel.session.report.memory.Sample", "jitkernel.procfs.Mapped",
-    "weakref.ReferenceType",
+    "weakref.ReferenceType", "builtins.range",  # of texts of cells that have no names
     "builtin_function_or_method _destroy of ReferenceType",  # of those in caches of abc
 }  # fmt: skip
 BASE = """define i32 @sq(i32 %x) {

@@ -7,7 +7,7 @@ from jitkernel.kernel import magics
 from jitkernel.kernel.magics import MAGICS
 from jitkernel.kernel.magics.help import explained, grouped
 from jitkernel.kernel.magics.parsing import help_text, parse, targets, usage
-from jitkernel.kernel.magics.registry import HABITS
+from jitkernel.kernel.magics.registry import HABITS, HABITS_OF_C
 
 DAY_ONE = (
     "cells symbols whos who memory arena evict undo gc ir asm time timeit lib link run reset config"
@@ -39,7 +39,17 @@ def test_every_magic_says_what_it_is(magic) -> None:
 def test_names_are_unique() -> None:
     names = [n for m in magics.MAGICS for n in (m.name, *m.aliases)]
     assert len(names) == len(set(names))
-    assert not set(HABITS) & set(names)
+    assert not set(HABITS) & set(names) and set(HABITS_OF_C) <= set(HABITS)
+
+
+def test_where_cells_are_c_no_word_of_ir_is_said() -> None:
+    for name in HABITS:
+        with pytest.raises(UsageError) as raised:
+            MAGICS.find(name, "line", "c")
+        said = str(raised.value)
+        assert "LLVM IR" not in said and "define i32" not in said and "@" not in said
+        with pytest.raises(UsageError):
+            MAGICS.find(name, "line")
 
 
 @pytest.mark.parametrize(

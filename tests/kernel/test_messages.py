@@ -291,7 +291,7 @@ def test_max_output_cuts_a_cell(kernel: Kernel) -> None:
     try:
         text = kernel.ok("!head -c 100000 /dev/zero | tr '\\0' x")
     finally:
-        kernel.ok("%config JITKernel.max_output=10M")
+        kernel.ok("%config JITKernel.max_output=1M")
     assert text.count("x") < 2100
     assert "output cut at 2000 bytes" in text
     assert "98000 more bytes" in text

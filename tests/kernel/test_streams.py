@@ -1,5 +1,12 @@
 """Streams: order, pacing, split characters, and the cut."""
 
+import gc
+import re
+from pathlib import Path
+
+import pytest
+
+from jitkernel.kernel import streams
 from jitkernel.kernel.streams import OutputStreams
 
 
@@ -60,7 +67,9 @@ def test_output_past_the_limit_is_counted_not_shown() -> None:
     r.streams.finish()
     assert r.text("stdout") == "0123456789" * 10
     assert "cut at 100 bytes" in r.text("stderr")
-    assert "400 more bytes not shown" in r.text("stderr")
+    assert "400 more bytes not shown]" in r.text("stderr")
+    file = Path(re.search(r"the rest is in (\S+) while", r.text("stderr"))[1])
+    assert file.read_text() == "0123456789" * 40
     r.streams.reset(100)  # the next cell has its own count
     r.streams.write("stdout", b"again")
     assert r.text("stdout").endswith("again")
@@ -73,3 +82,48 @@ def test_an_endless_printer_sends_few_messages() -> None:
     r.streams.finish()
     assert r.text("stdout") == "y\n" * 10_000
     assert len(r.messages) < 100
+
+
+def test_the_rest_of_the_last_cells_is_kept_while_the_streams_are() -> None:
+    r, files = Recorder(limit=10), []
+    for number in range(12):
+        r.streams.reset(10)
+        r.streams.write("stdout", "shown" * 2)
+        r.streams.write("stderr", f"cell {number}, \N{SNOWMAN}")
+        r.streams.write("stdout", b" and \xff more")
+        r.streams.finish()
+        files.append(Path(re.findall(r"the rest is in (\S+) while", r.text("stderr"))[-1]))
+    there = [f for f in files if f.exists()]
+    assert there == files[-8:]
+    for number, file in enumerate(there, 4):
+        assert file.read_bytes() == f"cell {number}, \N{SNOWMAN}".encode() + b" and \xff more"
+    assert there[0].stat().st_mode & 0o077 == 0
+    del r
+    gc.collect()
+    assert not any(f.exists() for f in files)
+
+
+def test_no_more_than_a_bound_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "_LARGEST", 25)
+    r = Recorder(limit=10)
+    for _ in range(10):
+        r.streams.write("stdout", b"0123456789")
+    r.streams.finish()
+    words = "[90 more bytes not shown; the first 25 of them are in the file]"
+    assert words in r.text("stderr")
+    file = Path(re.search(r"the rest is in (\S+) while", r.text("stderr"))[1])
+    assert file.read_text() == "0123456789012345678901234"
+
+
+def test_a_prompt_that_the_program_printed_is_shown_once() -> None:
+    r = Recorder()
+    r.streams.write("stdout", b"hello\n")
+    r.streams.write("stdout", b"how ")
+    r.streams.write("stdout", b"many? ")
+    assert r.streams.unshown("how many? ") == ""
+    assert r.text("stdout") == "hello\nhow many? "
+    assert r.streams.unshown("Really? ") == "Really? "  # the kernel's own question
+    r.streams.reset(5)
+    assert r.streams.unshown("how many? ") == "how many? "
+    r.streams.write("stdout", b"how many? ")
+    assert r.streams.unshown("how many? ") == "how many? "  # it was cut

@@ -63,7 +63,7 @@ def many(s: Session) -> None:
         [f"@v{i} = global i32 {i}\ndefine i32 @f{i}() {{\n  ret i32 {i}\n}}" for i in range(150)]
     )
     for i in range(0, 150, 3):
-        s.evict(f"f{i}")
+        s.evict(f"f{i}", force=True)
 
 
 @pytest.mark.parametrize("fill", [lambda s: None, few, many], ids=["empty", "few", "many"])

@@ -51,7 +51,7 @@ def test_levels_side_by_side_have_them_too(session: Session) -> None:
     found = numbered(text.partition("Side by side")[2].partition("Lines of")[0])
     assert found and found <= {2, 3, 4, 5, 6}
     assert "4      for (int i = 0; i < n; i++)" in text
-    assert "call @add" in text
+    assert "call add" in text
     assert "inline" not in text.partition("Lines of")[0]
 
 
@@ -67,7 +67,7 @@ def test_the_ir_says_where_it_comes_from(session: Session) -> None:
 
 def test_a_threads_variable_has_its_own_name(session: Session) -> None:
     for text in (symbols(session).text, cells(session).text, asm(session, "next").text):
-        assert "@mine" in text and "emutls_v" not in text
+        assert "mine" in text and "emutls_v" not in text
 
 
 def test_a_failed_check_is_one_instruction() -> None:

@@ -159,7 +159,7 @@ def test_of_many_functions_every_step_is_verified_and_the_rest_is_told(
         words = " ".join(view.text.split())
         told = re.search(r"(\d+) steps, 41 to (\d+), are not listed", words)
         assert told is not None and int(told[1]) == int(told[2]) - 40
-        assert "%passes @name shows" in words
+        assert "%passes NAME shows" in words
         verdicts = re.findall(r"^ *\d+  .*  (yes|NO|not tried)$", view.text, re.M)
         assert verdicts == ["yes"] * 40
         assert_complete(view)

@@ -49,12 +49,14 @@ def run_line_magic(context: Frontend, name: str, line: str, within: bool = False
             f"%{name} was a value of an instruction block and ended with it. A cell shows its last "
             f"instruction's value by itself; it is `_` in the next cell, and `@{name} = _` keeps it"
         )
+    language = context.setting("JITKernel.default_language")
     if known is None and name not in HABITS and name in context.session.symbols:
+        typed = f"@{name}" if language == "llvm" else name
         raise UsageError(
-            f"there is no magic %{name}; @{name} is a symbol: `@{name}` shows it, `@{name}(...)`"
+            f"there is no magic %{name}; {typed} is a symbol: `{typed}` shows it, `{typed}(...)`"
             " calls it"
         )
-    magic = context.magics.find(name.rstrip("?"), "line")
+    magic = context.magics.find(name.rstrip("?"), "line", language)
     if magic.alone and within:
         raise UsageError(f"%{name} stands alone in its cell")
     return magic.call(context, _with_symbols(context, magic, parse(magic, line)))
@@ -83,7 +85,8 @@ def run_cell_magic(context: Frontend, call: CellCall, cell_id: str | None) -> An
     """Run `%%name line` with the rest of its cell."""
     if call.asks_help:
         return run_line_magic(context, call.name + "?", "")
-    magic = context.magics.find(call.name, "cell")
+    language = context.setting("JITKernel.default_language")
+    magic = context.magics.find(call.name, "cell", language)
     arguments = _with_symbols(context, magic, parse(magic, call.line))
     arguments.body = call.body
     arguments.cell_id = cell_id

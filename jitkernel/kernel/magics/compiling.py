@@ -18,7 +18,13 @@ __all__ = ["language_magic", "pipeline"]
 _KEEP_CPU = Argument(
     "--keep-cpu", "compile for the CPU that pasted functions name by default", "flag"
 )
-_SANITIZE = Argument("--sanitize", "stop where C leaves undefined what happens", "flag")
+_SANITIZE = Argument(
+    "--sanitize",
+    "stop where C leaves undefined what happens: overflow, shifts, divisions, indices of arrays,"
+    " null and misaligned pointers, values that a type does not have; not found: pointers beyond"
+    " their array, memory from malloc that is too small or freed, variables without a value",
+    "flag",
+)
 COMPILE_OPTIONS = (
     Argument("-O", "optimisation level", type=int, choices=LEVELS, value="LEVEL"),
     Argument(
@@ -118,7 +124,7 @@ def language(context: Frontend, arguments: Any) -> None:
     Argument("--keep", "let the new code stay in place of the old", "flag"),
     Argument("--timeout", "seconds until it is stopped", "", float, 10.0, value="SECONDS"),
     form="cell",
-    example='%%pass no-neg --on @f --time "@f(3)"',
+    example='%%pass no-neg --on f --time "@f(3)"',
 )
 def python_pass(context: Frontend, arguments: Any) -> None:
     """A pass in Python: a function of the module (or of its `text: str`) that changes it or returns

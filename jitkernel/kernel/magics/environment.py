@@ -6,9 +6,9 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import UsageError
-from jitkernel.files import write_text
+from jitkernel.files import working_folder, write_text
 from jitkernel.kernel.magics.registry import Argument, magic
-from jitkernel.kernel.settings import known_settings
+from jitkernel.kernel.settings import SESSION_NAMES, known_settings
 from jitkernel.views.view import table
 from jitkernel.wording import did_you_mean
 
@@ -61,6 +61,9 @@ def _show(context: Frontend, name: str) -> None:
 
 
 def _unknown(name: str, known: Any) -> str:
+    parameters = {f"Session.{own}": setting for setting, own in SESSION_NAMES.items()}
+    if name in parameters:  # as `jitkernel.Session` calls it
+        return f"there is no setting {name}; did you mean {parameters[name]}?"
     return f"there is no setting {name}{did_you_mean(name, known, cutoff=0.4)}"
 
 
@@ -116,7 +119,9 @@ def cd(context: Frontend, arguments: Any) -> None:
 @magic("pwd")
 def pwd(context: Frontend, arguments: Any) -> None:
     """The working directory."""
-    context.print(os.getcwd())
+    if not (here := working_folder()):
+        raise UsageError("%pwd: the working directory was removed; %cd FOLDER goes to another one")
+    context.print(here)
 
 
 @magic(

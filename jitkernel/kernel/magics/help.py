@@ -16,21 +16,31 @@ if TYPE_CHECKING:
 
 __all__ = ["WORDS", "explained", "grouped"]
 
-CELLS = """\
+CELLS = {
+    "llvm": """\
 define i32 @sq(i32 %x) { ... }   define a function; running the cell again replaces it
 @sq(7)                           call it and show the result
 %y = add i32 40, 2               bare instructions run once; the last value is shown
 @n = i64 5                       make a global, or store into one
 @n                               show it; @n? inspects, @n?? adds IR and assembly
-!command                         run a shell command"""
-
+!command                         run a shell command""",
+    "c": """\
+int sq(int x) { return x * x; }  define a function; running the cell again replaces it
+sq(7)                            call it and show the result: the last expression of a cell
+int n = 5;                       make a variable, which keeps its value
+for (...) { ... }                statements run once
+#include <stdio.h>               holds in later cells, too
+%run main a b                    call the main of a whole program, with arguments
+%run program.c, %lib -lz         run a file; load a library
+name?, name??                    inspect; with IR and assembly""",
+}
 
 _REST = "The rest"
 _GROUPS = {
     "Every day": "cells symbols who asm ir time timeit undo evict reset run history help",
     "What became of the code": "explain cfg passes compare mir object callgraph timeline stack",
     "How a cell is compiled": "llvm c kaleidoscope opt pass language",
-    "The session": "redo deps gc save export restore",
+    "The session": "redo deps gc save export restore reproduce",
     "Memory": "memory arena watch budget keep hibernate context",
     "Libraries, files, folders": "lib load link writefile cd pwd env",
     "Exercises": "check exercise",
@@ -130,7 +140,12 @@ def help(context: Frontend, arguments: Any) -> None:
         for title, members in grouped(context.magics)
     ]
     glossary = _wrapped(f"%help WORD says what a word means: {', '.join(WORDS)}.")
-    context.display(join([listing("Cells", CELLS), *tables, glossary]))
+    context.display(join([listing("Cells", _cells(context)), *tables, glossary]))
+
+
+def _cells(context: Frontend) -> str:
+    """What a cell may hold, in the notebook's language."""
+    return CELLS["c" if context.setting("JITKernel.default_language") == "c" else "llvm"]
 
 
 def explained(word: str) -> str:
@@ -158,7 +173,7 @@ def lsmagic(context: Frontend, arguments: Any) -> None:
 @magic("quickref")
 def quickref(context: Frontend, arguments: Any) -> None:
     """One page of everything."""
-    lines = [CELLS, ""]
+    lines = [_cells(context), ""]
     for title, members in grouped(context.magics):
         lines += [title, ""]
         lines += [line for member in members for line in _brief(member)]

@@ -96,10 +96,10 @@ def timing_text(calls: list[float]) -> str:
 
 @magic(
     "watch",
-    Argument("name", "globals, such as @g", "*", completes="global"),
+    Argument("name", "globals, such as g", "*", completes="global"),
     Argument("--every", "seconds between two updates, at least 0.5", "", float, value="SECONDS"),
     Argument("--stop", "look at these no more; without names, at none", "flag"),
-    example="%watch @g @table --every 1",
+    example="%watch g table --every 1",
 )
 def watch(context: Frontend, arguments: Any) -> None:
     """Show globals as they change in memory while cells run, and after the run or a crash. The

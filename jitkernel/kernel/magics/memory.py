@@ -58,7 +58,8 @@ def gc(context: Frontend, arguments: Any) -> None:
     """Free cells whose definitions were replaced and that nothing uses; give empty pages back."""
     from jitkernel.views.tables import garbage as view
 
-    context.display(view(context.session.gc(dry_run=arguments.dry_run, undo=arguments.undo)))
+    found = context.session.gc(dry_run=arguments.dry_run, undo=arguments.undo)
+    context.display(view(context.session, found))
 
 
 @magic(
@@ -107,7 +108,7 @@ def budget(context: Frontend, arguments: Any) -> None:
         )
 
 
-@magic("keep", CELLS, Argument("--off", "no longer", "flag"), example="%keep @sq")
+@magic("keep", CELLS, Argument("--off", "no longer", "flag"), example="%keep sq")
 def keep(context: Frontend, arguments: Any) -> None:
     """Keep the code of cells in memory whatever the budget; without a target, which are kept."""
     from jitkernel.session.program.cell import cells_words
@@ -122,13 +123,13 @@ def keep(context: Frontend, arguments: Any) -> None:
     context.print(f"the code of {cells_words([c.number for c in cells])} {how}")
 
 
-@magic("hibernate", CELLS, example="%hibernate @sq")
+@magic("hibernate", CELLS, example="%hibernate sq")
 def hibernate(context: Frontend, arguments: Any) -> None:
     """Take the code of cells out of memory until somebody calls it."""
     from jitkernel.session.program.cell import cells_words
 
     if not arguments.target:
-        raise UsageError("%hibernate needs a cell or a name: %hibernate 3, %hibernate @sq")
+        raise UsageError("%hibernate needs a cell or a name: %hibernate 3, %hibernate sq")
     before = context.session.inspect.code_bytes
     cells = context.session.hibernate(*targets(arguments.target))
     freed = before - context.session.inspect.code_bytes

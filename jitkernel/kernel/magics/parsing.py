@@ -20,7 +20,7 @@ __all__ = [
 SHOWN = Argument(
     "target", "a function or a cell; without it, the last cell", "?", completes="target"
 )
-CELLS = Argument("target", "cells (3, 3-5) or names (@sq)", "*", completes="target")
+CELLS = Argument("target", "cells (3, 3-5) or names (sq)", "*", completes="target")
 
 _CELL_HEAD = re.compile(r"%%([\w.]+)(\?{0,2})[ \t]*([^\n]*)(?:\n|$)")
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?$")
@@ -213,7 +213,9 @@ def help_text(magic: Magic) -> str:
     if magic.arguments:
         lines.append("")
         width = max(len(argument.title) for argument in magic.arguments)
-        lines += [f"  {a.title:<{width}}  {a.meaning}" for a in magic.arguments]
+        for a in magic.arguments:
+            first, later = f"  {a.title:<{width}}  ", " " * (width + 4)
+            lines += textwrap.wrap(a.meaning, 100, initial_indent=first, subsequent_indent=later)
     if magic.aliases:
         lines += ["", "also: " + ", ".join("%" + alias for alias in magic.aliases)]
     if magic.example:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import UsageError
 from jitkernel.files import read_text
-from jitkernel.ir.names import bare, shown, written
+from jitkernel.ir.names import bare
 from jitkernel.kernel.magics.parsing import CELLS
 from jitkernel.kernel.magics.registry import Argument, magic
 from jitkernel.wording import counted, cut_list
@@ -60,27 +60,31 @@ def who(context: Frontend, arguments: Any) -> None:
     "evict",
     CELLS,
     Argument("--cascade", "free everything that uses them too", "flag"),
-    Argument("--force", "leave stubs: a call to one raises UndefinedSymbol", "flag"),
-    example="%evict @sq --cascade",
+    Argument("--force", "leave stubs that raise UndefinedSymbol; take variables along", "flag"),
+    example="%evict sq --cascade",
 )
 def evict(context: Frontend, arguments: Any) -> None:
     """Free cells or symbols. Refused while others use them, unless told what to do with those."""
     if not arguments.target:
-        raise UsageError("%evict needs a cell or a name: %evict 3, %evict 3-5, %evict @sq")
-    before = {cell.number: (cell.names, sum(cell.sizes.values())) for cell in context.session.cells}
+        raise UsageError("%evict needs a cell or a name: %evict 3, %evict 3-5, %evict sq")
+    called = context.session.inspect.called
+    before = {
+        cell.number: ([called(n) for n in cell.names], sum(cell.sizes.values()))
+        for cell in context.session.cells
+    }
     gone = context.session.evict(
         *arguments.target, cascade=arguments.cascade, force=arguments.force
     )
     for cell in gone:
         names, size = before.get(cell.number, ([], 0))
-        what = ", ".join(map(shown, names))
+        what = ", ".join(names)
         context.print(f"evicted cell {cell.number}{': ' * bool(what)}{what}, {size} bytes")
 
 
 @magic(
     "deps",
     Argument("target", "a cell's number or a name", "?", completes="target"),
-    example="%deps @sq",
+    example="%deps sq",
 )
 def deps(context: Frontend, arguments: Any) -> None:
     """What a cell uses, who uses it, and what evicting it would break; without one, of all."""
@@ -92,7 +96,7 @@ def deps(context: Frontend, arguments: Any) -> None:
 
 @magic(
     "undo",
-    Argument("what", "how many runs, or @name: the last that defined it", "?", completes="symbol"),
+    Argument("what", "how many runs, or a name: the last that defined it", "?", completes="symbol"),
     Argument("-c --cell", "the run of this cell alone", "", int, completes="cell"),
     Argument("--cascade", "the later runs that build on it too", "flag"),
     Argument("--partial", "leave data of which too much was written as it is", "flag"),
@@ -112,7 +116,8 @@ def undo(context: Frontend, arguments: Any) -> None:
     if what is not None and not what.isdigit():
         if not (what.startswith("@") or what in context.session.symbols) or not bare(what):
             raise UsageError(
-                f"%undo {what}: a number of runs, or a name as @name; --cell N for one cell's run"
+                f"%undo {what}: a number of runs, or a name that a run has defined; --cell N for "
+                "one cell's run"
             )
         name, what = bare(what), None
     said = context.session.undo(
@@ -167,6 +172,8 @@ def run(context: Frontend, arguments: Any) -> Any:
     if not (ran and has_main(context)):
         if path.endswith(".so") or ".so." in os.path.basename(path):
             raise UsageError(f"{path} is a shared library: %lib {path}")
+        if ran and not os.path.exists(path):
+            raise UsageError("%run main: no cell defines a function main, and no file is called so")
         source = read_text(path, "%run: ")
         before = _cell_of_main(context)
         context.run_file(source, of_file(path), path)
@@ -200,7 +207,9 @@ def library(context: Frontend, arguments: Any) -> None:
     found = context.session.load(name)
     context.print(f"{name} is loaded; its functions can be declared and called.")
     if found:
-        context.print("It defines what was missing: " + ", ".join(map(written, found)))
+        context.print(
+            "It defines what was missing: " + ", ".join(map(context.session.inspect.called, found))
+        )
 
 
 @magic("load", Argument("name", "a shared library", completes="file"))
@@ -231,7 +240,7 @@ def link(context: Frontend, arguments: Any) -> None:
             context.note(note)
     if result.cell is not None:
         names = result.cell.names
-        shown = ", ".join(map(written, names[:_LINKED])) or "nothing"
+        shown = ", ".join(map(context.session.inspect.called, names[:_LINKED])) or "nothing"
         more = f" and {len(names) - _LINKED} more" * (len(names) > _LINKED)
         context.print(f"{arguments.file} is cell {result.cell.number}; it defines {shown}{more}")
 

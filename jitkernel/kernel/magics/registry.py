@@ -142,18 +142,19 @@ class Registry:
             return None
         return self._language_magic(name, find(name).display_name or name)
 
-    def find(self, name: str, form: Literal["line", "cell"]) -> Magic:
-        """The magic called `name`; UsageError names the nearest one, or what to use instead."""
+    def find(self, name: str, form: Literal["line", "cell"], language: str = "llvm") -> Magic:
+        """The magic called `name`; UsageError names the nearest one, or what to use instead where
+        cells are of that language."""
         magic = self.get(name) if form == "line" else self.get_cell(name)
         if magic is None:
-            raise UsageError(self._unknown(name, form))
+            raise UsageError(self._unknown(name, form, language))
         if magic.form not in (form, "both"):
             if form == "line":
                 raise UsageError(f"%{name} takes a whole cell: write %%{name} on its first line")
             raise UsageError(f"%%{name} takes no cell: write %{name}")
         return magic
 
-    def _unknown(self, name: str, form: str) -> str:
+    def _unknown(self, name: str, form: str, language: str) -> str:
         marks, there = "%", ""
         if form == "cell":
             from jitkernel.languages import names
@@ -162,10 +163,12 @@ class Registry:
             marks = "%%"
             there = f"; there are {', '.join(f'%%{n}' for n in dict.fromkeys([*own, *names()]))}"
         if name in HABITS:
-            return f"{marks}{name} is not here: {HABITS[name]}{there}"
+            habits = HABITS | HABITS_OF_C if language == "c" else HABITS
+            return f"{marks}{name} is not here: {habits[name]}{there}"
         words = did_you_mean(name.lower(), self._by_name, f"{marks}{{}}".format)
         if form == "line" and name in _SHELL:
-            words = f"; a shell command is !{name}"
+            where = "in a cell that begins with %%llvm, " if language == "c" else ""
+            words = f"; {where}a shell command is !{name}"
         return f"there is no magic {marks}{name}{words or there or '; %help lists what there is'}"
 
 
@@ -196,8 +199,28 @@ _HABITS = {
     "include": "%run FILE.ll",
     "import": "%run FILE.ll runs a file as a cell, %lib libname.so loads a library",
 }
+#: What is otherwise where cells are C.
+_HABITS_OF_C = {
+    "store": "a global keeps its value as long as the session: int n = 5;",
+    "macro": "define a function, or a macro: #define NAME(x) ...",
+    "pip conda": "cells are C, not Python; for a C library: %lib -lNAME and its #include",
+    "matplotlib pylab": "cells are C, not Python; values are shown as text and tables",
+    "load_ext": "there are no extensions; for a C library: %lib -lNAME and its #include",
+    "debug pdb": "a fault names the line; %asm NAME and NAME?? show the code around it",
+    "prun": "%timeit NAME(...) times a call natively",
+    "sql": "cells are C",
+    "python": "cells are C; or in a cell of %%llvm: !python3 -c '...'",
+    "bash sh": "a cell that begins with %%llvm takes !command, one line each",
+    "cpp": "cells are C; of C++, %link takes the object that g++ -c makes",
+    "del xdel": "%evict NAME",
+    "disassemble": "%asm NAME",
+    "jit": "every cell is compiled; %%c -O3 sets its options",
+    "include": '#include "file.h", or %run file.c for a program',
+    "import": "%run file.c runs a file as a cell, %lib -lNAME loads a library",
+}
 #: The same, word by word.
 HABITS = {word: use for words, use in _HABITS.items() for word in words.split()}
+HABITS_OF_C = {word: use for words, use in _HABITS_OF_C.items() for word in words.split()}
 
 #: What people type with a % elsewhere, and the shell does.
 _SHELL = frozenset("ls ll cat cp mv rm mkdir rmdir man less more head tail grep gcc clang".split())

@@ -41,13 +41,13 @@ def save(context: Frontend, arguments: Any) -> None:
     ),
     Argument("--first", "variables begin with their first values, not the present ones", "flag"),
     Argument("--cpu", "the processor that runs it, such as x86-64-v3", completes="cpu"),
-    example="%export @dot -o libdot.so",
+    example="%export dot -o libdot.so",
 )
 def export(context: Frontend, arguments: Any) -> None:
     """Write functions to a file with all that they need, for programs that have no session:
     an object, an archive, a shared library, a header, IR, bitcode, a Python module."""
     if not arguments.names or not arguments.output:
-        raise UsageError("%export needs names and a file: %export @dot -o libdot.so")
+        raise UsageError("%export needs names and a file: %export dot -o libdot.so")
     path = os.path.expanduser(arguments.output)
     kind: Literal["first", "present"] = "first" if arguments.first else "present"
     done = context.session.export(arguments.names, path, globals=kind, cpu=arguments.cpu or "")

@@ -26,7 +26,7 @@ _EVERY = 0.5  # seconds between two words of progress
     Argument("--raw", "as LLVM has it before its first pass", "flag"),
     Argument("--opt", "after its last pass", "flag"),
     Argument("--diff", "what the passes changed", "flag"),
-    example="%ir @sq --opt",
+    example="%ir sq --opt",
 )
 def ir(context: Frontend, arguments: Any) -> None:
     """The LLVM IR of a function or a cell, as it was given to the compiler."""
@@ -54,7 +54,7 @@ def ir(context: Frontend, arguments: Any) -> None:
     Argument("-O", "optimisation level; with --target", type=int, choices=LEVELS, value="LEVEL"),
     aliases=("dis",),
     form="both",
-    example="%asm @sq --target riscv64",
+    example="%asm sq --target riscv64",
 )
 def asm(context: Frontend, arguments: Any) -> None:
     """Machine code as it stands in the arena, or with --target as it would be elsewhere."""
@@ -91,7 +91,7 @@ def asm(context: Frontend, arguments: Any) -> None:
 _ALL = Argument("-a --all", "all rows, however many", "flag")
 
 
-@magic("object", SHOWN, _ALL, example="%object @sq")
+@magic("object", SHOWN, _ALL, example="%object sq")
 def object_file(context: Frontend, arguments: Any) -> None:
     """A cell's relocatable object, and what the linker made of each relocation."""
     from jitkernel.views.object import object as view
@@ -109,7 +109,7 @@ def object_file(context: Frontend, arguments: Any) -> None:
     Argument(
         "--depth", "draw so many edges around it, or around the entry", "", int, value="EDGES"
     ),
-    example="%cfg @sum --raw",
+    example="%cfg sum --raw",
 )
 def cfg(context: Frontend, arguments: Any) -> None:
     """Control flow of a function: its blocks and where each can go next."""
@@ -133,7 +133,7 @@ def cfg(context: Frontend, arguments: Any) -> None:
     ),
     Argument("--depth", "only what is so many calls away from it", "", int, value="CALLS"),
     _ALL,
-    example="%callgraph @sum --depth 2",
+    example="%callgraph sum --depth 2",
 )
 def callgraph(context: Frontend, arguments: Any) -> None:
     """Who calls whom, read from the machine code as it stands now."""
@@ -182,7 +182,7 @@ def stack(context: Frontend, arguments: Any) -> None:
     ),
     Argument("--cpu", "the machines' CPU, as LLVM calls it", completes="cpu"),
     Argument("--time", "time a call with these arguments: '7, 3'", value="ARGUMENTS"),
-    example="%compare @sum -O0 -O2 --time 100",
+    example="%compare sum -O0 -O2 --time 100",
 )
 def compare(context: Frontend, arguments: Any) -> None:
     """Two functions, levels, machines or versions side by side, counted and timed."""
@@ -205,7 +205,7 @@ def compare(context: Frontend, arguments: Any) -> None:
     "explain",
     SHOWN,
     Argument("--syntax", "how to write assembly", choices=("intel", "att")),
-    example="%explain @sq",
+    example="%explain sq",
 )
 def explain(context: Frontend, arguments: Any) -> None:
     """All that became of a function or a cell, from its source to its bytes in the arena."""
@@ -242,7 +242,7 @@ def timeline(context: Frontend, arguments: Any) -> None:
         completes="pass",
         value="STEP",
     ),
-    example="%passes @sq --only instcombine",
+    example="%passes sq --only instcombine",
 )
 def passes(context: Frontend, arguments: Any) -> None:
     """Which pass of the optimiser changed what, step by step, each step verified."""
@@ -261,7 +261,7 @@ def passes(context: Frontend, arguments: Any) -> None:
     Argument("--isel", "after instruction selection alone", "flag"),
     Argument("--regalloc", "after register allocation alone", "flag"),
     Argument("--final", "as it is emitted alone", "flag"),
-    example="%mir @sq --regalloc",
+    example="%mir sq --regalloc",
 )
 def mir(context: Frontend, arguments: Any) -> None:
     """Machine IR after instruction selection, after register allocation, final; spills marked."""
@@ -274,9 +274,33 @@ def mir(context: Frontend, arguments: Any) -> None:
         context.display(made)
 
 
+@magic(
+    "reproduce",
+    Argument(
+        "--timeout", "seconds that all cells together may take (60)", "", float, 60.0,
+        value="SECONDS",
+    ),
+    alone=True,
+    example="%reproduce --timeout 300",
+)  # fmt: skip
+def reproduce(context: Frontend, arguments: Any) -> None:
+    """Run the cells' present text, in order, in a session beside this one, and show what differs
+    here: values, definitions that no cell has any more, code. Nothing here changes. A cell stands
+    where it was run first. What the cells print is dropped, they get no input, shell commands do
+    not run, and what Python did to the program is not done again."""
+    from jitkernel.views.reproduce import reproduce as view
+
+    if not arguments.timeout > 0:
+        raise UsageError("%reproduce: --timeout takes seconds, more than 0")
+    with _telling(context, "a fresh run", "") as progress:
+        made = view(context.session, arguments.timeout, progress)
+    context.live(made)
+
+
 @contextmanager
 def _telling(context: Frontend, doing: str, done: str) -> Iterator[Callable[[str], None]]:
-    """What is told, in one place, about something that takes more than a moment."""
+    """What is told, in one place, about something that takes more than a moment; in the end how
+    long that was, unless what is `done` says so itself."""
     began = last = time.monotonic()
     shown = False
 
@@ -292,5 +316,5 @@ def _telling(context: Frontend, doing: str, done: str) -> Iterator[Callable[[str
             tell(f"{doing}, {now - began:.1f} s: {what}")
 
     yield progress
-    if shown:
+    if shown and done:
         tell(f"{done} in {time.monotonic() - began:.1f} s")
