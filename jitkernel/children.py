@@ -1,30 +1,261 @@
-"""Standard input of child processes.  Start from `give`."""
+"""A process that is given a text and answers.  Start from `Child`; `ask` is all of it at once.
+
+No end of file is waited for.  A process that is forked from this one at any moment, as by a pool in
+the user's program, has copies of all its descriptors, and a pipe ends only when the last copy is
+closed.  So the text goes through a socket, which `shutdown` ends whoever else has it; the answer is
+written to files in memory; and what is waited for is the end of the process.  Nor is there a
+thread: an exception that somebody raises in this one might reach another that it is just starting.
+
+Source: unix(7), pidfd_open(2), memfd_create(2), SO_RCVTIMEO in socket(7), SIOCOUTQ in tcp(7).
+"""
 
 from __future__ import annotations
 
 import fcntl
-import subprocess
-import threading
+import math
+import os
+import resource
+import select
+import signal
+import socket
+import struct
+import termios
+import time
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import partial
+from itertools import starmap
+from typing import NamedTuple
 
-__all__ = ["give"]
+__all__ = ["Answer", "Child", "ask"]
+
+_ANSWER = 1 << 30  # bytes of output that are taken
+_GRACE = 1.0  # seconds that a process which was killed is waited for
+_STEP = 0.002  # seconds between looks, where the system cannot tell of an end
+_FIRST = 3  # descriptors below are the standard ones
+
+_unreaped: list[int] = []  # processes that had not yet ended when they were left
 
 
-def give(child: subprocess.Popen[bytes], data: bytes) -> None:
-    """Give a child its standard input, all of it, and end that; it may end without reading it.
+class Child:
+    """A process of this command in a session of its own, from now until `close`.
 
-    For `communicate` with a timeout: called once more after TimeoutExpired, that forgets what it
-    has not yet written (CPython 3.11, `Popen._communicate`), and the child waits for ever.
+    `patience` is how many seconds it waits for text before it finds its input unreadable: so it
+    ends by itself where nobody gives it any.  Raises OSError where it cannot be started.
     """
-    pipe, child.stdin = child.stdin, None
-    if pipe is None:
-        return
 
-    def write() -> None:
-        with suppress(BrokenPipeError), pipe:
-            pipe.write(data)
+    def __init__(
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str] | None = None,
+        patience: float = 60.0,
+    ):
+        self._owner = os.getpid()
+        # Whoever raises asynchronously does so between two steps of Python's: what has to be freed
+        # is kept in the very step that gets it.
+        self._process: list[int] = []
+        self._files: list[int] = []  # descriptors: standard output, standard error, the process
+        self._end: int | None = None  # its status, once it has been waited for
+        self._left = memoryview(b"")
+        self._given = False
+        self._socket, theirs = socket.socketpair()
+        try:
+            self._socket.setblocking(False)
+            seconds, fraction = divmod(patience, 1)
+            limit = struct.pack("ll", int(seconds), int(fraction * 1e6))
+            theirs.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
+            self._files.extend(map(os.memfd_create, ("output", "errors")))
+            self._start(command, os.environ if environment is None else environment, theirs)
+        except BaseException:
+            self.close()
+            raise
+        finally:
+            theirs.close()
 
-    if len(data) <= fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ):
-        write()
-    else:  # it waits until the child has read some
-        threading.Thread(target=write, name="input of a child", daemon=True).start()
+    def _start(
+        self, command: Sequence[str], environment: Mapping[str, str], theirs: socket.socket
+    ) -> None:
+        _reap()
+        used: list[int] = []  # the standard ones to be, none of which is one of this process's
+        try:
+            for file in (theirs.fileno(), *self._files):
+                used.append(fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, _FIRST))
+            actions = [
+                *((os.POSIX_SPAWN_DUP2, file, number) for number, file in enumerate(used)),
+                *((os.POSIX_SPAWN_CLOSE, file) for file in _inherited()),
+            ]
+            spawn = partial(
+                os.posix_spawnp, command[0], list(command), environment, file_actions=actions,
+                setsid=True, setsigmask=(), setsigdef=(signal.SIGPIPE, signal.SIGXFSZ),
+            )  # fmt: skip
+            self._process.extend(starmap(spawn, [()]))
+        finally:
+            for file in used:
+                os.close(file)
+        with suppress(OSError):  # the system is an old one, or has no more descriptors
+            self._files.extend(map(os.pidfd_open, self._process))
+        self.limit(resource.RLIMIT_FSIZE, _ANSWER)
+
+    def limit(self, which: int, most: int) -> None:
+        """Bound a resource of it, as setrlimit(2) has it, where the system lets us."""
+        with suppress(OSError, ValueError):
+            resource.prlimit(self.pid, which, (most, most))
+
+    @property
+    def pid(self) -> int:
+        """The process's number."""
+        return self._process[0]
+
+    # -- its text ----------------------------------------------------------------------------------
+
+    def give(self, data: bytes) -> None:
+        """Begin to give it its standard input, all of it; `wait` goes on.  It need not read it."""
+        self._left, self._given = memoryview(data), True
+        self._send()
+
+    def _send(self) -> None:
+        try:
+            while self._left:
+                self._left = self._left[self._socket.send(self._left, socket.MSG_NOSIGNAL) :]
+        except BlockingIOError:
+            return
+        except OSError:  # it has closed its input, or has ended
+            self._left = memoryview(b"")
+        if self._given:
+            self._given = False
+            with suppress(OSError):
+                self._socket.shutdown(socket.SHUT_WR)
+
+    @property
+    def unread(self) -> bool:
+        """Whether it has not yet read all that it was given."""
+        count = bytearray(4)
+        with suppress(OSError):
+            fcntl.ioctl(self._socket, termios.TIOCOUTQ, count)
+        return bool(self._left) or any(count)
+
+    # -- its end -----------------------------------------------------------------------------------
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for its end, at most so long; whether it has ended."""
+        end = time.monotonic() + seconds
+        while not self.ended():
+            left = end - time.monotonic()
+            if left <= 0:
+                return False
+            poll = select.poll()
+            if len(self._files) > 2:
+                poll.register(self._files[2], select.POLLIN)
+            else:
+                left = min(left, _STEP)
+            if self._left:
+                poll.register(self._socket, select.POLLOUT)
+            poll.poll(math.ceil(left * 1000))
+            self._send()
+        return True
+
+    def ended(self) -> bool:
+        """Whether it has ended, as one look tells."""
+        if self._end is None:
+            try:
+                how = os.WEXITED | os.WNOHANG | os.WNOWAIT
+                return os.waitid(os.P_PID, self.pid, how) is not None
+            except ChildProcessError:  # the program has waited for it, or has no child wait
+                self._end = 0
+        return True
+
+    def finish(self) -> int:
+        """End it, and what it has started: how it ended, negative for a signal; 0 where somebody
+        else has waited for it."""
+        if self._process and self._end is None and self._owner == os.getpid():
+            if not self.ended() or self._end is None:  # else its number may be another's by now
+                with suppress(OSError):
+                    os.killpg(self.pid, signal.SIGKILL)
+            if self.wait(_GRACE):
+                with suppress(ChildProcessError):
+                    self._end = self._end or os.waitpid(self.pid, os.WNOHANG)[1]
+            else:
+                _unreaped.append(self.pid)
+                self._end = signal.SIGKILL
+        return os.waitstatus_to_exitcode(self._end or 0)
+
+    def output(self) -> bytes:
+        """What it has written to its standard output."""
+        return _content(self._files[0])
+
+    def errors(self) -> bytes:
+        """The same for standard error."""
+        return _content(self._files[1])
+
+    def close(self) -> None:
+        """End it and free what it holds here.  May be called again; a fork leaves it running."""
+        self.finish()
+        self._process.clear()
+        while self._files:
+            with suppress(OSError):
+                os.close(self._files.pop())
+        self._socket.close()
+
+    def __enter__(self) -> Child:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        with suppress(Exception):
+            self.close()
+
+
+class Answer(NamedTuple):
+    """How a process ended, negative for a signal, and what it has written."""
+
+    status: int
+    output: str
+    errors: str
+
+
+def ask(
+    command: Sequence[str], seconds: float, environment: Mapping[str, str] | None = None
+) -> Answer:
+    """What a command that reads nothing answers.  Raises OSError where it cannot be started, and
+    TimeoutError, which is one, where it needs longer."""
+    with Child(command, environment, seconds) as child:
+        child.give(b"")
+        if not child.wait(seconds):
+            raise TimeoutError(f"it needs more than {seconds:g} s and was ended")
+        written = (each.decode("utf-8", "replace") for each in (child.output(), child.errors()))
+        return Answer(child.finish(), *written)
+
+
+def _content(file: int) -> bytes:
+    """All that a file has."""
+    pieces: list[bytes] = []
+    at = 0
+    while piece := os.pread(file, 1 << 20, at):
+        pieces.append(piece)
+        at += len(piece)
+    return b"".join(pieces)
+
+
+def _inherited() -> list[int]:
+    """The descriptors that a program would get from this process besides the standard ones."""
+    found = []
+    with suppress(OSError):
+        for name in os.listdir("/proc/self/fd"):
+            with suppress(OSError):
+                if int(name) >= _FIRST and os.get_inheritable(int(name)):
+                    found.append(int(name))
+    return found
+
+
+def _reap() -> None:
+    """Wait for those that have ended since they were left."""
+    for pid in list(_unreaped):
+        try:
+            left = os.waitpid(pid, os.WNOHANG)[0] == 0
+        except ChildProcessError:
+            left = False
+        if not left:
+            with suppress(ValueError):
+                _unreaped.remove(pid)

@@ -7,6 +7,7 @@ not begun or was taken back.
 
 from __future__ import annotations
 
+import errno
 import re
 from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
@@ -28,6 +29,7 @@ __all__ = [
     "UndefinedSymbol",
     "UnknownName",
     "UsageError",
+    "limit_met",
     "WorkerDied",
     "WrongArgument",
     "present",
@@ -47,6 +49,24 @@ class JitError(Exception):
         from jitkernel.tracebacks import rendered
 
         return rendered(self)
+
+
+#: What a process may run out of, as the system says it, and who allows more.
+_LIMITS = {
+    errno.EMFILE: "this process may have no more files open: `ulimit -n` allows more",
+    errno.ENFILE: "the system has too many files open: end what has them",
+    errno.EFBIG: "this process may write no file as large as that: `ulimit -f` allows more",
+    errno.ENOSPC: "the disk is full",
+    errno.EDQUOT: "the disk has no more room for this user",
+    errno.EAGAIN: "the system allows no more processes or threads: `ulimit -u` allows more",
+    errno.ENOMEM: "the system has no memory left",
+}
+
+
+def limit_met(error: BaseException) -> JitError | None:
+    """The error of a session that met a limit of the system's; None for any other."""
+    words = _LIMITS.get(error.errno or 0) if isinstance(error, OSError) else None
+    return JitError(f"the session cannot go on: {words}") if words else None
 
 
 class UsageError(JitError):

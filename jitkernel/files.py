@@ -23,6 +23,7 @@ __all__ = [
     "read_bytes",
     "read_text",
     "refuse_irregular",
+    "working_folder",
     "write_text",
     "write_whole",
 ]
@@ -38,6 +39,14 @@ _KINDS = {
 }
 # A path may become something else between the look and the opening: that does not wait either.
 _FLAGS = os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
+
+
+def working_folder() -> str:
+    """The folder that this process works in; "" where somebody has removed it."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return ""
 
 
 def refuse_irregular(path: str, what: str = "") -> os.stat_result | None:

@@ -5,7 +5,9 @@ Plain functions; whatever cannot be read counts as "no".  Source: proc(5).
 
 from __future__ import annotations
 
+import contextlib
 import os
+import stat
 import struct
 from collections.abc import Iterable, Iterator
 from select import POLLIN
@@ -30,8 +32,10 @@ __all__ = [
     "regions",
     "session_members",
     "thread_count",
+    "threads",
     "threads_that_block",
     "waits_for_input",
+    "waits_to_open",
     "write_memory",
 ]
 
@@ -41,6 +45,8 @@ _READS, _POLLS, _SELECTS = (
     for names in ("read readv", "poll ppoll", "select pselect6")
 )
 
+#: Calls that open a file, with the word that points to its name.
+_OPENS = {str(SYS["open"]): 1, str(SYS["openat"]): 2}
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _READ = 1 << 14  # bytes asked for at a time
@@ -194,6 +200,11 @@ def thread_count(pid: int) -> int:
         return 0
 
 
+def threads(pid: int) -> frozenset[int]:
+    """The numbers of a process's threads."""
+    return frozenset(int(name) for name in _names(f"/proc/{pid}/task"))
+
+
 def threads_that_block(pid: int, signals: int) -> list[int]:
     """The threads of a process that block some of these."""
     tasks = f"/proc/{pid}/task"
@@ -280,6 +291,22 @@ def _waited_for(pid: int, number: int, args: list[int]) -> Iterator[int]:
     elif number in _SELECTS and args[1]:
         data = memory(pid, args[1], (min(args[0], 1024) + 7) // 8)
         yield from (fd for fd in range(min(args[0], 8 * len(data))) if data[fd // 8] >> fd % 8 & 1)
+
+
+def waits_to_open(pids: Iterable[int]) -> str:
+    """The named pipe that a thread of these processes waits to open until somebody opens its other
+    end; "" where none does."""
+    for pid in pids:
+        for task in _names(f"/proc/{pid}/task"):
+            words = _text(f"/proc/{pid}/task/{task}/syscall").split()
+            if len(words) < 3 or (at := _OPENS.get(words[0])) is None:
+                continue
+            name = memory(pid, int(words[at], 0), 4096).partition(b"\0")[0]
+            path = os.path.join(f"/proc/{pid}/cwd", os.fsdecode(name))
+            with contextlib.suppress(OSError):
+                if stat.S_ISFIFO(os.stat(path).st_mode):
+                    return os.fsdecode(name)
+    return ""
 
 
 def write_memory(pid: int, address: int, data: bytes) -> int:

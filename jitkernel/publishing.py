@@ -31,15 +31,15 @@ def publish(path: str, write: Callable[[sqlite3.Connection], object]) -> int:
     """
     folder, name = os.path.split(path)
     _remove_left(folder, name)
-    temporary = os.path.join(folder, f".{name}.{os.getpid()}")
+    # Whoever else saves there, another thread of this process too, has a name of its own.
+    temporary = os.path.join(folder, f".{name}.{int.from_bytes(os.urandom(8), 'little')}")
     with contextlib.ExitStack() as stack:
         whole = _nameless(folder, temporary)
         stack.callback(os.close, whole)
         stack.callback(_unlink, temporary)
-        fcntl.flock(whole, fcntl.LOCK_EX | fcntl.LOCK_NB)
         # SQLite opens by name alone: what it fills loses that at once, and is moved over.
         name = f"{temporary}-"
-        draft = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        draft = _named(name)
         stack.callback(os.close, draft)
         try:
             db = sqlite3.connect(name, isolation_level=None)
@@ -75,15 +75,27 @@ def sync(folder: str) -> None:
 
 
 def _nameless(folder: str, name: str) -> int:
-    """A new file without a name, or with this one where the system knows no others."""
+    """A new file without a name, or with this one where the system knows no others, locked."""
     try:
-        return os.open(folder, os.O_RDWR | os.O_CLOEXEC | os.O_TMPFILE, 0o600)
+        file = os.open(folder, os.O_RDWR | os.O_CLOEXEC | os.O_TMPFILE, 0o600)
     except OSError:
-        return _named(folder, name)
+        return _named(name)
+    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # before it gets a name
+    return file
 
 
-def _named(folder: str, name: str) -> int:
-    return os.open(name, os.O_RDWR | os.O_CLOEXEC | os.O_CREAT | os.O_EXCL, 0o600)
+def _named(name: str) -> int:
+    """A new file of this name, locked."""
+    while True:
+        file = os.open(name, os.O_RDWR | os.O_CLOEXEC | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if os.fstat(file).st_nlink:
+                return file
+        except BaseException:
+            os.close(file)
+            raise
+        os.close(file)  # somebody took it for one that a writer has left, before it was locked
 
 
 def _name(fd: int, path: str) -> None:

@@ -9,11 +9,11 @@ from __future__ import annotations
 __all__ = ["SYS"]
 
 SYS = {
-    "read": 0, "close": 3, "fstat": 5, "poll": 7, "lseek": 8, "mmap": 9, "mprotect": 10,
+    "read": 0, "open": 2, "close": 3, "fstat": 5, "poll": 7, "lseek": 8, "mmap": 9, "mprotect": 10,
     "munmap": 11, "rt_sigaction": 13, "rt_sigprocmask": 14, "rt_sigreturn": 15, "readv": 19,
     "select": 23, "sched_yield": 24, "mremap": 25, "mincore": 27, "dup2": 33, "nanosleep": 35,
     "getpid": 39, "sendto": 44, "recvfrom": 45, "clone": 56, "execve": 59, "kill": 62, "fcntl": 72,
     "sigaltstack": 131, "gettid": 186, "futex": 202, "exit_group": 231, "tgkill": 234,
-    "openat": 257, "newfstatat": 262, "pselect6": 270, "ppoll": 271, "userfaultfd": 323,
-    "close_range": 436,
+    "openat": 257, "newfstatat": 262, "pselect6": 270, "ppoll": 271, "unshare": 272,
+    "userfaultfd": 323, "close_range": 436,
 }  # fmt: skip

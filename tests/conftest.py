@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import sys
 import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from jitkernel import Session
+
+sys.path.insert(0, str(Path(__file__).parent))  # what tests of several folders share
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

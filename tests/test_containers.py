@@ -1,4 +1,4 @@
-"""The container and Binder are set up by the README's own commands."""
+"""The container and Binder are set up by the commands that readers are told."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+README = "".join(
+    (ROOT / page).read_text(encoding="utf-8") for page in ("README.md", "docs/installing.md")
+)
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 POST_BUILD = ROOT / ".binder/postBuild"
 

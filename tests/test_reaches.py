@@ -40,5 +40,7 @@ def test_nobody_reaches_into_a_session(folder: str) -> None:
 
 
 def test_reaches_are_found() -> None:
-    tree = ast.parse("a = session.arena\nb = frontend.session.program.types\nc = session.cells")
+    tree = ast.parse(
+        "a = session.arena\nb = frontend.session.program.state.types\nc = session.cells"
+    )
     assert sorted(_reaches(tree)) == [(1, "arena"), (2, "program")]

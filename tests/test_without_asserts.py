@@ -30,7 +30,7 @@ with Session(capacity=64 << 20, spare=False) as s:
         s.run("%p = load volatile i32, ptr null")
     except JitError as error:
         print(type(error).__name__)
-    print(s.evict("f")[0].number, "f" in s, *s.undo(), s.call("f", 1))
+    print(s.evict("f", force=True)[0].number, "f" in s, *s.undo(), s.call("f", 1))
     s.gc()
     s.check()
     s.save(PATH)

@@ -8,10 +8,13 @@ neither a system call nor a message.  An arena knows nothing of objects, symbols
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
 import mmap
 import os
 import random
+import weakref
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from jitkernel.arena.freelist import Extent, FreeList
@@ -71,6 +74,11 @@ class Arena(Recorded):
         self.in_use: Callable[[], bool] | None = None
         # What is freed later, and what will free it; None: everything is freed at once.
         self._deferred: RecordedDict[Extent, Callable[[Extent], object]] | None = None
+        # How many views Python has of an extent; those that have gone, to be counted; and what is
+        # freed when the last has.
+        self._views: dict[Extent, int] = {}
+        self._gone: deque[Extent] = deque()
+        self._viewed: RecordedDict[Extent, Callable[[Extent], object]] = RecordedDict()
         #: what makes operations on this slab, and on what lies in it, whole
         self.rollback = Rollback()
         self.rollback.repairs.append(self._repair)
@@ -128,8 +136,9 @@ class Arena(Recorded):
     def reserve_at(self, zone: str, start: int, size: int) -> Extent:
         """The extent at exactly `start`; raises `ArenaFull` where any byte of it is taken."""
         z, extent = self.zones[zone], Extent(zone, start, size)
-        if self._deferred is not None and self._deferred.pop(extent, None) is not None:
-            return extent  # its free was deferred: it is as it was
+        for waiting in (self._viewed, self._deferred):
+            if waiting is not None and waiting.pop(extent, None) is not None:
+                return extent  # its free was deferred: it is as it was
         if not z.list.take_at(start, size):
             raise ArenaFull(
                 f"{size} bytes at {start:#x} in the {zone} zone are not free", zone, size
@@ -232,10 +241,16 @@ class Arena(Recorded):
                 self.in_use = before
 
     def defer(self, extent: Extent, give: Callable[[Extent], object]) -> bool:
-        """Whether freeing an extent has to wait: then `give` frees it when threads have ended.
+        """Whether freeing an extent has to wait: then `give` frees it when threads have ended, or
+        when the last view of it has gone.
 
         Raises KeyError when it is not live.
         """
+        if extent in self._views:
+            if extent.start not in self.zones[extent.zone].list.live or extent in self._viewed:
+                raise KeyError(extent.start)
+            self._viewed[extent] = give
+            return True
         if self._deferred is None and self.in_use is not None and self.in_use():
             self._deferred = RecordedDict()
         if self._deferred is None:
@@ -248,7 +263,7 @@ class Arena(Recorded):
     @property
     def deferred(self) -> tuple[Extent, ...]:
         """What was freed and is kept as it is until later: see `defer_frees`."""
-        return tuple(self._deferred or ())
+        return (*(self._deferred or ()), *self._viewed)
 
     def trim(self) -> int:
         """Give all free whole pages, text too, back to the system; the number of bytes."""
@@ -334,6 +349,26 @@ class Arena(Recorded):
         if offset < 0 or size < 0 or offset + size > self.capacity:
             raise IndexError(f"{size} bytes at {address:#x} are not in the arena")
         return memoryview(self._map)[offset : offset + size]
+
+    def part_of(self, extent: Extent, address: int, size: int) -> memoryview:
+        """The same of an extent, which nobody else is given until that has gone."""
+        if not size:
+            return self.part(address, size)
+        kept = (ctypes.c_ubyte * size).from_buffer(self._map, address - self.base)
+        self._views[extent] = self._views.get(extent, 0) + 1
+        weakref.finalize(kept, self._gone.append, extent).atexit = False
+        return memoryview(kept).cast("B")
+
+    def settle(self) -> None:
+        """Free what only views have kept that have gone."""
+        while self._gone:
+            extent = self._gone.popleft()
+            self._views[extent] -= 1
+            if self._views[extent]:
+                continue
+            del self._views[extent]
+            if (give := self._viewed.pop(extent, None)) is not None:
+                give(extent)
 
     def __contains__(self, address: int) -> bool:
         return self.base <= address < self.base + self.capacity

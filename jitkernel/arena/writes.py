@@ -162,14 +162,15 @@ class Writes:
 
     def clean(self, start: int, stop: int, by: Mirror) -> list[Range]:
         """Ranges of pages that nobody wrote since they were protected, in order."""
-        tables = self._tables()
+        tables = self._tables(start)
         if tables is None:
             return []
         window = present(self._seen, "the page table of the window")
         try:
             seen = window.present(start, stop)
-            found = _common(seen, tables[0].unwritten(start, stop))
-            found = _common(found, tables[1].unwritten(start, stop))
+            found = seen
+            for table in tables:
+                found = _common(found, table.unwritten(start, stop))
         except OSError:
             return []
         self._invalidate(_between(seen, start, stop), by)  # this one is going to see them
@@ -178,9 +179,9 @@ class Writes:
     def protect(self, ranges: Sequence[Range], by: Mirror) -> bool:
         """Let pages be clean from now on; whether they are.
 
-        Other readers that found them clean before must look again.
+        All are of one zone.  Other readers that found them clean before must look again.
         """
-        tables = self._tables()
+        tables = self._tables(ranges[0][0])
         if tables is None:
             return False
         self._invalidate(ranges, by)
@@ -210,15 +211,19 @@ class Writes:
             if ranges and reader is not by:
                 reader.invalidate(ranges)
 
-    def _tables(self) -> tuple[PageTable, PageTable] | None:
-        """This process's page table and the other's, where they tell everything."""
+    def _tables(self, at: int) -> list[PageTable] | None:
+        """The page tables of who may write to the zone of an address, where they tell everything:
+        what the program cannot write has no part in its table."""
         if self._broken or _forks != self._forks:
             return None
         if not self._opened:
             self._opened = True
             self._open()
         other = self.runner()
-        return None if self._own is None or other is None else (self._own, other)
+        if self._own is None or other is None:
+            return None
+        prot = next(region.prot for region in self._arena.regions if at < region.stop)
+        return [self._own, other] if "w" in prot else [self._own]
 
     def _open(self) -> None:
         arena = self._arena

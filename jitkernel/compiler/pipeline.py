@@ -6,6 +6,7 @@ building the next pass pipeline) is left to `tidy`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import groupby
@@ -38,6 +39,8 @@ _MODELS = {
 binding.set_option(
     "-x86-experimental-pref-innermost-loop-alignment=6", "-max-bytes-for-alignment=31"
 )
+_MANY_CASES = 256
+_SWITCH = re.compile(r"\bswitch\b[^\[\]]*\[[^\]]*\]")
 contexts = ContextPool()
 _cleanups: list[Callable[[], object]] = []
 
@@ -100,7 +103,7 @@ def compile_module(
         summarised = perf_counter_ns()
         if watch:
             watch("optimise", module)
-        made = _optimise(target, module, options)
+        made = _optimise(target, module, options, source)
         optimised = perf_counter_ns()
         if watch:
             watch("emit", made)
@@ -142,13 +145,38 @@ def _undefined(
     return found
 
 
-def _optimise(target: Machine, module: int, options: Options) -> int:
+def _optimise(target: Machine, module: int, options: Options, source: str) -> int:
     """Run the passes; the module that they leave, which may be another one."""
     if options.passes:
         return _run_chosen(target, module, parse_passes(options.passes))
+    if options.opt_level and _has_many_cases(source):
+        module = _with_tables(target, module)
     used = target.optimise(module)
     _cleanups.append(lambda: target.dispose(used))
     return module
+
+
+def _has_many_cases(source: str) -> bool:
+    """Whether a `switch` of a module has so many cases that LLVM's own order of passes is slow."""
+    return source.count(", label %") > _MANY_CASES and any(
+        found[0].count(", label %") > _MANY_CASES for found in _SWITCH.finditer(source)
+    )
+
+
+def _with_tables(target: Machine, module: int) -> int:
+    """Make tables of switches that only choose constants, before the passes that look at every
+    pair of their cases: LLVM does it last, and 2,000 cases take it 2 s until then.
+
+    SimplifyCFGOptions::ConvertSwitchToLookupTable, llvm/Transforms/Utils/SimplifyCFGOptions.h.
+    """
+
+    def work() -> bytes:
+        binding.set_option("-switch-to-lookup=true")
+        target.run_passes(module, ("sroa", "simplifycfg"))
+        return binding.print_module(module).encode()
+
+    text = in_child(work)
+    return module if text is None else _parsed(text)
 
 
 def _run_chosen(target: Machine, module: int, names: tuple[str, ...]) -> int:
@@ -177,6 +205,11 @@ def _run_alone(target: Machine, module: int, name: str) -> int:
     text = in_child(work)
     if text is None:
         raise LLVMError("optimise", f"LLVM ended while it ran the pass {name}")
+    return _parsed(text)
+
+
+def _parsed(text: bytes) -> int:
+    """The module that a child has printed, in a context of its own."""
     context = lib.ContextCreate()
     _cleanups.append(lambda: lib.ContextDispose(context))
     made = binding.parse(context, text)

@@ -70,6 +70,7 @@ class CompilerPool:
         self._told = -1  # `restarts` when the cache learned what this pool's workers are
         self._count = max(1, workers)
         self._lock = threading.RLock()  # one call at a time
+        self._identity: Identity | None = None
         self._layouts: dict[tuple[str, str], Layout] = {}
         self._traced: tuple[Request, PassTrace] | None = None
 
@@ -270,15 +271,17 @@ class CompilerPool:
 
     def identity(self) -> Identity:
         """Who compiles here, as the cache remembers or a worker says."""
-        if self.cache is not None and self.cache.identity is not None:
-            return self.cache.identity
-        with self._lock:
-            worker = self.lend(0)
-            worker.wait_started()
-            self.give_back(0, worker)
-        if worker.identity is None:
+        if self._identity is None and self.cache is not None:
+            self._identity = self.cache.identity
+        if self._identity is None:
+            with self._lock:
+                worker = self.lend(0)
+                worker.wait_started()
+                self.give_back(0, worker)
+            self._identity = worker.identity
+        if self._identity is None:
             raise JitError("the compiler worker did not start")
-        return worker.identity
+        return self._identity
 
     def intrinsic(
         self,

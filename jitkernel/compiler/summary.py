@@ -18,7 +18,7 @@ from jitkernel.compiler.binding import lib
 from jitkernel.compiler.prepare import Alias
 from jitkernel.ir.calls import expand, find_calls, suspects
 from jitkernel.ir.module import global_values, type_definitions
-from jitkernel.ir.names import NAME, decode_name, locals_in, quote_name
+from jitkernel.ir.names import NAME, decode_name, locals_in, quote_name, symbol_name
 from jitkernel.ir.signature import abi_features, headers, may_matter
 from jitkernel.ir.text import type_at
 
@@ -46,6 +46,8 @@ _EXTERNAL, _WEAK = 0, 5
 _STRUCT_BODY = re.compile(r"\{|<\s*\{|opaque\b")
 _NAMED = re.compile("%(" + NAME + ")")
 _NUMBERED = re.compile(r"(.+)\.\d+")
+#: A variable that its language says to be an array: see languages/c/arrays.py.
+_SAID_ARRAY = re.compile(rf"^@({NAME}) = .*; (\[\d+ x [^;\n]*\])$", re.M)
 
 NOBUILTIN: int = lib.GetEnumAttributeKindForName(b"nobuiltin", 9)
 
@@ -137,6 +139,8 @@ def _printed(function: int) -> tuple[str, str]:
 def _variables(module: int, source: str, rows: list[list[Any]], weaken: bool) -> bool:
     """Add the module's variables to `rows`; whether some type names a struct."""
     defined = {found.name: found for found in global_values(source)}
+    arrays = _SAID_ARRAY.finditer(source) if "; [" in source else ()
+    said = {symbol_name(match[1]): match[2] for match in arrays}
     mentions = False
     for variable in binding.variables(module):
         name = binding.name_of(variable)
@@ -148,6 +152,8 @@ def _variables(module: int, source: str, rows: list[list[Any]], weaken: bool) ->
         type_text = binding.print_type(lib.GlobalGetValueType(variable))
         if type_text.startswith("%"):
             type_text = type_text.partition(" = type ")[0]
+        elif type_text.startswith("<{"):
+            type_text = said.get(name, type_text)
         found = defined.get(name) or next(global_values(binding.print_value(variable)), None)
         rows.append(
             [

@@ -14,6 +14,7 @@ from IPython.core.magic import no_var_expand
 
 from jitkernel.ipython.completion import matcher
 from jitkernel.ipython.notebook import Notebook
+from jitkernel.kernel.frontend import deleted_cells
 from jitkernel.kernel.magics import CellCall, run_cell_magic, run_line_magic
 from jitkernel.kernel.magics.parsing import help_text
 from jitkernel.languages import names
@@ -121,7 +122,11 @@ class Extension:
         cell_id = getattr(info, "cell_id", None)
         self._cell_id = cell_id if is_magic else None
         self._aside = bool(info.silent) or not info.store_history
-        self.notebook.begin(bool(cell_id))
+        self.notebook.begin(cell_id, self._deleted(), self._aside)
+
+    def _deleted(self) -> list[str]:
+        parent: Any = getattr(self.shell, "get_parent", dict)()  # the request, where there is one
+        return deleted_cells(parent if isinstance(parent, dict) else {})
 
     def _end(self, result: Any) -> None:
         self.notebook.end()
@@ -219,6 +224,7 @@ def load(shell: InteractiveShell) -> None:
     extension.load()
     _extensions[id(shell)] = extension
     sys.modules["jitkernel"].__class__ = _Package
+    notebook.place_names()
 
 
 def unload(shell: InteractiveShell) -> None:

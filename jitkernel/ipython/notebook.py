@@ -11,8 +11,9 @@ import contextlib
 import logging
 import os
 import signal
+import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import Interrupted, JitError
@@ -59,6 +60,24 @@ class PythonFrontend(Frontend):
             self.settings[section].set_trait(trait, value)
 
 
+class _ToBe:
+    """The session of a notebook until there is one: whatever is asked of it starts it."""
+
+    def __init__(self, notebook: Notebook):
+        self._notebook = notebook
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):  # tools look for those in whatever has a name
+            raise AttributeError(name)
+        return getattr(self._notebook.session, name)
+
+    def __getitem__(self, name: str) -> Any:
+        return self._notebook.session[name]
+
+    def __repr__(self) -> str:
+        return "<the notebook's Session, which starts with the first cell that needs it>"
+
+
 class Notebook:
     """What a notebook has of jitkernel: settings, output, names, and a session once it is needed.
 
@@ -74,6 +93,8 @@ class Notebook:
         self._lock = threading.RLock()
         self._free = threading.Lock()  # held while a cell runs: see `Between`
         self._started: Session | None = None
+        self._named: Any = None  # what the user's `session` is, where it is ours
+        self._cell: tuple[str | None, Sequence[str]] | None = None  # of the notebook, that runs
         self._process = os.getpid()
         self._make_frontend()
         atexit.register(self.close)
@@ -90,12 +111,25 @@ class Notebook:
 
         session = Session(**with_file(session_settings(self.settings)))
         self._adopt(session)
+        self._begin_cell(session)
         return session
 
     def _adopt(self, session: Session) -> None:
         """It is another session now: what the names stood for is gone."""
         self.names.prune(lambda name: False)
         self._started, self._frontend.has_session = session, True
+        self._place_session(session)
+
+    def place_names(self) -> None:
+        """Give the user the names by which messages call the package and the session, where they
+        are free."""
+        self._shell.user_ns.setdefault("jitkernel", sys.modules["jitkernel"])
+        self._place_session(self._started or _ToBe(self))
+
+    def _place_session(self, session: Any) -> None:
+        namespace = self._shell.user_ns
+        if any(namespace.setdefault("session", session) is own for own in (session, self._named)):
+            self._named = namespace["session"] = session
 
     @property
     def frontend(self) -> Frontend:
@@ -127,16 +161,27 @@ class Notebook:
 
     # -- around any cell of the notebook ---------------------------------------------------
 
-    def begin(self, in_place: bool) -> None:
-        """A cell of the notebook begins."""
+    def begin(self, cell_id: str | None, gone: Sequence[str], aside: bool) -> None:
+        """A cell of the notebook begins; `gone` are those that it has no more.  What runs `aside`
+        is none."""
         self._between.end()
-        self.out.begin(in_place)
+        self.out.begin(bool(cell_id))
+        self._cell = None if aside else (cell_id, gone)
+        session = self._started
+        if session is not None and not session.closed:
+            self._begin_cell(session)
+
+    def _begin_cell(self, session: Session) -> None:
+        if self._cell is not None:
+            session.frontend.begin_cell(*self._cell)
 
     def end(self) -> None:
         """It is over: names that Python code has undone or evicted go."""
         self.out.end()
         session = self._started
+        self._cell = None
         if session is not None and not session.closed:
+            session.frontend.end_cell()
             self._prune(session)
             self._between.begin()
 

@@ -94,7 +94,7 @@ class NotebookOutput:
 
         self.asking = True
         try:
-            return self.aside(builtins.input, prompt)
+            return self.aside(builtins.input, self._streams.unshown(prompt))
         except StdinNotImplementedError:
             return None
         finally:

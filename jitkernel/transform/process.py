@@ -5,16 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
-import tempfile
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 
-from jitkernel.children import give
+from jitkernel.children import Child
 from jitkernel.errors import CompileError, Interrupted
 
 __all__ = ["Transformed", "transform"]
@@ -47,26 +44,13 @@ def transform(
     seconds, Interrupted once `stopped` says so.
     """
     order = json.dumps({"name": name, "code": code, "module": module}).encode()
-    with (
-        tempfile.TemporaryFile() as printed,
-        subprocess.Popen(
-            [sys.executable, str(Path(__file__).with_name("script.py"))],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=printed,
-            start_new_session=True,
-            env={**os.environ, "PYTHONIOENCODING": "utf-8"},
-        ) as process,
-    ):
-        try:
-            answer = _answer(process, order, name, timeout, stopped)
-        finally:
-            with suppress(ProcessLookupError):  # and what it started
-                os.killpg(process.pid, signal.SIGKILL)
-        printed.seek(0)
-        output = printed.read(_OUTPUT).decode("utf-8", "replace")
+    command = [sys.executable, str(Path(__file__).with_name("script.py"))]
+    with Child(command, {**os.environ, "PYTHONIOENCODING": "utf-8"}) as process:
+        _run(process, order, name, timeout, stopped)
+        status, answer = process.finish(), process.output()
+        output = process.errors()[:_OUTPUT].decode("utf-8", "replace")
     if not answer:
-        status, words = process.returncode, output.strip().rpartition("\n")[2]
+        words = output.strip().rpartition("\n")[2]
         how = f"exit status {status}" if status >= 0 else signal.Signals(-status).name
         raise CompileError(f"the process of the pass {name} ended ({how}){words and ': '}{words}")
     found = json.loads(answer)
@@ -75,19 +59,13 @@ def transform(
     return Transformed(found["before"], found["after"], output, found["spent"])
 
 
-def _answer(
-    process: subprocess.Popen[bytes],
-    order: bytes,
-    name: str,
-    timeout: float,
-    stopped: Callable[[], bool],
-) -> bytes:
-    """What it answers to the order, until it has ended."""
+def _run(
+    process: Child, order: bytes, name: str, timeout: float, stopped: Callable[[], bool]
+) -> None:
+    """Give it the order, and wait until it has ended."""
     deadline = monotonic() + timeout
-    give(process, order)
-    while True:
-        with suppress(subprocess.TimeoutExpired):
-            return process.communicate(timeout=_STEP)[0]
+    process.give(order)
+    while not process.wait(_STEP):
         if stopped():
             raise Interrupted(f"interrupted in the pass {name}; the session is as it was")
         if monotonic() > deadline:

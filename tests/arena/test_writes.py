@@ -88,6 +88,24 @@ def test_what_nobody_wrote_is_not_compared(twice: Twice, monkeypatch: pytest.Mon
     assert told == {5 * PAGE, SIZE // 2} and len(seen) <= 8
 
 
+def test_what_the_program_cannot_write_its_table_is_not_asked_about(
+    twice: Twice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Constants are mapped read-only there, and the system protects no such pages."""
+    monkeypatch.setattr(mirror, "_LARGE", 1)
+    nothing = PageTable(os.open("/dev/null", os.O_RDONLY))
+    twice.arena.writes.runner = lambda: nothing
+    extent = twice.arena.reserve("rodata", 1 << 20)
+    twice.arena.write(extent.start, b"\1" * extent.size)
+    watched = Mirror(twice.arena, "rodata")
+    settle(watched)
+    seen = compared(watched, monkeypatch)
+    twice.arena.write(extent.start + 5 * PAGE, b"x")
+    assert [change.address - extent.start for change in watched.look()] == [5 * PAGE]
+    assert len(seen) <= 2
+    nothing.close()
+
+
 @pytest.mark.parametrize("lost", ["the runner", "a fork", "the keeper"])
 def test_where_it_cannot_be_told_all_is_compared(
     twice: Twice, lost: str, monkeypatch: pytest.MonkeyPatch

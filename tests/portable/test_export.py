@@ -293,6 +293,35 @@ define i32 @get() {
 }""")
     s.export("get", str(tmp_path / "g.so"), globals="first")
     assert call(tmp_path / "g.so", "get") == "7"
+    assert s.call("get") == 7
+    s["ready"].value = 9
+    s.export("get", str(tmp_path / "now.so"))
+    assert call(tmp_path / "now.so", "get") == "9"  # the constructor's work is in that
+
+
+CONSTRUCTED = """
+static int hidden = 1;
+int seen = 1, other = 1;
+void add(int *p, int n) { *p += n; }
+__attribute__((constructor(200))) static void first(void) { add(&hidden, 10); }
+__attribute__((constructor(300))) static void second(void) { add(&seen, 20); }
+__attribute__((constructor(400))) static void third(void) { __builtin_printf("at work\\n"); }
+int sum(void) { return hidden * 10000 + seen * 100; }
+"""
+
+
+@needs_ld
+def test_constructors_do_not_run_over_values_that_were_exported(s: Session, tmp_path: Path) -> None:
+    pytest.importorskip("ziglang")
+    s.run(CONSTRUCTED, "c")
+    assert s.call("sum") == 112100
+    for globals, wanted in (("present", 112100), ("first", 112100)):
+        s.export("sum", str(tmp_path / f"{globals}.so"), globals=globals)
+        out = call(tmp_path / f"{globals}.so", "sum")
+        assert sorted(out.split("\n")) == [str(wanted), "at work"]
+    s["seen"].value = 50
+    s.export("sum", str(tmp_path / "later.so"))
+    assert "115000" in call(tmp_path / "later.so", "sum")
 
 
 @needs_ld

@@ -118,6 +118,15 @@ def test_thread_locals_and_constructors(s: Session) -> None:
     assert [count(), count()] == [3, 4]
 
 
+def test_constructors_run_where_variables_begin_with_first_values_alone(s: Session) -> None:
+    s.run("int n = 1; __attribute__((constructor)) void up(void) { n += 4; }", language="c")
+    s.run("int get(void) { return n; }", language="c")
+    s["n"].value += 10
+    assert s.call("get") == 15
+    assert portable(s.portable("get").content)() == 5
+    assert portable(s.portable("get", globals=True).content)() == 15
+
+
 def test_a_library_comes_by_its_name(s: Session) -> None:
     s.run(
         "declare ptr @zlibVersion()\ndefine i32 @v() {\n  %p = call ptr @zlibVersion()\n  %c = load i8, ptr %p\n  %r = zext i8 %c to i32\n  ret i32 %r\n}"
