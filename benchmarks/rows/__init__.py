@@ -30,6 +30,7 @@ ROWS: tuple[Row, ...] = (
     Row("many", "Many cells at once", "placing:run_many"),
     Row("budget", "More code than may be in memory", "budget:under_budget"),
     Row("growth", "How time grows with what there is", "growth:growth"),
+    Row("c-growth", "How time grows with what a cell of C has", "c_growth:growth"),
     Row("redefine", "Redefinition", "redefinition:callers"),
     Row("pasted", "Pasted IR: a CPU that compilers write by default", "pasted:matmul"),
     Row("c-code", "C cells: the code that they become", "c_cells:generated_code"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import math
 import os
+import resource
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -22,7 +23,7 @@ from jitkernel import Session
 from jitkernel.errors import JitError
 from jitkernel.session.settings import CellOptions
 
-__all__ = ["KINDS", "growth"]
+__all__ = ["KINDS", "Steps", "growth", "measured", "spent"]
 
 Steps = Iterator[tuple[str, Callable[[], object]]]
 _BAR = 1.1
@@ -34,8 +35,14 @@ def growth(scale: Scale) -> Iterator[Figure]:
 
     The least of three times counts.
     """
-    sizes = [scale.pick(400, 1_000, 2_000) * k for k in (1, 2, 4)]
-    for kind, steps in KINDS.items():
+    yield from measured(KINDS, [scale.pick(400, 1_000, 2_000) * k for k in (1, 2, 4)], scale)
+
+
+def measured(
+    kinds: Mapping[str, Callable[[Session, int], Steps]], sizes: list[int], scale: Scale
+) -> Iterator[Figure]:
+    """The exponents of the steps of each kind."""
+    for kind, steps in kinds.items():
         found: dict[str, list[float]] = {}
         for n in sizes:
             rounds = [_measure(steps, n) for _ in range(scale.pick(1, 3))]
@@ -66,16 +73,17 @@ def _measure(steps: Callable[[Session, int], Steps], n: int) -> dict[str, float]
         s.run("define void @warm() {\n  ret void\n}\n@warm()")
         for name, run in steps(s, n):
             gc.collect()
-            before = _spent(s)
+            before = spent(s)
             run()
-            found[name] = _spent(s) - before
+            found[name] = spent(s) - before
             s.frontend.idle()
     return found
 
 
-def _spent(s: Session) -> float:
+def spent(s: Session) -> float:
     """Nanoseconds that the session's processes have run (proc(5), /proc/PID/schedstat)."""
-    total = float(time.process_time_ns())
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)  # clang's, each ended and waited for
+    total = float(time.process_time_ns()) + (children.ru_utime + children.ru_stime) * 1e9
     for _, pid in pids(s):
         if pid != os.getpid():
             with suppress(OSError):

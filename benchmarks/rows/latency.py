@@ -101,7 +101,7 @@ def call_line(scale: Scale) -> Iterator[Figure]:
         "call line / LLJIT define + call", took.ratio("line", "LLJIT"), "x", 0.2,
         note="LLJIT has no lines: a call is compiled as a module",
     )  # fmt: skip
-    yield Figure('s.call("f", 3) from Python', took.median("call") / 1e3, "us")
+    yield Figure('s.call("f", 3) from Python', took.median("call") / 1e3, "us", 40)
     yield Figure(
         "bare instruction `%r = add i32 40, 2` / LLJIT define + call", took.ratio("block", "LLJIT"), "x",
         note="compiled at -O0, run once",
