@@ -1,4 +1,4 @@
-# For macOS and Windows, or a Linux that lacks something. The commands are the README's own.
+# For macOS and Windows, or a Linux that lacks something. The commands are docs/installing.md's own.
 #
 #     docker build --platform linux/amd64 -t jitkernel .
 #     docker run --rm -it -p 127.0.0.1:8888:8888 jitkernel

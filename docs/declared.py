@@ -43,6 +43,10 @@ ROOT = Path(__file__).resolve().parents[1]
 #: The project's pages, and what they are called here.
 PAGES = {
     "README.md": "readme",
+    "docs/installing.md": "installing",
+    "docs/ir.md": "ir",
+    "docs/c.md": "c",
+    "docs/python.md": "python",
     "HOW_IT_WORKS.md": "how_it_works",
     "CONTRIBUTING.md": "contributing",
     "CHANGELOG.md": "changelog",
