@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
@@ -37,6 +38,13 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())
     config.stash[_SCRATCH] = os.environ["TMPDIR"] = tempfile.mkdtemp(prefix="jitkernel-tests-")
     tempfile.tempdir = None
+
+
+def pytest_collection_finish() -> None:
+    """What pytest knows of ten thousand tests is not looked through again by each full collection
+    of garbage, which is a tenth of the time."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(trylast=True)

@@ -34,16 +34,21 @@ _mallinfo.restype = _Heap
 
 def bytes_now() -> int:
     """Bytes in use of the heap, after a collection."""
-    gc.collect()
-    gc.collect()
+    _collect()
     now = _mallinfo()
     return now.uordblks + now.hblkhd
 
 
 def types_now() -> Counter[str]:
     """How many objects of each type live that the collector knows."""
-    gc.collect()
+    _collect()
     return Counter(map(_kind, gc.get_objects()))
+
+
+def _collect() -> None:
+    """Twice: what has a finalizer goes in the first, and what it led to in the second."""
+    gc.collect()
+    gc.collect()
 
 
 def _kind(thing: Any) -> str:

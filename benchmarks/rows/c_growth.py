@@ -180,11 +180,13 @@ def growth(scale: Scale) -> Iterator[Figure]:
     if not importlib.util.find_spec("ziglang"):
         yield Figure("C cells", None, "1", note="not installed: pip install 'jitkernel[c]'")
         return
-    yield _switch(scale.pick(1_000, 2_000))
+    cases = scale.pick(1_000, 2_000)
     steps = {name: steps_of(kind) for name, kind in KINDS.items()}
     if scale.name == "tiny":  # a few are enough to see that it runs
         steps = {name: steps[name] for name in list(steps)[::10]}
-    yield from measured(steps, [scale.pick(250, 500, 1_000) * k for k in (1, 2, 4)], scale)
+        cases = 40
+    yield _switch(cases)
+    yield from measured(steps, scale.pick(250, 500, 1_000), scale)
 
 
 def _switch(n: int) -> Figure:

@@ -166,19 +166,21 @@ class CompilerPool:
         label: str,
         request: Request | None = None,
         tick: Callable[[], None] | None = None,
+        given_up: Callable[[], bool] = lambda: False,
     ) -> tuple[dict[str, Any], bytes]:
-        """Send one frame to a worker and wait for the answer; see `answers.ask`.
+        """Send one frame to a worker and wait for the answer; see `answers.ask`.  `given_up` says
+        that nobody waits for it any more: nothing is sent then.
 
         A worker may be killed from outside at any time, as where memory is short.  One that ended
         before it had read the frame was not ended by it: another one is asked.
         """
         for _ in range(_TRIES - 1):
             try:
-                return self._ask_once(index, data, label, request, tick)
+                return self._ask_once(index, data, label, request, tick, given_up)
             except WorkerDied as error:
                 if error.begun:
                     raise
-        return self._ask_once(index, data, label, request, tick)
+        return self._ask_once(index, data, label, request, tick, given_up)
 
     def _ask_once(
         self,
@@ -187,10 +189,12 @@ class CompilerPool:
         label: str,
         request: Request | None,
         tick: Callable[[], None] | None,
+        given_up: Callable[[], bool],
     ) -> tuple[dict[str, Any], bytes]:
         worker = self.lend(index)
         # The session's own code is small, and what it is for is stopped when it runs.
-        if request is not None and not request.options.internal and self.stopping():
+        stoppable = request is not None and not request.options.internal
+        if given_up() or (stoppable and self.stopping()):  # once it is lent: `interrupt` sees it
             self.give_back(index, worker)
             raise interrupted(label)
         try:
@@ -216,6 +220,7 @@ class CompilerPool:
         free: SimpleQueue[int] = SimpleQueue()  # numbers of workers
         for index in range(self._count):
             free.put(index)
+        failed: list[BaseException] = []
 
         def compile_one(request: Request) -> Compiled | CompileError:
             if found := self._find(request):
@@ -224,7 +229,9 @@ class CompilerPool:
                 data = request_frame(request)
                 index = free.get()
                 try:
-                    answer = self._ask(index, data, request.label, request)
+                    answer = self._ask(
+                        index, data, request.label, request, given_up=lambda: bool(failed)
+                    )
                 finally:
                     free.put(index)
                 result = compiled(*answer)
@@ -237,7 +244,8 @@ class CompilerPool:
         with self._lock, ThreadPoolExecutor(self._count + 1) as threads:
             try:
                 return list(threads.map(compile_one, requests))
-            except BaseException:
+            except BaseException as error:
+                failed.append(error)
                 threads.shutdown(wait=False, cancel_futures=True)
                 self._workers.interrupt()
                 raise

@@ -424,17 +424,17 @@ def test_explain_and_timeline(kernel: Kernel) -> None:
 
 
 @pytest.mark.parametrize(
-    ("magic", "doing", "last"),
+    ("magic", "values", "doing", "last"),
     [
-        ("%explain @long", "explaining", "== Timeline =="),
-        ("%passes @long", "compiling it again, watched", "passes changed the module"),
+        ("%explain @long", 1500, "explaining", "== Timeline =="),
+        ("%passes @long", 4000, "compiling it again, watched", "passes changed the module"),
     ],
 )
 def test_a_long_look_tells_of_its_progress_in_place(
-    kernel: Kernel, magic: str, doing: str, last: str
+    kernel: Kernel, magic: str, values: int, doing: str, last: str
 ) -> None:
-    adds = "".join(f"  %v{k + 1} = mul i64 %v{k}, %v{k // 2}\n" for k in range(6000))
-    kernel.ok(f"define i64 @long(i64 %v0) {{\n{adds}  ret i64 %v6000\n}}")
+    adds = "".join(f"  %v{k + 1} = mul i64 %v{k}, %v{k // 2}\n" for k in range(values))
+    kernel.ok(f"define i64 @long(i64 %v0) {{\n{adds}  ret i64 %v{values}\n}}")
     content = {"code": magic, "silent": False}
     message = kernel.client.session.msg("execute_request", content, metadata={"cellId": "a1"})
     kernel.client.shell_channel.send(message)

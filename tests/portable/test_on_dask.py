@@ -69,7 +69,7 @@ def on_cluster(script: Callable[[str], str]) -> OnCluster:
     return run
 
 
-def test_a_thousand_tasks_while_a_worker_is_killed(on_cluster: OnCluster) -> None:
+def test_many_tasks_while_a_worker_is_killed(on_cluster: OnCluster) -> None:
     """All results are right; a task costs less than 1 KB, although the code has more than that."""
     out = on_cluster(
         f"""
@@ -77,12 +77,12 @@ def test_a_thousand_tasks_while_a_worker_is_killed(on_cluster: OnCluster) -> Non
         sq = s["sq"]
         client.gather(client.map(abs, range(8)))
         sent.clear()
-        futures = client.map(sq, range(1000))
-        while sum(f.done() for f in futures) < 100:
+        futures = client.map(sq, range(400))
+        while sum(f.done() for f in futures) < 40:
             time.sleep(0.01)
         left = sum(not f.done() for f in futures)
         os.kill(next(iter(cluster.workers.values())).pid, signal.SIGKILL)
-        right = client.gather(futures) == [x * x for x in range(1000)]
+        right = client.gather(futures) == [x * x for x in range(400)]
         print(json.dumps([right, left, len(pickle.dumps(sq)), sent]))
         """,
         before="import json, os, pickle, signal, time" + COUNTING,
@@ -91,10 +91,10 @@ def test_a_thousand_tasks_while_a_worker_is_killed(on_cluster: OnCluster) -> Non
     right, left, size, sent = json.loads(out[-1])
     assert right and left > 0
     tasks, bytes_ = sent["compute-task"]
-    assert tasks >= 1000 and size > 1024
+    assert tasks >= 400 and size > 1024
     print(f"{bytes_ / tasks:.0f} bytes a task; {size} bytes of code; graph {sent['update-graph']}")
     assert bytes_ / tasks <= 1024
-    assert sent["update-graph"][1] <= 1024 * 1000
+    assert sent["update-graph"][1] <= 1024 * 400
 
 
 def test_what_arrived_travels_on(on_cluster: OnCluster) -> None:

@@ -114,9 +114,8 @@ def edits(seed, count):
     return count, refused
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_a_few_random_edits(seed):
-    count, refused = edits(seed, 12)
+def test_a_few_random_edits():
+    count, refused = edits(0, 10)
     assert refused < count / 2
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,15 @@ from pressing import press
 
 pytest.importorskip("ziglang")
 pytestmark = pytest.mark.process
+
+
+@pytest.fixture(autouse=True)
+def no_callbacks() -> Iterator[None]:
+    """Hypothesis is called by the garbage collector, where Python drops what is raised."""
+    callbacks = gc.callbacks[:]
+    gc.callbacks.clear()
+    yield
+    gc.callbacks.extend(callbacks)
 
 
 def test_presses_at_every_moment_of_a_cell():
