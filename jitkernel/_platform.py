@@ -9,7 +9,7 @@ __all__ = ["platform_message"]
 
 
 def platform_message() -> str:
-    """Why this machine cannot run sessions; empty where it can."""
+    """The reason this machine cannot run sessions; empty where it can."""
     if sys.platform == "linux" and os.uname().machine in ("x86_64", "AMD64"):
         return ""
     import platform

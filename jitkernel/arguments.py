@@ -169,8 +169,8 @@ def check(function: str, parameter: str, annotation: str, value: Any) -> None:
 def blamed(
     function: Callable[..., Any], arguments: tuple[Any, ...], named: Mapping[str, Any]
 ) -> WrongArgument | None:
-    """What to say where a call has failed: of the first argument that is none that its annotation
-    allows; None where all may be as they are."""
+    """The error for a call that has failed: of the first argument that its annotation does not
+    allow; None where all may be as they are."""
     try:
         signature = inspect.signature(function)
         bound = signature.bind(*arguments, **named).arguments

@@ -128,7 +128,7 @@ class Child:
 
     @property
     def unread(self) -> bool:
-        """Whether it has not yet read all that it was given."""
+        """True if it has not yet read all that it was given."""
         count = bytearray(4)
         with suppress(OSError):
             fcntl.ioctl(self._socket, termios.TIOCOUTQ, count)
@@ -155,7 +155,7 @@ class Child:
         return True
 
     def ended(self) -> bool:
-        """Whether it has ended, as one look tells."""
+        """True if it has ended, as one look tells."""
         if self._end is None:
             try:
                 how = os.WEXITED | os.WNOHANG | os.WNOWAIT
@@ -180,7 +180,7 @@ class Child:
         return os.waitstatus_to_exitcode(self._end or 0)
 
     def output(self) -> bytes:
-        """What it has written to its standard output."""
+        """The bytes that it has written to its standard output."""
         return _content(self._files[0])
 
     def errors(self) -> bytes:
@@ -208,7 +208,7 @@ class Child:
 
 
 class Answer(NamedTuple):
-    """How a process ended, negative for a signal, and what it has written."""
+    """A process's exit status, negative for a signal, and what it has written."""
 
     status: int
     output: str
@@ -218,8 +218,8 @@ class Answer(NamedTuple):
 def ask(
     command: Sequence[str], seconds: float, environment: Mapping[str, str] | None = None
 ) -> Answer:
-    """What a command that reads nothing answers.  Raises OSError where it cannot be started, and
-    TimeoutError, which is one, where it needs longer."""
+    """Run a command that reads nothing, and return its answer.  Raises OSError where it cannot be
+    started, and TimeoutError, which is one, where it needs longer."""
     with Child(command, environment, seconds) as child:
         child.give(b"")
         if not child.wait(seconds):

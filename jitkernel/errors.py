@@ -45,7 +45,7 @@ class JitError(Exception):
         super().__init__(printable(str(message)))
 
     def _render_traceback_(self) -> list[str]:
-        """What IPython shows of it: the user's frames and the message."""
+        """The lines that IPython shows of it: the user's frames and the message."""
         from jitkernel.tracebacks import rendered
 
         return rendered(self)

@@ -50,7 +50,7 @@ def working_folder() -> str:
 
 
 def refuse_irregular(path: str, what: str = "") -> os.stat_result | None:
-    """What the system says of a regular file, or None where there is nothing of that name.
+    """The `os.stat` of a regular file, or None where there is nothing of that name.
 
     Raises UsageError for what is no regular file, and for what is no path; `what` begins its words
     (`%run: `).

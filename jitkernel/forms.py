@@ -51,7 +51,7 @@ def check(value: Any, form: Any) -> None:
 
 
 def decompress(data: bytes, limit: int) -> bytes:
-    """What was compressed by zlib, at most `limit` bytes.  Raises ValueError."""
+    """Decompress data of zlib's, to at most `limit` bytes.  Raises ValueError."""
     reader = zlib.decompressobj()
     try:
         found = reader.decompress(data, limit)

@@ -62,8 +62,8 @@ class Mapped(NamedTuple):
 
 
 class Activity(NamedTuple):
-    """What a thread does: its state (`R` runs, `S` sleeps, `D` waits for a device, ...), and how
-    often it has gone to sleep."""
+    """A thread's state (`R` runs, `S` sleeps, `D` waits for a device, ...), and how often it has
+    gone to sleep."""
 
     state: str
     sleeps: int
@@ -122,7 +122,7 @@ def family(pid: int) -> list[int]:
 
 
 def has_children(pid: int) -> bool:
-    """Whether a process has children that have not ended."""
+    """True if a process has children that have not ended."""
     for task in _names(f"/proc/{pid}/task"):
         for child in _text(f"/proc/{pid}/task/{task}/children").split():
             if (fields := _stat(child)) and fields[0] not in ("Z", "X"):
@@ -170,7 +170,7 @@ def first_thread(pid: int) -> str:
 
 
 def activity(pid: int) -> dict[int, Activity]:
-    """What each thread of a process does, by its number."""
+    """The activity of each thread of a process, by its number."""
     tasks, found = f"/proc/{pid}/task", {}
     for task in _names(tasks):
         lines = _text(f"{tasks}/{task}/status").splitlines()
@@ -192,7 +192,7 @@ def handled(pid: int) -> int:
 
 
 def thread_count(pid: int) -> int:
-    """How many threads a process has; 0 where there is none."""
+    """The number of threads of a process; 0 where there is none."""
     try:
         # A folder's link count is two and one for each folder in it: one a thread.
         return os.stat(f"/proc/{pid}/task").st_nlink - 2 if pid else 0
@@ -249,7 +249,7 @@ def regions(pid: int) -> list[Region]:
 
 
 def libraries(pid: int) -> list[Mapped]:
-    """Where each library is mapped in a process."""
+    """The libraries that are mapped in a process, and where."""
     spans: dict[str, Mapped] = {}
     for low, high, access, path in regions(pid):
         if path.startswith("/") and access[3] == "p":
@@ -260,7 +260,7 @@ def libraries(pid: int) -> list[Mapped]:
 
 
 def waits_for_input(pids: Iterable[int], pipe: str) -> bool:
-    """Whether a thread of these processes is blocked waiting for `pipe` (`pipe:[123]`) to fill."""
+    """True if a thread of these processes is blocked waiting for `pipe` (`pipe:[123]`) to fill."""
     for pid in pids:
         for task in _names(f"/proc/{pid}/task"):
             words = _text(f"/proc/{pid}/task/{task}/syscall").split()

@@ -56,13 +56,13 @@ set_first = object.__setattr__
 
 
 def note(back: Callable[..., object], *arguments: Any) -> None:
-    """What is done next is taken back by this call.  It may be made twice, and before the step."""
+    """Log a call that takes back what is done next.  It may be made twice, and before the step."""
     if _open and (log := _thread.log) is not None:
         log += (back, *arguments, 1 + len(arguments))
 
 
 def recording() -> bool:
-    """Whether a block is open on this thread: what a step destroys may be wanted again."""
+    """True if a block is open on this thread: what a step destroys may be wanted again."""
     return _thread.log is not None
 
 
@@ -228,7 +228,7 @@ class Rollback:
 
     @property
     def open(self) -> bool:
-        """Whether a block is open or something of one is still to be done."""
+        """True if a block is open or something of one is still to be done."""
         return bool(self._blocks or self._log or self._later or self._restored)
 
     def recover(self) -> None:

@@ -22,7 +22,7 @@ def cut_list(words: Sequence[str], most: int, between: str = ", ") -> str:
 
 
 def listed(words: Sequence[str]) -> str:
-    """What is in the way, a line each: the first ten, and how many more."""
+    """A list of what is in the way, a line each: the first ten, and how many more."""
     lines = [f"  {w}" for w in words[:10]]
     return "\n".join([*lines, f"  and {len(words) - 10} more"] if words[10:] else lines)
 
