@@ -129,7 +129,7 @@ class Arena(Recorded):
         return z.hand_out(at, size)
 
     def fills(self, zone: str, start: int, size: int) -> bool:
-        """Whether an extent of `size` bytes at `start` would fill a free range, both its ends."""
+        """True if an extent of `size` bytes at `start` would fill a free range, both its ends."""
         books = self.zones[zone].list
         return books.hole_at(start) == start + size + -size % books.granule
 
@@ -241,8 +241,8 @@ class Arena(Recorded):
                 self.in_use = before
 
     def defer(self, extent: Extent, give: Callable[[Extent], object]) -> bool:
-        """Whether freeing an extent has to wait: then `give` frees it when threads have ended, or
-        when the last view of it has gone.
+        """Defer freeing an extent and return True, where it has to wait: then `give` frees it when
+        threads have ended, or when the last view of it has gone.
 
         Raises KeyError when it is not live.
         """
@@ -262,7 +262,7 @@ class Arena(Recorded):
 
     @property
     def deferred(self) -> tuple[Extent, ...]:
-        """What was freed and is kept as it is until later: see `defer_frees`."""
+        """The extents that were freed and are kept as they are until later: see `defer_frees`."""
         return (*(self._deferred or ()), *self._viewed)
 
     def trim(self) -> int:
@@ -409,7 +409,7 @@ class Arena(Recorded):
         }
 
     def held(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
-        """What of `[start, stop)` occupies memory, page for page, as ranges in order."""
+        """The parts of `[start, stop)` that occupy memory, page for page, as ranges in order."""
         at, end = start - self.base, stop - self.base
         while at < end:
             try:

@@ -73,7 +73,7 @@ class FreeList:
         return iter(sorted(self._stop_of.items()))
 
     def hole_at(self, start: int) -> int | None:
-        """Where the free range that starts at `start` stops; None where none starts there."""
+        """The end of the free range that starts at `start`; None where none starts there."""
         return self._stop_of.get(start)
 
     def take(self, size: int, align: int = 1) -> int | None:
@@ -162,8 +162,8 @@ class FreeList:
         self._tile(self._holes(self.live.items()))
 
     def _holes(self, live: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-        """What `live` leaves free, in order; raises ValueError where its ranges meet or lie
-        elsewhere."""
+        """The ranges that `live` leaves free, in order; raises ValueError where its ranges meet or
+        lie elsewhere."""
         granule, at = self.granule, self.start
         holes: list[tuple[int, int]] = []
         for start, size in sorted(live):

@@ -79,7 +79,7 @@ class Mirror(Recorded):
         self._stop = max(self._stop, address + PAGE)
 
     def snapshot(self) -> Snapshot:
-        """What the zone held at the last look, for `since`."""
+        """The zone's content at the last look, for `since`."""
         return dict(self._known), self._stop
 
     def since(self, snapshot: Snapshot) -> list[tuple[int, bytes]]:
@@ -157,7 +157,7 @@ class Mirror(Recorded):
                 self._clean.difference_update(pieces)
 
     def _to_compare(self, clean: list[tuple[int, int]], stop: int) -> Iterator[tuple[int, int]]:
-        """Where to look: whole pieces, without those known to be as they were."""
+        """The ranges to compare: whole pieces, without those known to be as they were."""
         start, known_clean = self._zone.start, self._clean
         at = start
         for low, high in clean:
@@ -221,7 +221,7 @@ class Digests:
         self._known: dict[_Key, int] = {}
 
     def look(self) -> list[Range]:
-        """What was written since the last look, in order; what is now is remembered."""
+        """The ranges written since the last look, in order; what is now is remembered."""
         high = self._zone.high
         if self._arena.fd < 0 or (high <= self._first and not self._live):
             return []
@@ -278,7 +278,7 @@ def _of_zeros(size: int) -> int:
 
 
 def _within(ranges: list[tuple[int, int]], low: int, high: int) -> bool:
-    """Whether one of the ordered ranges has all from `low` to `high`."""
+    """True if one of the ordered ranges has all from `low` to `high`."""
     at = bisect_right(ranges, (low, 1 << 64)) - 1
     return at >= 0 and high <= ranges[at][1]
 

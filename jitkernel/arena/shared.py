@@ -102,8 +102,8 @@ def called(address: int) -> str:
 
 
 def find(address: int, beyond: int = 0) -> SharedMemory | None:
-    """What holds an address, or ends so many bytes before it.  An array's end counts, where an
-    empty part of it may begin."""
+    """The memory that holds an address, or ends so many bytes before it.  An array's end counts,
+    where an empty part of it may begin."""
     index = bisect_right(_starts, address) - 1
     if index < 0:
         return None
@@ -137,7 +137,7 @@ def _file(room: int) -> int:
 
 
 def _map(fd: int, room: int) -> tuple[int, int]:
-    """Where it is mapped now, and how many there were before."""
+    """Map the file; return its address, and how many were mapped before."""
     global _next, _count
     with _lock:
         for _ in range(_ATTEMPTS):

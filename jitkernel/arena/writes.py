@@ -131,7 +131,7 @@ class PageTable:
 
 
 class Writes:
-    """What was written to a slab by this process and by the one that runs code.
+    """The writes to a slab by this process and by the one that runs code.
 
     `runner()` gives that one's page table, None where somebody else may write, too, or it cannot
     be told.  Readers compare by way of `window`, a mapping that nobody else reads: a page that was
@@ -156,7 +156,7 @@ class Writes:
 
     @property
     def window(self) -> int:
-        """Where this process reads what it compares: of an address of 0 in the slab."""
+        """The distance from an address in the slab to where this process reads it to compare."""
         arena = self._arena
         return (self._window or _address(arena.view)) - arena.base
 
@@ -249,12 +249,12 @@ class Writes:
 
 
 def _address(view: memoryview) -> int:
-    """Where memory lies in this process."""
+    """The address of memory in this process."""
     return ctypes.addressof(ctypes.c_char.from_buffer(view))
 
 
 def _common(one: Sequence[Range], other: Sequence[Range]) -> list[Range]:
-    """What two ordered lists of ranges have in common."""
+    """The ranges that two ordered lists have in common."""
     found: list[Range] = []
     i = j = 0
     while i < len(one) and j < len(other):
@@ -269,7 +269,7 @@ def _common(one: Sequence[Range], other: Sequence[Range]) -> list[Range]:
 
 
 def _between(ranges: Sequence[Range], start: int, stop: int) -> list[Range]:
-    """What of `[start, stop)` is in none of the ordered ranges."""
+    """The parts of `[start, stop)` that are in none of the ordered ranges."""
     found = []
     for low, high in ranges:
         if start < low:
