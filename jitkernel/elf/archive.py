@@ -57,7 +57,7 @@ class Archive:
         self.path, self.members, self.index = path, members, index
 
     def label(self, number: int) -> str:
-        """What a member is called in messages: `libz.a(inflate.o)`."""
+        """A member's name in messages: `libz.a(inflate.o)`."""
         return f"{os.path.basename(self.path)}({self.members[number].name})"
 
     def content(self, data: bytes, number: int, read: Callable[[str], bytes]) -> bytes:
@@ -93,7 +93,7 @@ def foreign_object(content: bytes, label: str) -> ElfObject:
 
 
 def is_archive(data: bytes) -> bool:
-    """Whether a file is an archive, thin or not."""
+    """True if a file is an archive, thin or not."""
     return data[:8] in (MAGIC, THIN_MAGIC)
 
 

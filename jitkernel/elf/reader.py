@@ -262,7 +262,7 @@ class LateObject(ElfObject):
                 self.late[info] = self.late.get(info, b"") + self.data[start : start + size]
 
     def __getattr__(self, name: str) -> object:
-        """What is there when somebody asks for it first."""
+        """Read the relocations when somebody asks for them first."""
         if name == "relocations":
             made = {index: [*RELA.iter_unpack(table)] for index, table in self.late.items()}
             self.relocations = made

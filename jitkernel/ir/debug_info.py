@@ -43,7 +43,7 @@ _FLAGS = ('i32 7, !"Dwarf Version", i32 4', 'i32 2, !"Debug Info Version", i32 3
 
 
 def has_locations(source: str) -> bool:
-    """Whether the text has debug information of its own."""
+    """True if the text has debug information of its own."""
     return bool(_OWN.search(source))
 
 
@@ -67,7 +67,7 @@ def without_metadata(text: str) -> str:
 
 
 class Origins:
-    """Where the lines of a module's text come from: `Origins(text).line(12)`."""
+    """The origins of the lines of a module's text: `Origins(text).line(12)`."""
 
     def __init__(self, source: str) -> None:
         self._lines = source.split("\n")
@@ -210,7 +210,7 @@ def _body_with_locations(
 
 
 def _scan(text: str, start: int, depth: int) -> tuple[int, int]:
-    """Where the code of a line ends (before its comment), and the bracket depth there."""
+    """The end of a line's code (before its comment), and the bracket depth there."""
     for match in _TOKENS.finditer(text, start):
         token = match[0]
         if token == ";":

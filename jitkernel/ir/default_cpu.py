@@ -48,7 +48,7 @@ def drop_default_cpu(source: str) -> tuple[str, int]:
 
 
 def _chosen(features: str) -> bool:
-    """Whether a list of features says anything that the baseline does not."""
+    """True if a list of features says anything that the baseline does not."""
     for word in filter(None, features.split(",")):
         name = word[1:]
         if word[0] == "+" and name not in _BASELINE and name not in _TUNING:

@@ -24,7 +24,7 @@ _STRUCT = re.compile("%(" + NAME + ")")
 
 
 def is_digest(text: str) -> bool:
-    """Whether this stands for a type that is too long to be written."""
+    """True if this stands for a type that is too long to be written."""
     return text.startswith("#")
 
 

@@ -70,7 +70,7 @@ _WIDTHS = {"half": 16, "bfloat": 16, "float": 32, "double": 64, "ptr": 64, "fp12
 
 
 def may_matter(source: str) -> bool:
-    """Whether a function in `source` can have a convention or passing attributes at all."""
+    """True if a function in `source` can have a convention or passing attributes at all."""
     return any(mark in source for mark in _MARKS)
 
 
@@ -122,7 +122,7 @@ def _passing(text: str) -> str:
 
 
 def abi_features(type_text: str, attributes: str, host: str) -> str:
-    """What decides how wide vectors and small floats are passed, "" where none is.
+    """The features that decide how wide vectors and small floats are passed, "" where none is.
 
     `attributes` is the text of the function's attributes, which may name its own
     `target-features`; without them those of the host count (psABI 3.2.3: vectors of 256 and 512

@@ -68,8 +68,8 @@ def opening(text: str) -> int:
 
 
 def line_end(text: str, start: int) -> int:
-    """Where the statement that `start` is in ends: at a line's end or the comment before it,
-    outside brackets, else at the end of the text."""
+    """The end of the statement that `start` is in: a line's end or the comment before it, outside
+    brackets, else the end of the text."""
     depth = 0
     for match in _LINES.finditer(text, start):
         depth += _DEPTH.get(match[0], 0)

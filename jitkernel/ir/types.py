@@ -137,7 +137,7 @@ class FunctionType:
 
 @dataclass(frozen=True, slots=True)
 class OtherType:
-    """What has no bytes: label, metadata, token, x86_amx, opaque, target(...)."""
+    """A type without bytes: label, metadata, token, x86_amx, opaque, target(...)."""
 
     text: str
 
@@ -205,7 +205,7 @@ class _Reader:
             raise self.fail(f"expected '{token}' in a type")
 
     def match(self, pattern: re.Pattern[str]) -> str:
-        """What a pattern matches here, which is read; "" where it matches nothing."""
+        """Read what a pattern matches here, and return it; "" where it matches nothing."""
         self.space()
         match = pattern.match(self.text, self.at)
         self.at = match.end() if match else self.at
@@ -353,5 +353,5 @@ def resolve(type: Type, named: Mapping[str, str]) -> Type:
 
 
 def is_first_class(type: Type) -> bool:
-    """Whether a function may return a value of this type and it has bytes to show."""
+    """True if a function may return a value of this type and it has bytes to show."""
     return not isinstance(type, (VoidType, FunctionType, OtherType))

@@ -38,7 +38,7 @@ def transform(
     timeout: float = 10.0,
     stopped: Callable[[], bool] = lambda: False,
 ) -> Transformed:
-    """What the Python function in `code` makes of a module's text.
+    """Apply the Python function in `code` to a module's text.
 
     Raises CompileError with the pass's own lines where it fails or takes longer than `timeout`
     seconds, Interrupted once `stopped` says so.

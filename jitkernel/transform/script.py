@@ -80,7 +80,7 @@ def _find(space: dict[str, Any], name: str, file: str) -> Callable[[Any], Any]:
 
 
 def _wants_text(function: Callable[[Any], Any]) -> bool:
-    """Whether the pass asks for a string: by annotation, or by calling it `text`."""
+    """True if the pass asks for a string: by annotation, or by calling it `text`."""
     first = next(iter(inspect.signature(function).parameters.values()), None)
     if first is None:
         raise TypeError(f"{function.__name__}() takes no module: give it one parameter")
