@@ -20,7 +20,7 @@ _JIT = re.compile(r"(%{1,2})jit[ \t]+")
 
 
 def matcher(notebook: Notebook) -> Callable[[CompletionContext], Any]:
-    """What IPython's completer asks; nothing outside our magics."""
+    """A matcher for IPython's completer; it has nothing outside our magics."""
 
     @context_matcher(identifier="jitkernel")  # type: ignore[untyped-decorator]
     def jitkernel_matcher(context: CompletionContext) -> Any:

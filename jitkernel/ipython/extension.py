@@ -38,7 +38,7 @@ _WITHOUT_SESSION = ("", "config", "help", "language", "lsmagic", "pwd", "quickre
 
 
 class Extension:
-    """What one shell of IPython has while the extension is loaded."""
+    """The extension, loaded in one shell of IPython."""
 
     def __init__(self, shell: InteractiveShell, notebook: Notebook):
         self.shell, self.notebook = shell, notebook

@@ -27,7 +27,7 @@ _HISTORY = re.compile(r"_+i*\d*\Z")
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """What became of some functions: names that Python has now, those that the user has already,
+    """The result of placing functions: names that Python has now, those that the user has already,
     and those that are no names in Python."""
 
     new: dict[str, Any]
@@ -52,7 +52,7 @@ class Placed:
 
 
 class Names:
-    """What a namespace has of one session's functions."""
+    """One session's functions in a namespace."""
 
     def __init__(self, namespace: dict[str, Any]):
         self._namespace = namespace

@@ -79,7 +79,7 @@ class _ToBe:
 
 
 class Notebook:
-    """What a notebook has of jitkernel: settings, output, names, and a session once it is needed.
+    """A notebook's share of jitkernel: settings, output, names, and a session once it is needed.
 
     Cells run one at a time, on whatever thread IPython runs them.
     """
@@ -189,7 +189,7 @@ class Notebook:
 
     @property
     def number(self) -> int:
-        """What IPython counts the cell that runs."""
+        """IPython's number for the cell that runs."""
         return int(self._shell.displayhook.prompt_count)
 
     def run(self, call: Callable[[Frontend], Result | None], start: bool = True) -> Result | None:
