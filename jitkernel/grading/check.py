@@ -85,7 +85,7 @@ def check(
 
 @operation()
 def _grade(session: Session, exercise: Exercise, name: str) -> tuple[int, list[Finding]]:
-    """How many inputs gave the right answer, and what the rules found."""
+    """Count the inputs that give the right answer, and collect what the rules find."""
     _check_type(session, exercise, name)
     with (
         session.frontend.scratch("the check") as scratch,
@@ -110,7 +110,7 @@ def _check_type(session: Session, exercise: Exercise, name: str) -> None:
 
 
 def _check_inputs(trial: _Trial, exercise: Exercise, name: str) -> int:
-    """How many inputs gave the right answer; raises CheckFailed at the first that does not."""
+    """Count the inputs that give the right answer; raise CheckFailed at the first that does not."""
     chance = random.Random(exercise.seed)
     drawn = (draw(exercise.kinds, chance) for _ in range(exercise.samples))
     done, began = 0, time.monotonic()
@@ -163,7 +163,7 @@ class _Printed(Collector):
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """What a call came to: its value, what it left in the arguments' memory, and both in words."""
+    """A call's outcome: its value, what it left in the arguments' memory, and both in words."""
 
     value: Any
     left: tuple[Any, ...]
@@ -189,7 +189,7 @@ class _Trial:
         self.arrays = [self.scratch.reserve(capacity(k) + 2 * len(_GUARD)) for k in kinds]
 
     def complaint(self, values: tuple[Any, ...]) -> str:
-        """What is wrong about the student's answer and what it printed; empty where it is right."""
+        """The fault of the student's answer and what it printed; empty where it is right."""
         printed = _Printed()
         words = self._wrong(values, printed)
         return "\n".join([words, *_said(printed)]) if words else ""
@@ -236,7 +236,7 @@ class _Trial:
         return answer
 
     def _answer(self, result: TypedValue, values: tuple[Any, ...]) -> _Answer:
-        """What a call came to, with its words: the value, else the memory that it left."""
+        """The outcome of a call, with its words: the value, else the memory that it left."""
         left = [(kind, decode(kind, data)) for kind, _, _, data, _ in self._pointed(values)]
         memory = ", ".join(told(kind, value) for kind, value in left) or "nothing"
         value = result.python
@@ -253,7 +253,7 @@ class _Trial:
         return _Answer(value, tuple(value for _, value in left), text, memory)
 
     def _place(self, pointer: Pointer) -> str:
-        """Where a pointer leads, in the argument that it leads into: `#1 + 8 bytes`."""
+        """The argument that a pointer leads into, and where: `argument #1 + 8 bytes`."""
         if not pointer:
             return "null"
         arrays = iter(self.arrays)
@@ -299,7 +299,7 @@ class _Trial:
                 yield kind, value, data[: len(_GUARD)], data[len(_GUARD) : stop], data[stop:]
 
     def _outside(self, values: tuple[Any, ...]) -> str:
-        """Where the function wrote outside of an array; empty where it did not."""
+        """The array outside of which the function wrote, in words; empty where it did not."""
         for kind, value, before, _, behind in self._pointed(values):
             what = told(kind, value)
             if before != _GUARD:
@@ -322,7 +322,7 @@ def _same(one: Any, other: Any, tolerance: float) -> bool:
 
 
 def _said(printed: _Printed) -> list[str]:
-    """What the call printed, for whoever looks for a fault by printing."""
+    """The lines that the call printed, for whoever looks for a fault by printing."""
     if not printed.out:
         return []
     lines = printed.out.decode("utf-8", "replace").splitlines()[:20]

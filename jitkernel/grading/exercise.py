@@ -86,7 +86,7 @@ class Exercise:
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
-        """How each argument is drawn."""
+        """The kind of each argument, by which it is drawn."""
         kinds = kinds_of(self.inputs, self.signature)
         return tuple(kind.as_unsigned() for kind in kinds) if self.unsigned else kinds
 
@@ -160,7 +160,7 @@ def make_exercise(session: Session, name: str, source: str) -> Exercise:
 
 
 def _of_numbers(type: Type) -> bool:
-    """Whether it is a number, or an aggregate of numbers."""
+    """True if it is a number, or an aggregate of numbers."""
     if isinstance(type, StructType):
         return all(map(_of_numbers, type.members))
     if isinstance(type, ArrayType | VectorType):

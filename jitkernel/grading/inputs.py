@@ -35,7 +35,7 @@ _PARTS = re.compile(r",(?![^{]*\})")  # a comma that stands in no braces
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """How one argument is drawn.
+    """The way one argument is drawn.
 
     `name` is `int`, `float`, `text` (a C string), `struct` (a pointer to one), `array` or `length`
     (the number of elements of the array before it).  `bits` are the width of a number, `low` and
@@ -57,7 +57,7 @@ class Kind:
 
     @property
     def in_memory(self) -> bool:
-        """Whether the argument is a pointer to what is drawn."""
+        """True if the argument is a pointer to what is drawn."""
         return self.name in ("array", "text", "struct")
 
     @property
@@ -74,7 +74,7 @@ class Kind:
 
 
 def kinds_of(text: str, signature: FunctionType) -> tuple[Kind, ...]:
-    """How the arguments are drawn: `text` has a word for each, with commas between, or is empty.
+    """Parse the inputs: `text` has a word for each argument, with commas between, or is empty.
 
     `any` (any value of an integer or floating type), `0..9`, `text`, `i32[]`, `sorted i32[]`,
     `i8[] 0..9`, `{i32, double}`, `{i32 0..9, i64}[]`, `length`.  Raises UsageError.

@@ -25,7 +25,7 @@ __all__ = ["RULES", "Finding", "apply_rule", "in_words", "read_rule"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a rule found: whether it holds, and what there is, in words (`9 instructions`)."""
+    """The result of a rule: whether it holds, and what there is, in words (`9 instructions`)."""
 
     holds: bool
     found: str
@@ -48,7 +48,7 @@ _Rule = Callable[["Session", str], Finding]
 
 
 def read_rule(text: str) -> _Rule:
-    """What a rule's words mean.  Raises UsageError with the forms that there are."""
+    """Parse a rule's words.  Raises UsageError with the forms that there are."""
     if match := _OPCODE.match(text):
         wanted, opcode, raw = match[1] == "some", match[2], bool(match[3])
         return lambda session, name: _opcode(session, name, opcode, wanted, raw)
@@ -63,7 +63,7 @@ def read_rule(text: str) -> _Rule:
 
 
 def in_words(text: str) -> str:
-    """What a rule asks for, for a reader: where it looks, too."""
+    """A rule's demand, for a reader: where it looks, too."""
     if match := _OPCODE.match(text):
         where = "in the IR as you wrote it" if match[3] else "in the IR after optimisation"
         return f"{match[1]} {match[2]} {where}"
@@ -73,7 +73,7 @@ def in_words(text: str) -> str:
 
 
 def apply_rule(session: Session, text: str, name: str) -> Finding:
-    """Whether the rule holds for the function `name` (without @) as it is now."""
+    """Apply the rule to the function `name` (without @) as it is now."""
     return read_rule(text)(session, name)
 
 
