@@ -29,8 +29,8 @@ __all__ = ["call", "linked", "process_session"]
 
 
 class _Process:
-    """What a process has of functions that were called: by digest, their names in its session, and
-    their contents, which else would be fetched for each task."""
+    """A process's functions that were called: by digest, their names in its session, and their
+    contents, which else would be fetched for each task."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
@@ -73,7 +73,7 @@ def _close() -> None:
 
 
 def linked(content: Content) -> str:
-    """What the function is called in this process's session, linked now where it is not."""
+    """The function's name in this process's session, linked now where it is not."""
     here = _here
     session = process_session()
     known = here.names.get(content.digest)

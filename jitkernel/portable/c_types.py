@@ -113,5 +113,5 @@ def variable(name: str, info: Variable) -> str:
 
 
 def is_c_name(name: str) -> bool:
-    """Whether C can call it by its name."""
+    """True if C can call it by its name."""
     return re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) is not None and name not in _KEYWORDS

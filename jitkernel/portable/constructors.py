@@ -19,7 +19,7 @@ CONSTRUCTORS = "llvm.global_ctors"
 
 
 def mentions(sources: Iterable[str]) -> dict[str, frozenset[str]]:
-    """What the functions of modules mention, by name."""
+    """The symbols that each function of the modules mentions, by its name."""
     found: dict[str, frozenset[str]] = {}
     for source in sources:
         for function in functions(source, "define"):

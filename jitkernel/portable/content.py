@@ -74,7 +74,7 @@ class Content:
 
     @cached_property
     def digest(self) -> str:
-        """What tells it from other contents."""
+        """The digest that tells it from other contents."""
         return digest_of(self.encoded)
 
 
@@ -83,7 +83,7 @@ contents: WeakValueDictionary[str, Content] = WeakValueDictionary()
 
 
 def other_form(version: object) -> str:
-    """What to say of a form of another version's."""
+    """The message for a form of another version's."""
     return (
         f"pickled in form {version!r}, and form {VERSION} is known here: the same version of "
         "jitkernel is needed on both sides"
@@ -91,7 +91,7 @@ def other_form(version: object) -> str:
 
 
 def digest_of(data: bytes) -> str:
-    """What tells contents apart, of one that is encoded."""
+    """The digest that tells contents apart, of one that is encoded."""
     return blake2b(data, digest_size=16).hexdigest()
 
 

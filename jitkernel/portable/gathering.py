@@ -35,7 +35,7 @@ __all__ = ["Gathered", "Home", "cells_of", "gather"]
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """Where functions leave from: a session's program, and what compiles it.
+    """The place that functions leave from: a session's program, and what compiles it.
 
     `prototype` says what their language sees in them, where that is more than IR tells.
     """
@@ -47,7 +47,7 @@ class Home:
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """What the names `exports` need: modules, and objects of other compilers by label with what
+    """All that the names `exports` need: modules, and objects of other compilers by label with what
     each of them owns.  `seen` are the names of modules that objects refer to, besides.
 
     `variables` are those that come along and can be written, `present` those of them that begin
@@ -71,7 +71,7 @@ def gather(
     cpu: str = "",
     more: Iterable[str] = (),
 ) -> Gathered:
-    """What some functions and variables of a session need.
+    """Collect what some functions and variables of a session need.
 
     `present`: variables begin with the values that they have now; otherwise only those do that
     have no other (`@r = @f(3)`).  `more` are names that are needed besides.  Raises UsageError for
@@ -196,8 +196,8 @@ class _Gathering:
         return parts
 
     def _constructed(self) -> Callable[[Cell, str], str]:
-        """What gives a cell's module without the constructors whose work is in values that leave
-        with their variables."""
+        """A function that gives a cell's module without the constructors whose work is in values
+        that leave with their variables."""
         store, values = self._program.store, self._values.names
         records = map(store.get, self._cells) if values else ()
         sources = [r.module for r in records if r is not None and not r.is_linked]
@@ -226,7 +226,7 @@ class _Gathering:
 
     @staticmethod
     def _asked(objects: Sequence[tuple[str, bytes, frozenset[str]]]) -> frozenset[str]:
-        """What objects of other compilers want from others."""
+        """The names that objects of other compilers want from others."""
         found: set[str] = set()
         for _, data, owned in objects:
             names = read_names(read_object(data))
@@ -250,7 +250,7 @@ class _Gathering:
         return self._program.cell_of(symbol) if symbol is not None else None
 
     def _assigned(self, name: str) -> bool:
-        """Whether a variable has no first value but what a statement has given it."""
+        """True if a variable has no first value but what a statement has given it."""
         cell = self._place(name)
         if cell is None:
             return False

@@ -46,7 +46,7 @@ def header(program: Program, exports: Mapping[str, Signature | Variable], file: 
 
 
 def _declared(notes: Notes, names: Iterable[str]) -> list[str]:
-    """What C cells have declared under these names, after what that needs."""
+    """The declarations of C cells under these names, after what they need."""
     keys = [IDENTIFIER + name for name in names]
     found: Iterable[Note] = notes.closure(keys).values()
     wanted = set(keys)

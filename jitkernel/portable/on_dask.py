@@ -131,7 +131,7 @@ class _Nowhere:
 
 
 def may_be_message() -> bool:
-    """Whether what this thread pickles may be a message of a worker's or a scheduler's: one that
+    """True if what this thread pickles may be a message of a worker's or a scheduler's: one that
     cannot be written ends the connection, and so the workers, one after the other.  A task's own
     pickles are none."""
     import distributed

@@ -16,8 +16,8 @@ _MANY = 8  # names that are shown
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """What `export` has written: the file, its bytes, the exported names, the cells whose code is
-    in it.
+    """The result of `export`: the file, its bytes, the exported names, the cells whose code is in
+    it.
 
     `variables` are those that it brings along and that can be written, `present` those of them that
     begin with the values that they had in the session.  `needs` maps names that others must bring

@@ -38,7 +38,7 @@ class PortableFunction:
 
     @property
     def content(self) -> Content:
-        """What it is made of.  Raises JitError where that cannot be had."""
+        """The content that it is made of.  Raises JitError where that cannot be had."""
         if self._content is None:
             self._content = contents.get(self._digest)
         if self._content is None:
@@ -60,7 +60,7 @@ class PortableFunction:
 
     @property
     def digest(self) -> str:
-        """What equal functions have in common."""
+        """The digest that equal functions have in common."""
         return self._digest
 
     @property
@@ -101,7 +101,7 @@ def portable(content: Content) -> PortableFunction:
 
 
 def arrive(version: Any, name: Any, digest: Any, content: Any) -> PortableFunction:
-    """What a pickle becomes.  Raises JitError where it was not made here, or is damaged."""
+    """Unpickle a function.  Raises JitError where it was not made here, or is damaged."""
     if not isinstance(name, str) or not isinstance(digest, str):
         raise JitError("this is no function that a session has packed: it has no name")
     if content is None:  # of Dask's scheduler: an error here would end the worker, and not the task

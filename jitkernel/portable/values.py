@@ -56,7 +56,7 @@ class PresentValues:
         return frozenset(self._lines)
 
     def has(self, name: str) -> bool:
-        """Whether a name is a variable with a value of its own that can be written."""
+        """True if a name is a variable with a value of its own that can be written."""
         if name in self._internal:
             return True
         symbol = self._program.symbol(name)
@@ -136,7 +136,7 @@ class PresentValues:
         )
 
     def _pointers(self, type: Type, layout: Layout, base: int = 0) -> Iterator[int]:
-        """Where pointers are in a value."""
+        """The offsets of the pointers in a value."""
         if isinstance(type, PointerType) and type == PTR:
             yield base
         elif layout.kind == "struct":
@@ -179,7 +179,7 @@ class PresentValues:
         self._blocks.sort()
 
     def _target(self, word: int, name: str) -> str:
-        """What a pointer of `name` is in a module."""
+        """The constant that a pointer of `name` is in a module."""
         if not word:
             return "null"
         if not self._places and not self._blocks:
