@@ -127,7 +127,7 @@ class Loader:
         return out
 
     def _of_processor(self, name: bytes) -> int:
-        """What libgcc has for `__builtin_cpu_supports`, which it gives by its version alone."""
+        """The address of a versioned symbol of libgcc, for `__builtin_cpu_supports`; 0 if none."""
         if not name.startswith(b"__cpu_"):
             return 0
         every = (libc.dlvsym(h, name, b"GCC_4.8.0") for h in self.handles)
@@ -319,8 +319,8 @@ def guarded_stack(size: int) -> int:
 
 
 def serve_rare(message: bytes) -> None:
-    """What the native loop leaves to Python: one request, one answer.  The program's `errno` stays
-    as it is."""
+    """Serve what the native loop leaves to Python: one request, one answer.  The program's `errno`
+    stays as it is."""
     op, seq, *_ = HEAD.unpack_from(message)
     kept = ctypes.get_errno()
     try:
@@ -386,7 +386,7 @@ def reset_for_c() -> None:
 
 
 def find_tid() -> int:
-    """Where a thread's descriptor (glibc: struct pthread) has its number for the system."""
+    """The offset in a thread's descriptor (glibc: struct pthread) of its number for the system."""
     libc.pthread_self.restype = pointer
     words = struct.unpack("<512I", ctypes.string_at(libc.pthread_self(), 2048))
     return 4 * words.index(os.getpid()) if os.getpid() in words else 0

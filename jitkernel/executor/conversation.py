@@ -182,7 +182,7 @@ class Conversation:
                     self.interrupt_now("")
 
     def payload(self) -> bytes:
-        """What followed the last answer's head."""
+        """The bytes that followed the last answer's head."""
         return self._inbox.payload()
 
     def _answered(self) -> bool:
@@ -267,7 +267,7 @@ class Conversation:
         return True
 
     def _over_limit(self) -> bool:
-        """Whether the request has taken longer than it may."""
+        """True if the request has taken longer than it may."""
         limit = self._user.settings.cell_timeout
         return limit > 0 and time.monotonic() - self._began >= limit
 

@@ -31,9 +31,9 @@ DIRECT = 1 << 62  # the number of every such request; others are numbered from 1
 
 
 def address_of(thing: Any) -> int | None:
-    """Where the memory of an object with the buffer protocol is, or what a pointer of ctypes leads
-    to; None for functions, text, bytes, and what cannot be written.  The object keeps it there as
-    long as it lives, and is not resized."""
+    """The address of an object's memory, by the buffer protocol, or of what a pointer of ctypes
+    leads to; None for functions, text, bytes, and what cannot be written.  The object keeps it
+    there as long as it lives, and is not resized."""
     if isinstance(thing, _CtypesPointer):
         thing = thing.contents if thing else None
     elif isinstance(thing, _CtypesFunction):
@@ -47,18 +47,18 @@ def address_of(thing: Any) -> int | None:
 
 
 class Program(Protocol):
-    """Who changes the program: in operations, which are counted."""
+    """A program that is changed in operations, which are counted."""
 
     operations: int
     lock: Any
 
 
 class Function(Protocol):
-    """What is called; its code may move."""
+    """A function to call; its code may move."""
 
     @property
     def address(self) -> int:
-        """Where the code is."""
+        """The address of the code."""
 
 
 def direct_call(

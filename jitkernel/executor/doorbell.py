@@ -94,7 +94,7 @@ class Doorbell:
         self._pause = self._left = min(2 * self._pause + 1, _MOST)
 
     def rang(self, number: int) -> bool:
-        """Whether the call of this number was handed over."""
+        """True if the call of this number was handed over."""
         return self._rung == number
 
     def answer(self) -> tuple[int, ...] | None:

@@ -69,7 +69,7 @@ class Executor(Callbacks, ABC):
     @property
     @abstractmethod
     def alive(self) -> bool:
-        """Whether the process is there; False once it ended, until the next call or respawn."""
+        """True if the process is there; False once it ended, until the next call or respawn."""
 
     @abstractmethod
     def start(self) -> None:
@@ -138,7 +138,7 @@ class Executor(Callbacks, ABC):
 
     @abstractmethod
     def peek(self) -> FaultRecord:
-        """Where the cell that runs is now, and its stack; for `on_wait`.  Raises UsageError."""
+        """The registers and stack of the cell that runs, now; for `on_wait`.  Raises UsageError."""
 
     def check_peek(self) -> None:
         """Raise UsageError where `peek` always does."""
@@ -148,39 +148,39 @@ class Executor(Callbacks, ABC):
     @property
     @abstractmethod
     def busy(self) -> bool:
-        """Whether it runs a call, or does what it was asked."""
+        """True if it runs a call, or does what it was asked."""
 
     @property
     @abstractmethod
     def serving(self) -> bool:
-        """Whether somebody waits for a request to be answered, and what runs meanwhile is one of
+        """True if somebody waits for a request to be answered, and what runs meanwhile is one of
         the callbacks."""
 
     @property
     @abstractmethod
     def threads(self) -> int:
-        """How many threads the program has running of its own."""
+        """The number of threads that the program has running of its own."""
 
     @property
     def shared(self) -> bool:
-        """Whether others than the thread of the cell may run session code: threads of the
-        program's own, or children that it has forked."""
+        """True if others than the thread of the cell may run session code: threads of the program's
+        own, or children that it has forked."""
         return self.threads > 0
 
     @property
     def emulated(self) -> bool:
-        """Whether an emulator runs the program that keeps what it has made of code: it is told of
-        changes before each call."""
+        """True if the program runs in an emulator, which keeps what it has made of code: it is told
+        of changes before each call."""
         return False
 
     @property
     @abstractmethod
     def handles_signals(self) -> bool:
-        """Whether the program may have handlers of its own for signals."""
+        """True if the program may have handlers of its own for signals."""
 
     @abstractmethod
     def page_table(self) -> PageTable | None:
-        """What tells which pages of the arena the program wrote; None where it cannot be told."""
+        """The page table that tells what the program wrote in the arena; None where none can."""
 
     @abstractmethod
     def park(self, threads: bool = True) -> None:

@@ -78,7 +78,7 @@ class ExitReport:
     def process_ended(
         self, status: int, seq: int, result: bytes, cause: str, stopped: bool, generation: int
     ) -> Outcome:
-        """What is known of the call whose process ended with `status`; `stopped`: on our wish."""
+        """The outcome of the call whose process ended with `status`; `stopped`: on our wish."""
         kind, record = self.record(seq, cause, generation)
         unrecorded = FaultRecord(cause=cause, stdin_refused=cause == "stdin", generation=generation)
         done = self._get("progress")
@@ -99,7 +99,7 @@ class ExitReport:
 
 
 def left_library(record: FaultRecord, codes: Sequence[range]) -> bool:
-    """Whether the stack may hold frames of a library: it may own locks that are never freed."""
+    """True if the stack may hold frames of a library: it may own locks that are never freed."""
     if not codes:
         return True
     low, high = min(c.start for c in codes), max(c.stop for c in codes)
@@ -113,7 +113,7 @@ def _signed(word: int) -> int:
 
 
 def _sender(code: int, payload: int, pid: int) -> str:
-    """Who sent a signal with this si_code, where the system or the processor did not.
+    """The sender of a signal with this si_code; "" where the system or the processor raised it.
 
     `payload` is the word of siginfo_t that has a fault's address, else the sender's process in its
     low half; `pid` is the program's own.  Source: sigaction(2), the union of siginfo_t.

@@ -71,12 +71,12 @@ class Inbox:
 
     @property
     def is_call(self) -> bool:
-        """Whether the present request is a call."""
+        """True if the present request is a call."""
         return self._op == abi.CALL
 
     @property
     def op(self) -> int:
-        """What kind of message the last one is."""
+        """The kind of message that the last one is."""
         return int(HEAD.unpack_from(self._buffer)[0])
 
     @property
@@ -98,7 +98,7 @@ class Inbox:
         return head
 
     def payload(self) -> bytes:
-        """What followed the last message's head."""
+        """The bytes that followed the last message's head."""
         return bytes(self._buffer[HEAD.size : self._size])
 
 
@@ -186,7 +186,7 @@ class AskRequests:
 
 
 def _waker(view: memoryview, at: int) -> Callable[[], object]:
-    """What wakes a thread of the program that waits for the word there to change (futex(2))."""
+    """A function to wake a thread of the program that waits for the word to change (futex(2))."""
     # The slab stays where it is for as long as it is mapped; nothing is held of the view.
     word = ctypes.addressof(ctypes.c_uint32.from_buffer(view, at))
     # It takes no time to speak of: not worth letting another Python thread run meanwhile.

@@ -234,7 +234,7 @@ class InlineExecutor(Executor):
 
     @staticmethod
     def address_of(thing: object) -> int | None:
-        """Where an argument's memory is: code uses it as it is."""
+        """The address of an argument's memory: code uses it as it is."""
         from jitkernel.executor.direct import address_of
 
         return address_of(thing)
@@ -243,7 +243,7 @@ class InlineExecutor(Executor):
         return self.result[:size]
 
     def outcome(self, seq: int) -> Outcome:
-        """Why the call with this number was stopped.  Raises what the upcall raised."""
+        """The outcome of the stopped call with this number.  Raises what the upcall raised."""
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure

@@ -27,7 +27,7 @@ _LONGEST = 10.0  # seconds; for a process that somebody has stopped
 
 
 class StopRequest:
-    """Whether one call is to be stopped: decided by what comes first, a press or the call's end.
+    """The decision to stop one call: taken by what comes first, a press or the call's end.
 
     `press` may be called from any thread and from a signal handler.
     """
@@ -88,8 +88,8 @@ class Interruption:
 
 
 class Check:
-    """Whether the process `pid`, which checks itself (native/health.ll), will answer, or waits for
-    ever.
+    """A watch on the process `pid`, which checks itself (native/health.ll): it will answer, or
+    waits for ever.
 
     On a busy machine a sound process may be slow to answer, so the clock does not decide.  A check
     has failed when its threads sleep, do not run from one look to the next, and nobody in the

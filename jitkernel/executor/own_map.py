@@ -78,7 +78,7 @@ class OwnMap:
             raise UsageError(f"there is no room for {self.size} bytes of addresses") from error
 
     def _rooms(self) -> Iterable[tuple[int, int]]:
-        """Where nothing is mapped below 2 GiB, and a slab fits."""
+        """The ranges below 2 GiB where nothing is mapped, and a slab fits."""
         at = LOWEST
         for region in procfs.regions(os.getpid()):
             if min(region.start, HIGHEST) - at >= self.size:

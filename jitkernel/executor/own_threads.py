@@ -27,8 +27,8 @@ class OwnThreads:
         self._count = 0
 
     def look(self) -> int:
-        """How many there are now.  Of those that are new since the last look, some may be the
-        program's where its code was called meanwhile."""
+        """Count the program's threads as they are now.  Of those that are new since the last look,
+        some may be the program's where its code was called meanwhile."""
         called, self.called = self.called, False
         if not called and not self._own and _count() == self._count:
             return 0
@@ -52,7 +52,7 @@ class OwnThreads:
 
     @property
     def alone(self) -> bool:
-        """Whether the thread that asks is the process's only one: no other runs any code."""
+        """True if the thread that asks is the process's only one: no other runs any code."""
         return _count() == 1
 
     def _tasks(self) -> set[int]:

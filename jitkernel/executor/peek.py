@@ -90,7 +90,7 @@ def _stopped(thread: int) -> Iterator[Callable[..., int]]:
 
 
 def _has_ended(thread: int) -> bool:
-    """Whether a thread that is held has ended; its status is taken.  Only who holds it can, and
+    """True if a thread that is held has ended; its status is taken.  Only who holds it can, and
     before that its process does not end.  A first thread's is for whoever started the process."""
     try:
         kinds = os.WEXITED | os.WNOHANG | os.WNOWAIT | _WALL
@@ -138,7 +138,7 @@ def lock_holder(get: Callable[[str], int], pid: int) -> LockHolder | None:
 
 
 def peek(pid: int, top: int, generation: int) -> FaultRecord:
-    """Where the first thread of a process is now; `top` is where the cell's frames begin.
+    """The registers and stack of a process's first thread; `top` is where the cell's frames begin.
 
     Raises UsageError where the system lets nobody look, or the thread is just ending.
     """

@@ -35,7 +35,7 @@ class Unreadable(Exception):
 
 
 def pointed_to(memory: Iterable[bytes], ranges: Sequence[Range]) -> set[int]:
-    """Whose of the `ranges`, sorted and apart from each other, `memory` seems to point into."""
+    """The owners of those sorted, disjoint `ranges` that `memory` seems to point into."""
     starts = [start for start, _, _ in ranges]
     found: set[int] = set()
     patterns = _patterns(ranges)
@@ -57,7 +57,7 @@ def _patterns(ranges: Sequence[Range]) -> list[re.Pattern[bytes]]:
 
 
 def live_words(arena: Arena, zone: str, apart: Sequence[Range] = ()) -> Iterator[bytes]:
-    """What a zone's live extents hold, but for those that begin where one of `apart` does."""
+    """The content of a zone's live extents, but for those that begin where one of `apart` does."""
     skip = {start for start, _, _ in apart}
     for start, size in sorted(arena.zones[zone].list.live.items()):
         if start not in skip:

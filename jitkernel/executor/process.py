@@ -74,7 +74,7 @@ class ProcessExecutor(Executor):
 
     @property
     def alive(self) -> bool:
-        """Whether the process is there; False once it ended, until the next call or respawn."""
+        """True if the process is there; False once it ended, until the next call or respawn."""
         child = self._talk.child
         return child is not None and not child.ended()
 
@@ -168,7 +168,7 @@ class ProcessExecutor(Executor):
         return outcome
 
     def _tell_ends(self) -> None:
-        """How far there are data and, where that matters, code."""
+        """Tell the process how far there are data and, where that matters, code."""
         zones = self._arena.zones
         self._put("data_high", zones["data"].high + _PAGE - 1 & -_PAGE)
         if self._stale:
@@ -246,7 +246,7 @@ class ProcessExecutor(Executor):
         ret_size: int,
         stop: Interruption | None,
     ) -> Outcome:
-        """What became of a call that did not simply return."""
+        """Find the outcome of a call that did not simply return."""
         cause = stop.cause if stop else ""
         if answer is None:
             # The process is gone, or has to go.
@@ -273,7 +273,7 @@ class ProcessExecutor(Executor):
         return Outcome(kind, record=record, respawned=True, lost=LOST, done=done)
 
     def _healthy(self, address: int = 0) -> bool:
-        """Whether the library still works for the cell's thread and for a fresh one, and then
+        """True if the library still works for the cell's thread and for a fresh one, and then
         Python, which is asked what is at an address."""
         child = self._running()
         for op, payload in ((abi.CHECK, b""), (abi.LOCATE, b"%x" % address)):
@@ -285,7 +285,7 @@ class ProcessExecutor(Executor):
         return True
 
     def peek(self) -> FaultRecord:
-        """Where the cell that runs is now, and its stack; for `on_wait`.  Raises UsageError."""
+        """The registers and stack of the cell that runs, now; for `on_wait`.  Raises UsageError."""
         return peek(self.pid, self._get("saved_rsp"), self.generation)
 
     def interrupt(self) -> bool:
@@ -299,18 +299,18 @@ class ProcessExecutor(Executor):
 
     @property
     def busy(self) -> bool:
-        """Whether it runs a call, or does what it was asked."""
+        """True if it runs a call, or does what it was asked."""
         return self._talk.busy
 
     @property
     def serving(self) -> bool:
-        """Whether somebody waits for a request to be answered, and what runs meanwhile is one of
+        """True if somebody waits for a request to be answered, and what runs meanwhile is one of
         the callbacks."""
         return self._talk.serving
 
     @property
     def threads(self) -> int:
-        """How many threads the program has running of its own."""
+        """The number of threads that the program has running of its own."""
         child = self._talk.child
         return child.threads if child else 0
 
@@ -327,7 +327,7 @@ class ProcessExecutor(Executor):
         return False
 
     def page_table(self) -> PageTable | None:
-        """What tells which pages of the arena the program wrote; None where it cannot be told."""
+        """The page table that tells what the program wrote in the arena; None where none can."""
         if self.busy or self.threads:
             return None  # what the system writes for a thread by and by it notes when it begins
         return self._tracking.table(self.pid, self._get("fork_pages"))
@@ -338,7 +338,7 @@ class ProcessExecutor(Executor):
 
     @property
     def handles_signals(self) -> bool:
-        """Whether the program may have handlers of its own for signals."""
+        """True if the program may have handlers of its own for signals."""
         if self._handled is None:
             self._handled = bool(procfs.handled(self.pid) & ~_OUR_SIGNALS)
         return self._handled

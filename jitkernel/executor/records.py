@@ -25,7 +25,7 @@ _EMPTY: Mapping[str, Any] = MappingProxyType({})
 
 
 class ExecutorSettings(NamedTuple):
-    """How an executor runs; times in seconds, sizes in bytes, 0 for no limit.
+    """The settings of an executor; times in seconds, sizes in bytes, 0 for no limit.
 
     `memory_limit`, `stack_size`, `env` and `cwd` take effect when the process starts.
     """
@@ -67,7 +67,7 @@ class Callbacks:
 
 
 class FaultRecord(NamedTuple):
-    """Where and how user code was stopped.
+    """The record of where and how user code was stopped.
 
     `signal` is a name (`SIGSEGV`), "" where no signal was involved; `code` its si_code; `address`
     the address it concerns and `access` what was tried there ("read", "write", "execute" or "").
@@ -120,7 +120,7 @@ class LockHolder(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """How a call ended.
+    """The outcome of a call.
 
     `kind` is one of
     "ok"           it returned; `result` is what it left in the result buffer

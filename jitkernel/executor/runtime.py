@@ -73,7 +73,7 @@ def built_runtime(text: str) -> bytes:
 
 
 def digest(data: bytes) -> str:
-    """What runtime.json names text and object by: SHA-256."""
+    """The name that runtime.json has for text and object: SHA-256."""
     return sha256(data).hexdigest()
 
 

@@ -57,8 +57,8 @@ class Services:
         self.memory()
 
     def memory(self) -> list[Range]:
-        """Where the present process has memory of its own, ascending: its heap, stacks and
-        libraries.  Of one that has ended, where it was when this was asked last."""
+        """The present process's own memory, in ascending ranges: its heap, stacks and libraries.
+        Of one that has ended, as it was when this was asked last."""
         generation, pid = self._here()
         found: list[Range] = []
         for r in procfs.regions(pid):
@@ -172,7 +172,7 @@ class Services:
         self.env[name] = value
 
     def _moved(self, address: int, was: int, now: int) -> int:
-        """Where an address of an earlier process's library is in the present one."""
+        """The present process's address for what an earlier one's library had at `address`."""
         new = {m.path: m.start for m in self._spans.get(now, [])}
         for m in self._spans.get(was, []):
             if m.start <= address < m.stop and m.path in new:
@@ -182,7 +182,7 @@ class Services:
 
 @contextlib.contextmanager
 def _refused(what: str) -> Iterator[None]:
-    """What a sound process does not refuse."""
+    """Raise JitError for what a sound process does not refuse."""
     try:
         yield
     except OSError as error:

@@ -218,7 +218,7 @@ class Spawned:
 
     @property
     def threads(self) -> int:
-        """How many threads the program has started and that live."""
+        """The number of threads that the program has started and that live."""
         if not self.ready:
             return 0
         if len(self._own) == _OWN_THREADS:  # none of which ends before the process
@@ -226,18 +226,18 @@ class Spawned:
         return len(procfs.threads(self.pid) - self._own)
 
     def has_descendants(self) -> bool:
-        """Whether anything lives that it started, also where its own parent has ended."""
+        """True if anything lives that it started, also where its own parent has ended."""
         if procfs.has_children(self.pid):
             return True
         found, unsure = procfs.marked(self.mark, self._since)
         return unsure or any(pid != self.pid for pid in found)
 
     def ended(self) -> bool:
-        """Whether the process is gone, or as good as gone."""
+        """True if the process is gone, or as good as gone."""
         return self._over() or procfs.first_thread(self.pid) in ("Z", "X")
 
     def _over(self, patience: float = 0.0) -> bool:
-        """Whether the process has ended, perhaps within so many seconds; its status is kept."""
+        """True if the process has ended, perhaps within so many seconds; its status is kept."""
         if self.pidfd < 0:
             return True
         poll = select.poll()
@@ -257,7 +257,7 @@ def _clear(fd: int) -> int:
 def first_message(
     arena: Any, entry: Mapping[str, int], address: int, services: Services, memory_limit: int
 ) -> dict[str, Any]:
-    """What child.py is told; the control block is at `address`."""
+    """The first message to child.py; the control block is at `address`."""
     at = {region.name: region for region in arena.regions}
     text, runtime = at["text"], at["runtime.text"]
     return {

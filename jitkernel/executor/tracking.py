@@ -64,7 +64,7 @@ class Tracking:
         return self._table
 
     def _faults(self, page: int) -> bool:
-        """Whether to write to a page of the process is a page fault; it is none the next time."""
+        """True if writing to a page of the process is a page fault; it is none the next time."""
         self._to[0] = page
         usage, call = self._usage, _libc.getrusage
         call(_RUSAGE_THREAD, usage)
@@ -84,7 +84,7 @@ class Tracking:
 
 
 def _plain(pid: int) -> bool:
-    """Whether each page of the slab has one address in the process, and no device is at hand."""
+    """True if each page of the slab has one address in the process, and no device is at hand."""
     with open(f"/proc/{pid}/maps", "rb") as file:
         maps = file.read()
     if any(word in maps for word in _DEVICES):

@@ -31,12 +31,12 @@ class Turn:
 
     @property
     def is_callers(self) -> bool:
-        """Whether this thread has called the code that runs."""
+        """True if this thread has called the code that runs."""
         return self.depth > 0 and self.caller == get_ident()
 
     @property
     def in_callback(self) -> bool:
-        """Whether code that this thread has called has called Python, which has to take the turn
+        """True if code that this thread has called has called Python, which has to take the turn
         before it changes the program."""
         here = get_ident()
         return self.depth > 0 and self.caller == here != self._holder
