@@ -79,7 +79,7 @@ def arena(session: Session, zone: str | None = None, part: int | None = None) ->
 
 
 def _one_part(session: Session, zone: str, rows: list[Occupant], number: int) -> View:
-    """What overlaps a part of a zone."""
+    """The extents that overlap a part of a zone."""
     granule = session.inspect.zones()[zone].granule
     strip = parts(rows, granule)
     if not 0 < number <= len(strip):

@@ -114,7 +114,7 @@ def code_of(
 
 
 def _trap(session: Session, image: Image, address: int) -> int:
-    """How many bytes at an address of an image's text do nothing but trap."""
+    """The number of bytes at an address of an image's text that do nothing but trap."""
     if image.text is None or not image.text.start <= address < image.text.stop:
         return 0
     content = session.inspect.read(address, min(image.text.stop - address, _MOST_TRAPS))
@@ -132,7 +132,7 @@ def wake(session: Session, cell: Cell) -> None:
 
 
 def _own(session: Session, cell: Cell) -> list[MappedSymbol]:
-    """What only the cell itself knows by name."""
+    """The symbols that only the cell itself knows by name."""
     made = session.inspect.link_map(cell.number)
     return [
         s
@@ -308,7 +308,7 @@ def _refers_to(
     labels: dict[int, str],
     describe: Callable[[int], str],
 ) -> tuple[int, str]:
-    """What an instruction's operands lead to, and its name: a label here, or a symbol."""
+    """The address an instruction's operands lead to, and its name: a label here, or a symbol."""
     found = [int(m[1], 16) for m in _IMMEDIATE.finditer(operands)]
     relative = 0
     for match in _RELATIVE.finditer(operands):

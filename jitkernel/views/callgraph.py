@@ -262,7 +262,7 @@ def _called(session: Session, name: str) -> str:
 
 
 class _Links:
-    """Who uses what, read from the session once."""
+    """The users and uses of each cell, read from the session once."""
 
     def __init__(self, session: Session):
         self.called = session.inspect.called

@@ -234,7 +234,7 @@ class Side:
     code: bytes | None = None
 
     def count(self, test: Callable[[str], bool] = bool) -> int:
-        """How many instructions there are, or have a mnemonic that `test` accepts."""
+        """The number of instructions, or of those whose mnemonic `test` accepts."""
         return sum(test(text.split()[0]) for _, text, is_code in self.rows if is_code)
 
 

@@ -61,7 +61,7 @@ def diff(old: str, new: str, around: int = 2) -> list[str]:
 
 
 def counts(lines: Sequence[str]) -> tuple[int, int]:
-    """How many lines a diff takes away and how many it adds."""
+    """The number of lines that a diff takes away, and of those that it adds."""
     return (
         sum(line.startswith("-") for line in lines),
         sum(line.startswith("+") for line in lines),
@@ -188,7 +188,7 @@ def optnone(module: str) -> list[str]:
 
 
 def shown_unit(unit: str) -> str:
-    """What a pass ran on, as IR writes names: `@sum`, `loop %body of @sum`, `module`."""
+    """The unit that a pass ran on, as IR writes names: `@sum`, `loop %body of @sum`, `module`."""
     if unit == "[module]":
         return "module"
     if match := _LOOP.fullmatch(unit):

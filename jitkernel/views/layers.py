@@ -257,7 +257,7 @@ class _Layout:
         return Drawing(at, routes, right + MARGIN, y - GAP_Y + MARGIN)
 
     def _ports(self) -> tuple[dict[int, float], dict[int, float]]:
-        """Where each edge meets the bottom of its upper box and the top of its lower one."""
+        """The x where each edge meets the bottom of its upper box and the top of its lower one."""
         ends: tuple[dict[str, list[tuple[float, int]]], ...] = ({}, {})
         for number, chain in enumerate(self.chains):
             if chain:

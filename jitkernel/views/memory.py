@@ -40,7 +40,7 @@ _ROLES = {"worker": "compiler worker", "spare": "compiler worker, spare"}
 
 
 def memory(session: Session, arena_only: bool = False, over_time: bool = False) -> View:
-    """What `session.memory()` says, every row of one sum; with `over_time` the plot's numbers too.
+    """The rows of `session.memory()`, all of one sum; with `over_time` the plot's numbers too.
 
     `arena_only` leaves out what differs from run to run.
     """
@@ -73,7 +73,7 @@ def _zones(account: dict[str, Any]) -> View:
 
 
 def _rows(account: dict[str, Any]) -> Iterator[tuple[str, int, str]]:
-    """What the whole is the sum of: the slab, the processes, the files."""
+    """The rows of the sum: the slab, the processes, the files, and their total."""
     runtime = 0
     for name, size in account["regions"].items():
         zone = account["zones"].get(name)
@@ -154,8 +154,9 @@ def last_use(session: Session, cell: Cell) -> str:
 
 
 def contexts(session: Session) -> View:
-    """What stays in the compiler worker of each compile: in all by kind of context, and of the
-    latest cells.  What is counted begins with the first call, or with a context that lasts."""
+    """The memory that stays in the compiler worker of each compile: in all by kind of context, and
+    of the latest cells.  What is counted begins with the first call, or with a context that
+    lasts."""
     account = session.contexts()
     rows = []
     for policy in ("throwaway", "shared", "kept"):
@@ -187,7 +188,7 @@ def contexts(session: Session) -> View:
 
 
 def plot(samples: Sequence[Sample], short: bool = False) -> View:
-    """What the session held when its cells ended; `short` leaves all but the sum out of the text.
+    """The session's memory as its cells ended; `short` leaves all but the sum out of the text.
 
     The pages of files are not in it.
     """

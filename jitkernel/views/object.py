@@ -53,7 +53,7 @@ def _address(value: int) -> str:
 
 
 def _more(number: int, what: str, most: int) -> str:
-    """What is said below a table that shows a part."""
+    """The note below a table that shows a part."""
     return f"{number:,} {what}; {most} are listed, --all lists all" if number > most else ""
 
 
@@ -97,7 +97,7 @@ def _symbols(session: Session, made: LinkMap, cell: Cell, most: int) -> View:
 
 
 def _now(session: Session, made: MappedSymbol, cell: Cell) -> str:
-    """What the session has under a symbol's name now."""
+    """The session's present definition of a symbol's name, in words."""
     symbol = made.symbol
     if symbol is None:
         return "known to this cell only" if made.address else "supplied by the linker"
@@ -142,7 +142,7 @@ def _relocations(
 
 
 def _name(session: Session, made: MappedRelocation, describe: Callable[[int], str]) -> str:
-    """What an address that a field leads to is: where a stub or a slot goes in the end."""
+    """The name of the address that a field leads to: where a stub or a slot goes in the end."""
     if made.how == "raising stub" and made.target is not None:
         return made.target.why or "nobody's"
     if made.how == "GOT":

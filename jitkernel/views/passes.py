@@ -74,7 +74,7 @@ class Changed:
 
     @property
     def unit(self) -> str:
-        """What the pass ran on, as IR writes names."""
+        """The unit that the pass ran on, as IR writes names."""
         return shown_unit(self.step.unit)
 
     @property
@@ -86,7 +86,7 @@ class Changed:
 
     @property
     def row(self) -> tuple[object, ...]:
-        """What stands in a table beneath `STEP_COLUMNS`."""
+        """The row of a table beneath `STEP_COLUMNS`."""
         minus, plus = counts(self.lines)
         verdict = {True: "yes", False: "NO", None: "not tried"}[self.step.verified]
         spent = self.step.nanoseconds
@@ -207,14 +207,14 @@ def _no_such(only: str, trace: PassTrace) -> str:
 
 
 def spent_text(trace: PassTrace) -> str:
-    """How long all passes took, where the system told."""
+    """The time that all passes took, where the system told."""
     if trace.spent < 0 and trace.ran:
         return "their times could not be measured"
     return f"all passes took {time_text(max(trace.spent, 0))}"
 
 
 def untouched(trace: PassTrace, symbol: str = "") -> str:
-    """Why nothing happens where nothing does; empty where something may."""
+    """The reason that nothing happens where nothing does; empty where something may."""
     frozen = optnone(trace.before)
     if symbol and written(symbol) in frozen:
         frozen = [written(symbol)]
@@ -233,7 +233,7 @@ def untouched(trace: PassTrace, symbol: str = "") -> str:
 
 
 def object_note(session: Session, number: int, trace: PassTrace) -> str:
-    """Whether what was watched is what was compiled, by the object's bytes."""
+    """A note on whether what was watched is what was compiled, by the object's bytes."""
     size = len(trace.object)
     if session.inspect.object(number) == trace.object:
         return f"The last step is what was compiled: its object has the same {size} bytes."
@@ -345,7 +345,7 @@ def _function(called: str, number: int, found: Sequence[Stage], only: str) -> Vi
 
 
 def spill_note(found: Sequence[Stage]) -> str:
-    """What register allocation had to put on the stack, in words."""
+    """The values that register allocation had to put on the stack, in words."""
     after = next((s for s in found if s.name == "regalloc"), None)
     if after is None:
         return ""

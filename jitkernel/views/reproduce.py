@@ -20,12 +20,12 @@ ROWS = 200  # listed; more are counted
 def reproduce(
     session: Session, timeout: float = 60.0, progress: Callable[[str], object] | None = None
 ) -> View:
-    """What `Session.reproduce` finds."""
+    """The view of what `Session.reproduce` finds."""
     return reproduced(session.reproduce(timeout, progress))
 
 
 def reproduced(found: Reproduced) -> View:
-    """What it has found."""
+    """The view of what it has found."""
     if not found.differences:
         return paragraph(f"{found.summary}.")
     rows = [(*_row(difference), difference.cell or "") for difference in found.differences[:ROWS]]

@@ -130,7 +130,7 @@ def _words(stopped: Stopped, named: NamedFrame, name: Callable[[int], str]) -> V
 
 
 def _namer(session: Session, stopped: Stopped) -> Callable[[int], str]:
-    """What a word may be: code, a variable, the stack, the heap, a library, a small number."""
+    """A function to name a word: code, variable, stack, heap, library or a small number."""
     record = stopped.record
     pid, generation = session.inspect.executor
     maps = regions(pid) if record.generation == generation else []

@@ -50,7 +50,7 @@ def cells(session: Session) -> View:
 
 
 def _defines(session: Session, cell: Cell) -> str:
-    """What a cell defines: its symbols, or the types that it has alone."""
+    """The symbols that a cell defines, or the types that it has alone."""
     if cell.image is None and cell.types:
         return cut_list(["%" + quote_name(n) for n in cell.types], NAMES, " ")
     called = session.inspect.called
@@ -79,7 +79,7 @@ def symbols(session: Session, pattern: str | None = None, everything: bool = Fal
 
 
 def nothing(pattern: str | None) -> str:
-    """What there is to say where no symbol was found."""
+    """The sentence for a table where no symbol was found."""
     return f"No symbol matches {pattern}" if pattern else "Nothing is defined yet"
 
 
@@ -104,7 +104,7 @@ def _count(number: int, what: str, which: str) -> str:
 
 
 def watch(session: Session) -> View:
-    """What `Session.watch` watches, as it is now."""
+    """The variables that `Session.watch` watches, as they are now."""
     return watched_view(session, session.watched())
 
 
@@ -162,7 +162,7 @@ def undo(session: Session) -> View:
 
 
 def garbage(session: Session, found: Garbage) -> View:
-    """What `%gc` freed, or would."""
+    """The view of what `%gc` freed, or would."""
     rows = [
         (n, ", ".join(map(session.inspect.called, names)) or "(statements)")
         for n, names in found.cells
