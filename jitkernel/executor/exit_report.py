@@ -113,7 +113,7 @@ def _signed(word: int) -> int:
 
 
 def _sender(code: int, payload: int, pid: int) -> str:
-    """The sender of a signal with this si_code; "" where the system or the processor raised it.
+    """The sender of a signal with this si_code; "" for a positive one, the kernel's own.
 
     `payload` is the word of siginfo_t that has a fault's address, else the sender's process in its
     low half; `pid` is the program's own.  Source: sigaction(2), the union of siginfo_t.

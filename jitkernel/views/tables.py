@@ -104,7 +104,7 @@ def _count(number: int, what: str, which: str) -> str:
 
 
 def watch(session: Session) -> View:
-    """The variables that `Session.watch` watches, as they are now."""
+    """The view of what `Session.watch` watches, as it is now."""
     return watched_view(session, session.watched())
 
 
