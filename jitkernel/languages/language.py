@@ -52,7 +52,7 @@ at_close: list[Callable[[], object]] = []
 
 
 class Names(Protocol):
-    """What is known of the session's symbols.  Names are without `@`."""
+    """The session's symbols, as far as they are known.  Names are without `@`."""
 
     def signature(self, name: str) -> FunctionType | None:
         """The type of a function, the C library's common ones too; None for what is none."""
@@ -67,11 +67,11 @@ class Names(Protocol):
         """The known name closest to one that is not."""
 
     def hint(self, name: str) -> str:
-        """What to do about a name that is not known; "" where nothing comes near."""
+        """Advice about a name that is not known; "" where nothing comes near."""
 
 
 class Known(Names, Protocol):
-    """What a language may ask of the session while it reads a cell."""
+    """The questions that a language may ask of the session while it reads a cell."""
 
     @property
     def number(self) -> int:
@@ -91,7 +91,7 @@ class Known(Names, Protocol):
 
     @property
     def sanitize(self) -> bool:
-        """Whether undefined behaviour is to be checked for."""
+        """True if undefined behaviour is to be checked for."""
 
     @property
     def file(self) -> str:
@@ -109,14 +109,14 @@ class Known(Names, Protocol):
         """The numbers of the cells whose code refers to a name."""
 
     def is_defined(self, name: str) -> bool:
-        """Whether a cell or a library has the name."""
+        """True if a cell or a library has the name."""
 
     @property
     def layout(self) -> Layouts:
         """Sizes and places by type."""
 
     def describe(self, address: int) -> str:
-        """What an address is called: `@table+8`, or what it lies in."""
+        """The name of an address: `@table+8`, or what it lies in."""
 
     def read_memory(self, address: int, size: int) -> bytes:
         """Bytes of the program's memory; fewer, or none, where there is no more."""
@@ -134,8 +134,8 @@ class Known(Names, Protocol):
 
 
 class Glance(Protocol):
-    """What a language may ask while somebody types, whatever the session is doing: nothing is
-    looked up in the program, and nothing waits for it."""
+    """The questions that a language may ask while somebody types, whatever the session is doing:
+    nothing is looked up in the program, and nothing waits for it."""
 
     @property
     def notes(self) -> Mapping[str, str]:
@@ -167,17 +167,17 @@ class Suggestion(NamedTuple):
 
 
 class Completions(NamedTuple):
-    """What may stand from the offset `start` on in place of the word that is being typed."""
+    """The texts that may stand from the offset `start` on in place of the word being typed."""
 
     start: int
     found: Sequence[Suggestion]
 
 
 class Host(Names, Protocol):
-    """What an expression of a call line or an assignment may ask besides."""
+    """The questions that an expression of a call line or an assignment may ask besides."""
 
     def address(self, name: str) -> int | None:
-        """Where a function (its canonical entry) or a variable stands; None where unknown."""
+        """The address of a function (its canonical entry) or a variable; None where unknown."""
 
     def call(self, name: str, arguments: list[TypedValue]) -> TypedValue: ...
 
@@ -209,7 +209,7 @@ class Host(Names, Protocol):
         """
 
     def address_in(self, handle: SupportsIndex, what: str) -> int:
-        """What a number or a handle stands for.  Raises UsageError for another program's handle."""
+        """The address of a number or a handle.  Raises UsageError for another program's handle."""
 
     def result(self, number: int | None) -> TypedValue | None:
         """The last result, or that of a cell; None where there is none."""

@@ -100,7 +100,7 @@ class KaleidoscopeCellLexer(CellLexer):
 
 
 def _language(magic: str, line: str, now: str) -> str:
-    """What stands below `%%magic line`: a language, or a file's name for `%%writefile`."""
+    """The language below `%%magic line`, or a file's name for `%%writefile`."""
     if magic == "writefile":
         return line.split()[-1] if line.strip() else "text"
     if magic in _BODIES:

@@ -18,8 +18,8 @@ _KINDS = {None: None, "int": int, "float": float, "bool": bool, "complex": compl
 
 
 class Spelling(NamedTuple):
-    """How a language writes a definition: `text` declares it, `types` are its parameters' types, or
-    a variable's; `document` gives its lines, below the comment above them."""
+    """The spelling of a definition in its language: `text` declares it, `types` are its parameters'
+    types, or a variable's; `document` gives its lines, below the comment above them."""
 
     text: str
     types: Sequence[str]
@@ -74,7 +74,7 @@ class Prototype(NamedTuple):
     callback: Callable[[int], str] = _no_function
 
     def row(self) -> list[Any]:
-        """What JSON can have, and `of` takes."""
+        """A row that JSON can have, and `of` takes."""
         parameters = self.parameters
         return [
             self.result and row_of(self.result),

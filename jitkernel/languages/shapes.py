@@ -60,14 +60,14 @@ class Shape:
     shift: int = 0
 
     def words_of(self) -> str:
-        """What an integer is called in messages: whole numbers from the least to the greatest."""
+        """The words for an integer in messages: whole numbers from the least to the greatest."""
         bits = self.count if self.kind == "bits" else 8 * self.size
         signed = self.code[:1] == "i"
         low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
         return f"an integer from {low} to {high}"
 
     def words(self, at: int = 0) -> set[int]:
-        """Which of its words of 8 bytes are not padding alone, from the offset `at` on."""
+        """The indices of words of 8 bytes that are not padding alone, from the offset `at` on."""
         if self.kind == "struct":
             return set().union(*(part.shape.words(at + part.offset) for part in self.parts))
         if self.kind == "array" and self.inner is not None:
@@ -277,7 +277,7 @@ _DEEPEST, _LARGEST = 32, 1 << 30
 
 
 def row_of(shape: Shape) -> list[Any]:
-    """What JSON can have, and `read_shape` takes."""
+    """A row that JSON can have, and `read_shape` takes."""
     parts = [[part.name, part.offset, row_of(part.shape)] for part in shape.parts]
     inner = shape.inner and row_of(shape.inner)
     return [shape.kind, shape.size, shape.code, shape.count, inner, parts, shape.shift]

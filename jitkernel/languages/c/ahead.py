@@ -50,7 +50,7 @@ def start(command: Sequence[str], patience: float = 60.0) -> Child:
 
 
 def _around(command: Sequence[str]) -> tuple[object, ...]:
-    """What a process looks at besides its command, before it reads: the environment, and which of
+    """The inputs of a process besides its command, before it reads: the environment, and which of
     the folders are there."""
     paths = [_FOLDER.sub("", word) for word in command]
     there = tuple(os.path.exists(path) for path in paths if path[:1] != "-")

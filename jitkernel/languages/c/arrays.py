@@ -35,7 +35,7 @@ def array_type(text: str, counts: Sequence[int]) -> str:
 
 
 def _elements(part: str, inner: Sequence[int]) -> list[tuple[int, str]]:
-    """How many elements a part is, and their type: one, or an array of them."""
+    """The number of elements that a part is, and their type: one, or an array of them."""
     if one := array_type(part, inner):
         return [(1, one)]
     match = _ARRAY.fullmatch(part)

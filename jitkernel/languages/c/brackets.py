@@ -17,8 +17,8 @@ __all__ = ["wrong_bracket"]
 
 
 def wrong_bracket(source: str, found: Sequence[Token]) -> tuple[str, Token] | None:
-    """What is wrong and the token to blame, in a text with these tokens; None where every bracket
-    is closed."""
+    """The error and the token to blame, in a text with these tokens; None where every bracket is
+    closed."""
     return _Brackets(source.split("\n")).judge(found)
 
 
@@ -33,7 +33,7 @@ class _Brackets:
     headless: Token | None = None  # the `)` of what may be a function without its `{`
 
     def judge(self, found: Sequence[Token]) -> tuple[str, Token] | None:
-        """What is wrong, and where."""
+        """The error, and the token to blame."""
         opened = 0  # the line of the `(` of the last `)`
         for at, token in enumerate(found):
             if token.kind == "name" and not self.open and self._begins_line(token):
@@ -89,7 +89,7 @@ def _unclosed(token: Token) -> tuple[str, Token]:
 
 
 def _is_head(found: Sequence[Token], at: int) -> bool:
-    """Whether `int main(void)` or the like stands before a token."""
+    """True if `int main(void)` or the like stands before a token."""
     depth, index = 0, at - 1
     if index < 0 or found[index].text != ")":
         return False

@@ -16,7 +16,7 @@ _IS_LAID_OUT = re.compile(r"\b(?:struct|union)\b[^;{}]*\{")
 
 
 class Changes:
-    """What a cell that declares `own` notes changes.
+    """The changes by a cell that declares `own` notes.
 
     `keys` are those of what it declares otherwise than before, `unchanged` its variables whose
     types stay, `stale` the definitions of other cells that must follow, each with the names that
@@ -34,7 +34,7 @@ class Changes:
         self._find()
 
     def _find(self) -> None:
-        """What other cells define and the cell changes under them."""
+        """Find what other cells define and the cell changes under them."""
         changed = self._packed_otherwise()
         for note in self._own:
             for key in (note.key, *note.also):
@@ -103,7 +103,7 @@ class Changes:
         }  # fmt: skip
 
     def _new_in_headers(self) -> dict[str, list[str]]:
-        """What other cells define and headers change that the cell includes again."""
+        """The definitions of other cells that change with headers that the cell includes again."""
         new: set[str] = set()
         before = Packing(self._notes.directives())
         for note in self._notes.directives() if before or self._packing else ():

@@ -64,7 +64,7 @@ _UNREADABLE = re.compile(r"error reading (?:stdin|'-'|'<stdin>')|^error: OutOfMe
 
 
 class Complaint(NamedTuple):
-    """What clang says of a place: `file`, `line` and `column` as it counts them, columns in bytes;
+    """A diagnostic of clang's: `file`, `line` and `column` as it counts them, columns in bytes;
     `fix` is the text that it would put there."""
 
     file: str
@@ -76,12 +76,12 @@ class Complaint(NamedTuple):
 
     @property
     def is_error(self) -> bool:
-        """Whether it refuses the text."""
+        """True if it refuses the text."""
         return self.severity in ("error", "fatal error")
 
 
 class Output(NamedTuple):
-    """What a run of clang gave: its standard output, "" where it refused, and its complaints."""
+    """The result of running clang: its standard output, "" where it refused, and its complaints."""
 
     text: str
     complaints: list[Complaint]
@@ -113,7 +113,7 @@ class Clang:
 
     @cached_property
     def flags(self) -> list[str]:
-        """What all runs share; a precompiled header fits those that it was made with."""
+        """The flags that all runs share; a precompiled header fits those that it was made with."""
         checks = [f"-fsanitize={_CHECKS}", f"-fsanitize-trap={_CHECKS}"] if self.sanitize else []
         every = [
             *self.program, "-triple", "x86_64-unknown-linux-gnu",
@@ -147,7 +147,7 @@ class Clang:
         return self._run(arguments, source, header, again=not whole)
 
     def preprocess(self, source: str, header: str = "") -> Output:
-        """What `#if` leaves of a text, macros expanded."""
+        """Preprocess a text: what `#if` leaves of it, macros expanded."""
         return self._run(["-E", "-x", "c", "-o", "-", "-"], source, header)
 
     def complete(
@@ -274,8 +274,8 @@ def _outcome(
     child: Child, data: bytes, timeout: float, waiting: Callable[[], None],
     then: Callable[[], None], read: float = math.inf,
 ) -> tuple[int, str, str]:  # fmt: skip
-    """What a process makes of its text.  Raises _Unread where it has not read it in `read`
-    seconds."""
+    """Run a process on its text, and return its status and output.  Raises _Unread where it has not
+    read it in `read` seconds."""
     begun = time.monotonic()
     with child:
         # So that it ends where this process was killed.
@@ -300,7 +300,7 @@ def _outcome(
 
 
 def complaints_of(text: str) -> list[Complaint]:
-    """What clang's standard error says, each with its fix."""
+    """The complaints in clang's standard error, each with its fix."""
     found: list[Complaint] = []
     for line in text.split("\n"):
         if match := _COMPLAINT.fullmatch(line):
@@ -377,7 +377,7 @@ def _openmp_headers() -> tuple[str, ...]:
 
 @lru_cache(maxsize=16)
 def _processor(clang: Clang, said: str) -> tuple[str, ...]:
-    """How clang is told of a processor, by its name and its features as LLVM has them
+    """The flags that tell clang of a processor, by its name and its features as LLVM has them
     (`haswell +avx,-avx512f`); one that an older clang does not know is any, with those features."""
     name, _, features = said.partition(" ")
     told: tuple[str, ...] = ("-target-cpu", name or "x86-64")
@@ -405,7 +405,7 @@ def _answer(command: Sequence[str]) -> Answer:
 
 
 def _said(path: str, option: str) -> str:
-    """What a program that should be clang answers to an option."""
+    """The answer of a program that should be clang to an option."""
     status, output, errors = _answer([path, option])
     if status:
         raise UsageError(

@@ -66,7 +66,7 @@ def missed(message: str) -> str:
 
 
 class Complaints:
-    """What is wrong with one cell of C, which clang calls `file`; `is_macro` tells of a word.
+    """The errors of one cell of C, which clang calls `file`; `is_macro` tells of a word.
     `expansion` is what clang was given for its code, where that is another one.
     """
 
@@ -118,7 +118,7 @@ class Complaints:
                 raise self.at(message, last.line, last.column, "drop this `;`")
 
     def _is_body_of(self, piece: Piece, behind: Piece) -> bool:
-        """Whether a block behind a declaration was to be the function's body."""
+        """True if a block behind a declaration was to be the function's body."""
         if behind.tokens[0].text != "{" or piece.tokens[-1].text != ";":
             return False
         if piece.kind is not PieceKind.DECLARATION or behind.line > piece.last_line + 1:
@@ -202,7 +202,7 @@ class Complaints:
         return len(before[: complaint.column - 1].decode("utf-8", "replace")) + 1
 
     def _key(self, complaint: Complaint) -> tuple[str, int, str]:
-        """What makes a complaint another one for the user."""
+        """The key by which the user tells complaints apart."""
         line = min(complaint.line, len(self._lines)) if complaint.file == self._file else 0
         return complaint.file, line or complaint.line, _plain(complaint.message)
 

@@ -80,7 +80,7 @@ class _Place:
 
 
 def complete(source: str, position: int, known: Glance) -> Completions | None:
-    """What may stand before a position, in place of the word that is being typed; None where clang
+    """The completions before a position, in place of the word that is being typed; None where clang
     cannot be asked."""
     before = source[:position]
     line = before.rpartition("\n")[2]
@@ -111,7 +111,7 @@ def complete(source: str, position: int, known: Glance) -> Completions | None:
 
 
 def _is_text(before: str) -> bool:
-    """Whether a place is in a string or in a comment, where no names are."""
+    """True if a place is in a string or in a comment, where no names are."""
     try:
         found = tokens(before + _HERE)
     except Unfinished:
@@ -124,7 +124,7 @@ def _is_text(before: str) -> bool:
 
 
 def _known(place: _Place, known: Glance, typed: str) -> Iterator[Suggestion]:
-    """What cells and headers have."""
+    """The names that cells and headers have."""
     for note in place.every(IDENTIFIER):
         if note.kind in _KINDS:
             yield Suggestion(note.name, _KINDS[note.kind], _declaration(note))
@@ -201,7 +201,7 @@ def _place(before: str, known: Glance) -> _Place | None:
 
 
 def _closed(found: list[Token]) -> str:
-    """What closes the brackets that are open at the end, and the statement."""
+    """The text that closes the brackets that are open at the end, and the statement."""
     open_: list[str] = []
     for token in found:
         if token.kind == "operator":
@@ -213,7 +213,7 @@ def _closed(found: list[Token]) -> str:
 
 
 def _suggestions(answer: str) -> Iterator[Suggestion]:
-    """What clang's lines offer."""
+    """The suggestions in clang's lines."""
     for line in answer.split("\n"):
         match = _LINE.fullmatch(line)
         if match is None:
@@ -295,7 +295,7 @@ def _files(line: str, position: int, folder: int, known: Glance) -> Completions:
 
 
 def inspect(source: str, position: int, known: Glance, level: int = 0) -> str:
-    """What is known of the name at a position, and of the call around it; "" for nothing."""
+    """Describe the name at a position, and the call around it; "" for nothing."""
     word = next((m for m in _WORD.finditer(source) if m.start() <= position <= m.end()), None)
     start = word.start() if word is not None else position
     if _is_text(source[:start]):
@@ -355,7 +355,7 @@ def _described(source: str, word: re.Match[str], known: Glance) -> str:
 
 
 def _here(place: _Place | None, name: str) -> Suggestion | None:
-    """What clang offers of that name at a place."""
+    """The suggestion of clang's for that name at a place."""
     if place is None:
         return None
     return next((s for s in _suggestions(place.ask()) if s.text == name), None)

@@ -34,7 +34,7 @@ class Computed:
         self._value = source[self._first.start : self._last.stop]
 
     def edits(self) -> list[tuple[int, int, str]]:
-        """What changes in the text of the declaration: from, to, and what stands there."""
+        """The changes to the text of the declaration: from, to, and what stands there."""
         tokens, declared = self._piece.tokens, self._declared
         found, bracket = self._piece.head, unsized(tokens[declared.name_at : declared.last])
         edits = [

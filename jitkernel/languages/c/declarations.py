@@ -53,8 +53,8 @@ class Tag:
 
 @dataclass(slots=True)
 class Specifiers:
-    """What stands before the declarators: `end` is the index behind it, `attributes` that behind
-    the attributes in brackets that it begins with.
+    """The specifiers before the declarators: `end` is the index behind them, `attributes` that
+    behind the attributes in brackets that they begin with.
 
     `local` are indices of `static` and `inline`, `deduced` that of the `auto` (or `__auto_type`)
     that stands for a type, -1 without.  A `constant` (`constexpr`) is none of the program's
@@ -215,7 +215,7 @@ def enumerators(tokens: list[Token], tag: Tag) -> list[str]:
 def declarators(
     tokens: list[Token], body: int = -1, macros: Macros = _NO_MACROS
 ) -> list[Declarator]:
-    """What a declaration or a function's definition declares, from left to right.
+    """The declarators of a declaration or a function's definition, from left to right.
 
     `body` is the index of the token that opens a function's body, -1 where there is none.
     """
@@ -265,7 +265,7 @@ def _declarator(
 
 
 def _stands_before(use: Use, behind: list[Token]) -> bool:
-    """Whether a macro in a declarator stands before the name, and is not the name."""
+    """True if a macro in a declarator stands before the name, and is not the name."""
     first = behind[0] if behind else None
     return use.attribute or (first is not None and (first.kind == "name" or first.text == "*"))
 

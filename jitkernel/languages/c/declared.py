@@ -91,7 +91,7 @@ class Declared:
         self.keys |= dict.fromkeys((key, *also), index)
 
     def _stands(self, note: Note, kind: NoteKind) -> bool:
-        """Whether a note has the definition that there is, which follows what it mentions."""
+        """True if a note has the definition that there is, which follows what it mentions."""
         same = note.kind == kind and note.is_defined and note.cell != self._reading.replaces
         return same and self._reading.cell_of(note.symbol) == note.cell
 
@@ -146,7 +146,7 @@ class Declared:
             self.given_back[index] = f"#undef {name}\n{was}"
 
     def _leading(self) -> int:
-        """How many pieces there are up to the last header of those that the cell begins with."""
+        """The number of pieces up to the last header of those that the cell begins with."""
         last = 0
         for index, piece in enumerate(self._pieces):
             if piece.kind is not PieceKind.DIRECTIVE:
@@ -269,8 +269,8 @@ class Declared:
 
     @staticmethod
     def _base(piece: Piece, declared: Declarator) -> str:
-        """What says that a variable has the type without a name which its piece defines for the
-        first one: `struct { int a; } v[3], w;` has `__typeof__(v[0]) w`."""
+        """The specifier by which a variable has the type without a name which its piece defines for
+        the first one: `struct { int a; } v[3], w;` has `__typeof__(v[0]) w`."""
         names = piece.declared
         if not _has_no_name(piece) or declared.name == names[0].name:
             return ""
@@ -316,7 +316,7 @@ class Declared:
         return MACRO + name in self._notes or MACRO + name in self.keys
 
     def makes_storage(self, piece: Piece, declared: Declarator) -> bool:
-        """Whether `extern T x;` is to give `x` storage: nobody else has it, and it is no alias."""
+        """True if `extern T x;` is to give `x` storage: nobody else has it, and it is no alias."""
         return (
             declared.init < 0
             and not declared.function
@@ -326,7 +326,7 @@ class Declared:
         )
 
     def is_computed(self, index: int, declared: Declarator) -> bool:
-        """Whether an initialiser is no constant."""
+        """True if an initialiser is no constant."""
         piece = self._pieces[index]
         found = piece.head
         if found.constant:
@@ -345,13 +345,13 @@ class Declared:
 
 
 def _has_no_name(piece: Piece) -> bool:
-    """Whether a piece defines the type of its variables, which has no name."""
+    """True if a piece defines the type of its variables, which has no name."""
     tag = piece.head.tag
     return tag is not None and tag.brace >= 0 and not tag.name
 
 
 def _is_folded(piece: Piece, declared: Declarator, end: int) -> bool:
-    """Whether clang puts a variable's value into what uses it: that of a `const` scalar."""
+    """True if clang puts a variable's value into what uses it: that of a `const` scalar."""
     words = [token.text for token in piece.tokens[:end]]
     if "const" not in words or declared.init < 0 or not _FIXED.isdisjoint(words):
         return False
@@ -360,5 +360,5 @@ def _is_folded(piece: Piece, declared: Declarator, end: int) -> bool:
 
 
 def _is_old_style(piece: Piece, declared: Declarator) -> bool:
-    """Whether the types of a function's parameters stand behind its parentheses."""
+    """True if the types of a function's parameters stand behind its parentheses."""
     return any(t.text == ";" for t in piece.tokens[declared.name_at + 1 : piece.body])

@@ -36,7 +36,7 @@ _WORDS_OF_TYPES = STORAGE | QUALIFIERS | BASIC_TYPES | TAGS | TYPE_OPERATORS | A
 
 @dataclass(frozen=True, slots=True)
 class _Region:
-    """What is expanded."""
+    """A part of the text that is expanded."""
 
     start: int
     stop: int
@@ -169,7 +169,7 @@ class Expansion:
                     yield _Region(piece.start, piece.tokens[-1].stop)
 
     def _reaches(self, piece: Piece, names: set[str]) -> bool:
-        """Whether a piece has one of these macros, directly or within others."""
+        """True if a piece has one of these macros, directly or within others."""
         seen: set[str] = set()
         todo = [*all_words(piece.text)]
         reached = False
@@ -186,7 +186,7 @@ class Expansion:
         return reached
 
     def _is_plain(self, macro: Macro) -> bool:
-        """Whether a macro is a part of an expression, a type or an attribute."""
+        """True if a macro is a part of an expression, a type or an attribute."""
         seen: set[str] = set()
         todo = [macro]
         while todo:
@@ -261,7 +261,7 @@ class Expansion:
 
 
 def _alike(first: str, second: str) -> int:
-    """How many characters two texts begin with that are the same."""
+    """The length of the longest common prefix of two texts."""
     pairs = enumerate(zip(first, second, strict=False))
     return next((at for at, (a, b) in pairs if a != b), min(len(first), len(second)))
 

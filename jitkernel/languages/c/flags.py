@@ -82,7 +82,7 @@ class Flags(NamedTuple):
 
 @lru_cache(maxsize=32)
 def flags_of(program: tuple[str, ...], identity: str, text: str) -> Flags:
-    """What the text of a setting means to the compiler `program -cc1`, which `identity` tells from
+    """Parse the text of a setting for the compiler `program -cc1`, which `identity` tells from
     others.  Raises UsageError for what no cell can have."""
     try:
         words = shlex.split(text)

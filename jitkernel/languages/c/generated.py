@@ -38,7 +38,7 @@ FUNCTION_LEVEL = "".join(f"\n#undef {name}" for name in _NAMES) + "\n"
 
 
 def file_name(cell: int) -> str:
-    """What clang is told that a cell's file is called."""
+    """The name of a cell's file that clang is told."""
     return f"cell {cell}"
 
 

@@ -71,7 +71,7 @@ def macros_of_headers(clang: Clang, headers: str, more: str = "") -> Mapping[str
 
 
 def _nothing() -> None:
-    """What is called while clang works, where nobody waits for it."""
+    """Do nothing while clang works, where nobody waits for it."""
 
 
 _of_headers: dict[tuple[Clang, str, int], Mapping[str, str]] = {}

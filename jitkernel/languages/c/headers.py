@@ -48,12 +48,12 @@ class Header:
 
     @property
     def has_state(self) -> bool:
-        """Whether it may have variables that nobody else sees."""
+        """True if it may have variables that nobody else sees."""
         return "static" in self.text
 
     @property
     def names(self) -> Mapping[str, int]:
-        """What it declares: checksums of texts, by the keys of notes."""
+        """The names that it declares: checksums of texts, by the keys of notes."""
         return _declared(self.text)[0]
 
     def changed(self, before: str) -> set[str]:
@@ -82,7 +82,7 @@ def _unpacked(content: str) -> str:
 
 
 def folders_of(flags: Sequence[str]) -> list[str]:
-    """Where flags of clang have headers looked for, after the folder of the file that asks."""
+    """The folders where clang's flags have headers looked for, after that of the file that asks."""
     found = []
     for at, flag in enumerate(flags):
         if match := _FOLDER.fullmatch(flag):
@@ -119,13 +119,13 @@ def refuse_others(directive: str, folders: Sequence[str], hint: str = "", beside
 
 
 def brings(directive: str, file: str, folders: Sequence[str]) -> bool:
-    """Whether a directive includes a file of the user's, directly or within others."""
+    """True if a directive includes a file of the user's, directly or within others."""
     wanted = os.path.realpath(file)
     return any(os.path.realpath(path) == wanted for path, _ in _files(directive, folders))
 
 
 def is_of(directive: str, file: str, folders: Sequence[str]) -> bool:
-    """Whether a directive includes a file of the user's directly."""
+    """True if a directive includes a file of the user's directly."""
     found = next(_found(directive, working_folder(), folders), "")
     return bool(found) and os.path.realpath(found) == os.path.realpath(file)
 

@@ -29,7 +29,7 @@ _CONDITION = re.compile(r"#\s*(if|endif)")
 
 
 def is_complete(source: str) -> Completeness:
-    """Whether a console may run the cell: nothing is open, and the last declaration has its `;`."""
+    """Tell if a console may run the cell: nothing is open, and the last declaration has its `;`."""
     code = without_digraphs(split_commands(source).code)
     try:
         pieces = cut(code)
@@ -74,7 +74,7 @@ def symbol_of(name: str, notes: Mapping[str, str]) -> str:
 
 
 def called(symbol: str, notes: Mapping[str, str]) -> str:
-    """What a cell that has left these notes calls a symbol of its own: the inverse of
+    """The name that a cell that has left these notes has for a symbol of its own: the inverse of
     `symbol_of`."""
     name = symbol.removeprefix(CONTROL)
     if name.isidentifier() and IDENTIFIER + name not in notes:  # a label gave it, or it is local

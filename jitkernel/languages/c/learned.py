@@ -189,7 +189,7 @@ def spelled(unit: Unit, own: Iterable[str], notes: Mapping[str, PlanNote]) -> di
 
 
 def reasons(unit: Unit, cell: int) -> str:
-    """What the user is told of a cell that is compiled again."""
+    """The reason that a cell is compiled again, for the user."""
     stale = [note for note in unit.changes.remade[cell] if note.key in unit.changes.stale]
     news = ", ".join(dict.fromkeys(name for n in stale for name in unit.changes.stale[n.key]))
     names = ", ".join(note.name for note in stale if note.kind == "function")
@@ -197,8 +197,8 @@ def reasons(unit: Unit, cell: int) -> str:
 
 
 def outdated(unit: Unit, before: Notes) -> list[str]:
-    """What the user is told of what does not follow its changes: what earlier macros have made, and
-    what needs headers that read its types."""
+    """Messages to the user about what does not follow its changes: what earlier macros have made,
+    and what needs headers that read its types."""
     changed = {
         note.name for note in unit.own
         if note.kind in ("define", "undef")
@@ -227,7 +227,7 @@ def outdated(unit: Unit, before: Notes) -> list[str]:
 
 
 def included(unit: Unit, number: int, types: Types, symbols: Iterable[str]) -> list[str]:
-    """What the user is told of files whose definitions cell `number` includes."""
+    """Messages to the user about files whose definitions cell `number` includes."""
     return [
         f"later cells know the functions and variables of {os.path.basename(path)}, but not its "
         f"types and macros: include its header, or have all with %run {shlex.quote(path)}"

@@ -64,7 +64,7 @@ class Macros:
         self._aside: dict[str, list[Macro | None]] = {}
 
     def get(self, name: str) -> Macro | None:
-        """What a name is defined as."""
+        """The macro that a name is defined as."""
         if name not in self._found:
             text = self._before(name)
             self._found[name] = _defined(text) if text else None
@@ -172,7 +172,7 @@ def _gives(
     get: Callable[[str], Macro | None], names: set[str], known: dict[str, str | None],
     depth: int = 0,
 ) -> str:  # fmt: skip
-    """What a macro's text is in a declaration: "type", "other", or "" for what makes none.
+    """Classify a macro's text in a declaration: "type", "other", or "" for what makes none.
 
     `known` has what macros within it give, None for those that it is within: they are no macros
     there (C11 6.10.3.4).  Those within hundreds of others are no part of a declaration.

@@ -86,15 +86,15 @@ _SET = re.compile(r"(\w+)\s*=(?!=)\s*([^;,)]*)")
 
 
 def is_foreign(hint: str) -> bool:
-    """Whether a hint says that what was written is no C at all: nothing else is worth saying."""
+    """True if a hint says that what was written is no C at all: nothing else is worth saying."""
     return _FOREIGN.match(hint) is not None
 
 
 def hint_of(
     message: str, lines: Sequence[str], line: int, column: int, is_macro: Callable[[str], bool]
 ) -> str:
-    """What to write instead where clang complains so about a place of a cell, "" where nothing is
-    known; `is_macro` tells of a word."""
+    """A hint where clang complains so about a place of a cell, "" where nothing is known;
+    `is_macro` tells of a word."""
     text = lines[line - 1] if 0 < line <= len(lines) else ""
     rest = text[column - 1 :]
     if named := _UNKNOWN.search(message):
@@ -142,7 +142,7 @@ def _declared(name: str, value: str) -> str:
 
 
 def _of_header(name: str) -> str:
-    """Which header has a name of C's library, or which C has a word."""
+    """A hint at the header that has a name of C's library, or at the C that has a word."""
     header = STANDARD_NAMES.get(name) or C23[name]
     newer = "C23 has it: Compiler.clang_flags=-std=gnu23" if name in C23 else ""
     write = f"write `#include <{header}>`" if header else ""

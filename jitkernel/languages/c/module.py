@@ -61,12 +61,12 @@ class Entity:
 
     @property
     def is_inline(self) -> bool:
-        """Whether somebody else defines it, and the text here is for what calls it."""
+        """True if somebody else defines it, and the text here is for what calls it."""
         return self.local and "available_externally" in self.text.partition("@")[0]
 
     @property
     def is_declaration(self) -> bool:
-        """Whether somebody else defines it."""
+        """True if somebody else defines it."""
         return self.kind == "declaration" or self.external
 
 
@@ -166,7 +166,7 @@ class Module:
         return f"{distinct}!{{{', '.join(kept)}}}"
 
     def borrowed(self, names: Collection[str]) -> list[str]:
-        """What these entities use of the others that the module defines for all to see."""
+        """The others that these entities use and that the module defines for all to see."""
         own = frozenset(names)
         used = frozenset().union(*(self.entities[name].symbols for name in names)) - own
         return [
@@ -326,7 +326,7 @@ def _copy(entity: Entity, name: str) -> str:
 
 
 def _escapes(text: str, variable: str) -> bool:
-    """Whether the address of a function's variable may be anywhere when the function returns."""
+    """True if the address of a function's variable may be anywhere when the function returns."""
     held = {variable}
     for line in text.split("\n"):
         if held.isdisjoint(_TYPE.findall(line)):

@@ -114,7 +114,7 @@ class Note:
 
     @property
     def is_defined(self) -> bool:
-        """Whether it is a function or a variable, and has a definition."""
+        """True if it is a function or a variable, and has a definition."""
         return bool(self.definition) and self.kind != "undef"
 
     @property
@@ -142,7 +142,7 @@ class Note:
 
     @property
     def symbol(self) -> str:
-        """What the linker calls a function or a variable."""
+        """The linker's name of a function or a variable."""
         label = LABEL.search(self.text) if self.kind in ("function", "variable") else None
         return label[1] if label is not None else self.name
 
@@ -156,7 +156,7 @@ class Note:
         ])  # fmt: skip
 
     def same(self, other: Note) -> bool:
-        """Whether both declare the same, however it is spaced."""
+        """True if both declare the same, however it is spaced."""
         if not other.text:  # a function of the old style: clang will tell its type
             heads = (_spelling(n.definition.partition("{")[0]) for n in (self, other))
             return next(heads) == next(heads)
@@ -166,7 +166,7 @@ class Note:
 
     @property
     def is_held(self) -> bool:
-        """Whether what its own cell defines may have its body or value in it."""
+        """True if what its own cell defines may have its body or value in it."""
         constant = self.kind == "variable" and "const" in words(self.text.rpartition("*")[2])
         return self.inline or constant
 
@@ -182,8 +182,8 @@ class Note:
 
 
 def declared(text: str) -> str:
-    """What the text of a note declares, `struct pt { int x; };`, however it was spaced; "" for what
-    has no name, such as the line of an `#include`, and for a name that another note has."""
+    """The declaration in the text of a note, `struct pt { int x; };`, however it was spaced; "" for
+    what has no name, such as the line of an `#include`, and for a name that another note has."""
     if text.startswith(_SAME):
         return ""
     note = decode(text)
@@ -260,15 +260,15 @@ class Notes:
         return decode(text)
 
     def knows(self, name: str) -> bool:
-        """Whether a name is anything."""
+        """True if a name means anything."""
         return any(prefix + name in self._kept for prefix in (IDENTIFIER, TAG, MACRO))
 
     def identifier(self, name: str) -> Note | None:
-        """What a name is that is neither tag nor macro."""
+        """The note of a name that is neither tag nor macro."""
         return self.get(IDENTIFIER + name)
 
     def meaning(self, name: str) -> Literal["type", "value", ""]:
-        """Whether a name is a type or anything else, "" where it has no note."""
+        """The kind of a name: a type or anything else, "" where it has no note."""
         if (note := self.identifier(name)) is None:
             return ""
         return "type" if note.kind == "typedef" else "value"
@@ -286,7 +286,7 @@ class Notes:
         return (key_name(key) for key in self._kept if key.startswith(prefix))
 
     def without(self, cell: int) -> dict[str, str]:
-        """What is kept but for what a cell has left."""
+        """The notes without those that a cell has left."""
         left = {key for n in self if n.cell == cell for key in (n.key, *n.also)} if cell else ()
         own = f"{DIRECTIVE}{cell}."
         return {k: t for k, t in self._kept.items() if k not in left and not k.startswith(own)}
@@ -315,7 +315,7 @@ class Notes:
             self._kept = {key: t for key, t in self._kept.items() if key not in self.hidden}
 
     def _is_other_too(self, key: str, macro: bool) -> bool:
-        """Whether the name of a macro is no macro in another cell, or the other way round."""
+        """True if the name of a macro is no macro in another cell, or the other way round."""
         name = key_name(key)
         if macro:
             note = self.get(IDENTIFIER + name)
@@ -452,7 +452,7 @@ class Notes:
         return "".join(f"{n.text}\n" for n in self.directives() if n.kind == "header")
 
     def preprocessed(self) -> list[Note]:
-        """What the preprocessor reads of earlier cells besides `header`, in their order."""
+        """The notes of earlier cells that are preprocessed besides `header`, in their order."""
         kinds = ("define", "undef", "include")
         return sorted((n for n in self if n.kind in kinds), key=lambda note: note.place)
 
@@ -496,8 +496,8 @@ class Notes:
         }
 
     def affected(self, changed: Collection[str]) -> tuple[set[str], dict[str, list[str]]]:
-        """What a change of these keys reaches: keys of what they are part of, the changed ones
-        too, and for each definition that must be compiled again the names that made it so."""
+        """The reach of a change of these keys: keys of what they are part of, the changed ones too,
+        and for each definition that must be compiled again the names that made it so."""
         reached = set(changed)
         for note in map(self.get, changed):
             reached.update((note.key, *note.also) if note is not None else ())
@@ -523,7 +523,7 @@ class Notes:
 
 
 def encoded(notes: Iterable[Note], others: Collection[Note] = ()) -> dict[str, PlanNote]:
-    """What the session is to keep of these notes, and of `others`, which stay their cells'."""
+    """The notes as the session is to keep them, and `others`, which stay their cells'."""
     found: dict[str, PlanNote] = {}
     for note in (*notes, *others):
         cell = note.cell if note in others else 0

@@ -22,7 +22,7 @@ _MOST = 1 << 16  # bytes of a variable that are looked at
 
 
 def old_objects(notes: Notes, changed: Collection[str], known: Known) -> list[str]:
-    """What the user is told where these keys are those of declarations that change; `notes` are as
+    """Messages to the user where these keys are those of declarations that change; `notes` are as
     they were before."""
     types = {
         note.key: note for key in changed

@@ -20,7 +20,7 @@ Place = tuple[int, int]
 
 
 def is_pack(directive: str) -> bool:
-    """Whether a directive is one that packs."""
+    """True if a directive is one that packs."""
     return _PACK.match(directive) is not None
 
 
@@ -52,7 +52,7 @@ class Packing:
 
 
 def _packed(pragma: str, now: int, stack: list[tuple[str, int]]) -> int:
-    """What holds behind a pragma where `now` did before it; `stack` is what was pushed, each with
+    """The packing behind a pragma where `now` did before it; `stack` is what was pushed, each with
     its name, "" without."""
     match = _PACK.match(pragma)
     words = [word.strip() for word in match[1].split(",")] if match is not None else []

@@ -41,7 +41,7 @@ _FUNCTION_BODY = re.compile(r".*\)\s*\{.*\}", re.DOTALL)
 
 
 class PieceKind(StrEnum):
-    """What a piece is."""
+    """The kind of a piece."""
 
     DIRECTIVE = "directive"
     DECLARATION = "declaration"
@@ -67,12 +67,12 @@ class Piece:
 
     @property
     def line(self) -> int:
-        """Where it begins, from 1."""
+        """The line where it begins, from 1."""
         return self.tokens[0].line
 
     @property
     def column(self) -> int:
-        """Where it begins, from 1."""
+        """The column where it begins, from 1."""
         return self.tokens[0].column
 
     @property
@@ -169,7 +169,7 @@ class _Cutter:
         return self._piece(kind, at, stop)
 
     def _expands_to_body(self, at: int) -> bool:
-        """Whether a macro's text ends as a function's definition does."""
+        """True if a macro's text ends as a function's definition does."""
         macro = self._macros.get(self._text(at))
         return macro is not None and bool(_FUNCTION_BODY.fullmatch(macro.text))
 
@@ -300,7 +300,7 @@ class _Cutter:
                 at, before = at + 1, text
 
     def _opens_body(self, begin: int, opened: int) -> bool:
-        """Whether the `{` behind the `)` that `opened` opens a function's body, and no compound
+        """True if the `{` behind the `)` that `opened` opens a function's body, and no compound
         literal."""
         at = opened - 1
         while at >= begin and self._text(at) in WITH_ARGUMENTS - TYPE_OPERATORS:
@@ -347,12 +347,12 @@ class _Cutter:
         return at if at > behind and self._text(at) == "{" else -1
 
     def _may_be_function(self, at: int) -> bool:
-        """Whether a token in front of a `(` may be the name of a function that is defined."""
+        """True if a token in front of a `(` may be the name of a function that is defined."""
         word = self._text(at)
         return self._is_name(at) and word not in WITH_ARGUMENTS and not self._macros.get(word)
 
     def _declares(self, at: int, body: int, ended: bool) -> bool:
-        """Whether what begins here is a declaration."""
+        """True if what begins here is a declaration."""
         if self._tokens[at].start in self._declarations:
             return True
         typed = False  # by a macro
@@ -380,7 +380,7 @@ class _Cutter:
         return self._is_declarator(at + 1, self._is_type(word))
 
     def _is_declarator(self, at: int, typed: bool) -> bool:
-        """Whether declarators begin here, behind what may be the name of a type; `typed` says that
+        """True if declarators begin here, behind what may be the name of a type; `typed` says that
         it is one."""
         while self._text(at) == "*" or self._text(at) in QUALIFIERS | WITH_ARGUMENTS:
             arguments = self._text(at) in WITH_ARGUMENTS and self._text(at + 1) == "("

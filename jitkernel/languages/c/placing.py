@@ -24,7 +24,7 @@ class Placing:
         self.early, self.late = self._placed(wanted)
 
     def _placed(self, wanted: Mapping[str, Note]) -> tuple[list[Note], dict[int, list[Note]]]:
-        """Which notes stand before the cell, and which behind a piece of it that they need."""
+        """The notes that stand before the cell, and those behind a piece of it that they need."""
         early: list[Note] = []
         late: dict[int, list[Note]] = {}
         plain = any(note.key.startswith((IDENTIFIER, TAG)) for note in wanted.values())
@@ -130,6 +130,6 @@ class Placing:
         return [*early, *placed.pop(-1, [])], placed
 
     def _is_variable(self, key: str) -> bool:
-        """Whether a key is that of a variable or function of the cell."""
+        """True if a key is that of a variable or function of the cell."""
         note = self._declared.notes.get(key)
         return note is not None and note.kind in ("variable", "function")

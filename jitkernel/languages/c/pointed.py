@@ -44,8 +44,8 @@ def forward(text: str) -> Forward | None:
 
 @lru_cache(maxsize=1 << 14)
 def pointers(text: str) -> tuple[Pointers, ...]:
-    """What the members of a struct point at, or what a typedef does; what anything else in the
-    text needs as well is in none of them."""
+    """The names that the members of a struct point at, or that a typedef does; what anything else
+    in the text needs as well is in none of them."""
     try:
         found = list(_declarations(tokens(text)))
     except Unfinished:
@@ -69,7 +69,7 @@ def _declarations(found: list[Token]) -> Iterator[list[Token]]:
 
 
 def _of(part: list[Token]) -> Pointers | None:
-    """What a declaration points at, all of whose declarators are pointers; None of any other."""
+    """The names that a declaration of pointers alone leads to; None of any other."""
     texts = [token.text for token in part]
     if not part or any(t == "enum" or t in WITH_ARGUMENTS or t in ("=", ":") for t in texts):
         return None

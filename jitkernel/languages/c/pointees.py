@@ -23,8 +23,8 @@ _DEEPEST = 20  # typedefs of typedefs
 
 
 def pointee(part: list[Token], known: Notes) -> Pointee | None:
-    """What the parameter `T *x` or `T x[n][m]` points to, whatever is const or restrict in it; None
-    where that is no number and no pointer, or not known."""
+    """The type that the parameter `T *x` or `T x[n][m]` points to, whatever is const or restrict in
+    it; None where that is no number and no pointer, or not known."""
     while part and part[0].text in ATTRIBUTES:
         part = part[closing([*part, part[-1]], 1) :]
     if not part:
@@ -57,7 +57,7 @@ def parameters_of(found: list[Token], declared: Declarator) -> list[list[Token]]
 
 
 def _parts(inside: list[Token]) -> list[list[Token]]:
-    """What stands between the commas of a list."""
+    """The parts of a list between its commas."""
     parts: list[list[Token]] = [[]]
     at = 0
     while at < len(inside):

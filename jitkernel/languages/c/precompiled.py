@@ -114,7 +114,7 @@ class HeaderCache:
         return f"{self._folder}/{entry.name}"
 
     def _is_private(self) -> bool:
-        """Whether the folder is there, and nobody else can write to it: code is read from it."""
+        """True if the folder is there, and nobody else can write to it: code is read from it."""
         try:
             status = os.stat(self._folder)
         except OSError:
@@ -156,7 +156,7 @@ class HeaderCache:
         return [_Entry(*match.groups()) for match in map(_NAME.fullmatch, names) if match]
 
     def _is_sound(self, entry: _Entry) -> bool:
-        """Whether an entry is what it was made as.  One that is not is removed."""
+        """True if an entry is what it was made as.  One that is not is removed."""
         path = self._path(entry)
         known = self._sound.get(path)
         if known is not None:
@@ -261,8 +261,8 @@ class HeaderCache:
 
 
 def _base(chain: Sequence[_Entry], keys: Sequence[str]) -> list[_Entry]:
-    """What of a chain the rest of a text is compiled on: a short end of it is compiled again with
-    the rest, so that chains do not grow with each directive."""
+    """The part of a chain that the rest of a text is compiled on: a short end of it is compiled
+    again with the rest, so that chains do not grow with each directive."""
     base, last = list(chain), len(keys) - 1
     while base:
         below = keys.index(base[-2].key) if len(base) > 1 else 0
@@ -278,7 +278,7 @@ def _signature(status: os.stat_result) -> _Signature:
 
 
 def _read(path: str, entry: _Entry) -> _Signature | None:
-    """What the system says of a file, which is this entry; None where it is not."""
+    """The signature of a file, which is this entry; None where it is not."""
     try:
         before = os.lstat(path)
         if not stat.S_ISREG(before.st_mode) or before.st_mtime_ns != _WRITTEN:
@@ -306,7 +306,7 @@ def _sum(path: str, entry: _Entry) -> str:
 
 
 def _latest(files: str) -> float:
-    """When the newest of the files was written that a list of clang's names."""
+    """The time when the newest of the files was written that a list of clang's names."""
     with open(files, encoding="utf-8", errors="surrogateescape") as file:
         words = _WORD.findall(file.read().partition(":")[2].replace("\\\n", " "))
     latest = 0.0

@@ -33,7 +33,7 @@ class CValue(Shaped):
 
 
 def present(value: TypedValue, type: CType | None, known: Known, notes: Notes) -> TypedValue | None:
-    """What stands at the address that `value` is; None for nothing, or where no type is known."""
+    """The value at the address that `value` is; None for nothing, or where no type is known."""
     if type is None or type.bare.kind == "void":
         return None
     address = int.from_bytes(value.data, "little")

@@ -36,7 +36,7 @@ _INCLUDES = re.compile(r"(?m)^\s*#\s*(?:include|import|embed)")
 
 
 def prototype(name: str, known: Glance) -> Prototype | None:
-    """What a name of C's is to Python; None where that is what IR says."""
+    """Python's prototype of a name of C's; None where that is what IR says."""
     notes = Notes(known.notes)
     note = notes.identifier(name)
     said = note.text if note is not None else declared_by_headers(name, known, notes)
@@ -81,8 +81,8 @@ def declaration(name: str, known: Glance) -> str:
 def _pointed(
     name: str, known: Glance
 ) -> tuple[Callable[[int], Shape | None], Callable[[int], str]]:
-    """What tells which structs and which functions a function's parameters lead to; clang is asked
-    once."""
+    """Functions that tell which structs and which functions a function's parameters lead to; clang
+    is asked once."""
 
     @cache
     def whole() -> CType | None:
@@ -107,7 +107,7 @@ def _pointed(
 
 
 def _plain_result(found: list[Token], declared: Declarator, notes: Notes) -> tuple[bool, str]:
-    """Whether IR has all that there is of a variable's or a result's type; and its code, if it is
+    """True if IR has all that there is of a variable's or a result's type; and its code, if it is
     one number."""
     head = [t.text for t in found[: specifiers(found).end] if t.text != "extern"]
     before = {t.text for t in found[declared.first : declared.name_at]}
@@ -161,7 +161,7 @@ def _by_type(
 
 
 def _is_plain(part: list[Token], notes: Notes) -> bool:
-    """Whether a parameter is a number or a pointer."""
+    """True if a parameter is a number or a pointer."""
     words = [t.text for t in part]
     if words == ["..."]:
         return True
@@ -173,7 +173,7 @@ def _is_plain(part: list[Token], notes: Notes) -> bool:
 
 
 def _is_number(part: list[Token], notes: Notes) -> bool:
-    """Whether a parameter is a number that IR passes as one."""
+    """True if a parameter is a number that IR passes as one."""
     words = [t.text for t in part]
     end = specifiers([*part, *part[-1:]]).end
     if "*" in words[end:] or "[" in words[end:]:
@@ -208,7 +208,7 @@ def type_of(name: str, known: Glance, notes: Notes) -> CType | None:
 
 
 def asked(name: str, known: Glance, notes: Notes) -> Module | None:
-    """What clang makes of an expression, as a name is one; None where it cannot be asked."""
+    """The module clang makes of an expression, as a name is one; None where it cannot be asked."""
     pieces = cut(name, lambda word: "value", lambda word: "")
     unit = Unit(Reading(0, name, pieces, notes, defines=lambda word: True))
     unit.build()
@@ -223,7 +223,7 @@ def asked(name: str, known: Glance, notes: Notes) -> Module | None:
 
 @lru_cache(maxsize=256)
 def _compiled(clang: Clang, text: str, header: str) -> str:
-    """What clang makes of a text that always means the same."""
+    """The IR that clang makes of a text that always means the same."""
     return clang.compile(text, header).text
 
 

@@ -81,7 +81,7 @@ def _walk_level(
     notes: Notes, level: _Level, words: Collection[str], without: Collection[str],
     whole: dict[str, Note],
 ) -> None:  # fmt: skip
-    """What is needed whole without going through a pointer."""
+    """Collect what is needed whole without going through a pointer."""
     todo = level.whole
     while todo:
         key = todo.pop()

@@ -65,7 +65,7 @@ def read(source: str, known: Known) -> Plan:
 
 
 def superseded(names: Collection[str], known: Known) -> Plan:
-    """What becomes of cells of C when a cell of another language defines these names of theirs:
+    """The plan for cells of C when a cell of another language defines these names of theirs:
     modules of those that hold bodies or values of them, and notes that only declare them."""
     notes = Notes(known.notes)
     keys = {
@@ -156,7 +156,7 @@ class _Reader:
         return cut(code, self._meaning, self._macro, found, self._guesses.declarations)
 
     def without(self, leaving: Set[str]) -> Plan:
-        """What becomes of other cells when the definitions with these keys are no more C's."""
+        """The plan for other cells when the definitions with these keys are no more C's."""
         self._clang = self._compiler()
         self._code, self._pieces = ";", cut(";")
         made = self._understood({}, leaving)
@@ -206,7 +206,7 @@ class _Reader:
         return self._notes.identifier(name) is not None or self._known.is_defined(name)
 
     def _prototype(self, name: str) -> str:
-        """What declares in C what a cell of another language defines; "" where C cannot say it."""
+        """The C declaration of what another language's cell defines; "" where C cannot say it."""
         if not self._known.cell_of(name):
             return ""
         type = self._known.signature(name)
@@ -317,7 +317,7 @@ class _Reader:
             raise _Again
 
     def _length(self, text: str) -> int:
-        """What a function gives that has a constant for clang."""
+        """The constant that a function returns, as clang compiles it."""
         output = self._clang.compile(text, self._notes.header)
         found = _LENGTH.search(output.text)
         if found is None:
@@ -396,7 +396,7 @@ class _Reader:
         )
 
     def _how_to_run(self, unit: Unit) -> list[str]:
-        """What is said of a whole program: defining `main` does not run it."""
+        """A message about a whole program: defining `main` does not run it."""
         for note in unit.own:
             if note.name == "main" and note.kind == "function" and note.is_defined:
                 if not self._known.file and "run main" not in self._source:
@@ -448,12 +448,12 @@ class _Reader:
         return found
 
     def _is_elsewhere(self, name: str, unit: Unit) -> bool:
-        """Whether a cell has a symbol that is not made again now."""
+        """True if a cell has a symbol that is not made again now."""
         cell = self._known.cell_of(name)
         return cell not in (0, self._known.replaces) and cell not in unit.changes.remade
 
     def _owners(self, unit: Unit, module: Module) -> dict[str, int]:
-        """Which cell each definition of the module belongs to; 0: this one."""
+        """The cell that each definition of the module belongs to; 0: this one."""
         every = unit.changes.remade
         remade = {note.symbol: cell for cell, notes in every.items() for note in notes}
         lent = {note.symbol for note in unit.wanted.values() if note.folded} - remade.keys()
@@ -487,7 +487,7 @@ class _Reader:
         return f"{assembly}\n{text}" if assembly else text
 
     def _once(self, unit: Unit, module: Module, value: CType | None) -> list[Once]:
-        """What is run once: its statements, and the last expression."""
+        """The code that is run once: its statements, and the last expression."""
         found = []
         for run in unit.runs:
             if run.entry in module.entities:
@@ -507,7 +507,7 @@ class _Reader:
         return found
 
     def _agree(self, module: Module) -> None:
-        """Where the session knows a name better than a C declaration says, its words stand."""
+        """Let the session's words stand where it knows a name better than a C declaration says."""
         for name, entity in list(module.entities.items()):
             plain = decode_name(name)
             if entity.kind == "declaration" and "(...)" in entity.text:
@@ -523,7 +523,7 @@ class _Reader:
 
 
 def _declares_type(complaint: Complaint, piece: Piece) -> bool:
-    """Whether clang complains of the last expression since it declares a type, as
+    """True if clang complains of the last expression since it declares a type, as
     `(struct { int x; }){3}` does, and stands there several times."""
     if piece.kind is not PieceKind.EXPRESSION or not complaint.is_error:
         return False
@@ -533,7 +533,7 @@ def _declares_type(complaint: Complaint, piece: Piece) -> bool:
 
 
 def _is_header(file: str) -> bool:
-    """Whether clang calls a file so that is neither a cell nor our own text."""
+    """True if clang calls a file so that is neither a cell nor our own text."""
     return file not in ("", "session", "-", "<stdin>") and not file.startswith("cell ")
 
 

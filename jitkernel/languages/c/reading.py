@@ -19,12 +19,12 @@ __all__ = ["Guesses", "Reading"]
 
 @dataclass(slots=True)
 class Guesses:
-    """What clang alone can tell, assumed until it says otherwise: whether the value is a bit-field
-    or an array that is no variable's, or declares a type, pieces whose initialisers are computed
-    when they run, declarations of `extern` variables whose types are not known yet, how many
-    elements such initialisers have, by piece and name, names of earlier
-    cells that macros put together or headers declare, those that headers were first seen to
-    declare, those that headers need, and where declarations begin that look like statements.
+    """Guesses at what clang alone can tell, assumed until it says otherwise: whether the value is a
+    bit-field or an array that is no variable's, or declares a type, pieces whose initialisers are
+    computed when they run, declarations of `extern` variables whose types are not known yet, how
+    many elements such initialisers have, by piece and name, names of earlier cells that macros put
+    together or headers declare, those that headers were first seen to declare, those that headers
+    need, and where declarations begin that look like statements.
     `again` are the directives of headers that earlier cells include and that do not bear to be
     included twice. `taken_back` are macros of earlier cells' headers, with the directives that
     define them, under whose names headers of the cell declare something else. `first`: the cell's
@@ -82,5 +82,5 @@ class Reading:
         return self.position or self.number
 
     def is_replaced(self, note: Note) -> bool:
-        """Whether a directive is of the cell whose place this one takes."""
+        """True if a directive is of the cell whose place this one takes."""
         return note.key.startswith(f"{DIRECTIVE}{self.replaces}.")

@@ -54,7 +54,7 @@ def _lacking(text: str, machine: str) -> list[str]:
 
 
 def _openmp() -> str:
-    """What to do for it."""
+    """Advice on loading LLVM's OpenMP."""
     for name in ("omp", "iomp5"):
         try:
             return f"%lib {find_library(name)[0]} first"

@@ -17,7 +17,7 @@ def number(code: str) -> Shape:
 
 
 def shape_of(type: CType, depth: int = 0) -> Shape:
-    """What bytes of a type are to Python."""
+    """The shape that bytes of a type have for Python."""
     bare = type.bare
     ends = [(m.offset + (m.bits or 8 * m.type.bare.size) + 7) // 8 for m in bare.members]
     unknown = Shape("bytes", bare.size, count=max(ends, default=0))

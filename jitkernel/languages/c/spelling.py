@@ -47,7 +47,7 @@ def spelled(name: str, known: Glance) -> Spelling | None:
 
 
 def _type(part: Sequence[Token]) -> str:
-    """What a declaration of one name says without the name: `const double *`, `int [4]`."""
+    """The type in a declaration of one name, without the name: `const double *`, `int [4]`."""
     try:
         (declared,) = declarators(list(part))
     except (IndexError, ValueError):

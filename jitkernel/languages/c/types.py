@@ -131,7 +131,7 @@ _DOUBLE = CType("base", "double", 8, "float")
 
 
 def _take_after(made: CType, base: CType) -> None:
-    """What a type has from the one that it is made of, which is filled."""
+    """Give a type what it has from the one that it is made of, which is filled."""
     if made.kind == "enum":
         made.unsigned = "unsigned" in base.bare.encoding
     else:

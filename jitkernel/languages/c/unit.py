@@ -132,13 +132,13 @@ class Unit:
 
     @property
     def has_state(self) -> bool:
-        """Whether it makes variables that are a header's own, used here or not."""
+        """True if it makes variables that are a header's own, used here or not."""
         again = (n for n in self.wanted.values() if n.content and n.cell in self.changes.remade)
         return any(header.has_state for header in self.reading.headers.values()) or any(again)
 
     def _foreign_names(self, names: Set[str]) -> dict[str, str]:
-        """What declares functions and variables of objects and of other languages' cells.  Where a
-        header declares one otherwise, only those are declared that clang does not know then."""
+        """Declarations of functions and variables of objects and of other languages' cells.  Where
+        a header declares one otherwise, only those are declared that clang does not know then."""
         guesses = self._guesses
         found = {
             name: text for name in sorted(names | guesses.names)
@@ -212,7 +212,7 @@ class Unit:
                     self._put(note)
 
     def _put_needed(self, header: Note, wanted: dict[str, Note], early: list[Note]) -> None:
-        """What a header that a cell includes needs, and the macros that this needs."""
+        """Put what a header that a cell includes needs, and the macros that this needs."""
         behind = self._notes.all_behind(header)
         for note in wanted.values():
             if note.kind in ("define", "undef") and note.key in behind:
@@ -229,13 +229,13 @@ class Unit:
         self._put_other(f'\n{head}# {note.line} "{file_name(note.cell)}"\n{text}\n{tail}')
 
     def _is_whole(self, note: Note) -> bool:
-        """Whether its definition stands where others need to know of it."""
+        """True if its definition stands where others need to know of it."""
         if note.folded:
             return note.key not in self.reading.leaving
         return note.deduced and note in self.changes.remade.get(note.cell, ())
 
     def _around(self, note: Note, text: str) -> tuple[str, str]:
-        """What stands before and behind a text of a note: macros that are none now, and how structs
+        """The text before and behind a text of a note: macros that are none now, and how structs
         were packed there."""
         every = self._notes.taken_back(text, self._declared.notes)
         packs = bool(self._packing)
@@ -269,7 +269,7 @@ class Unit:
     # -- the cell in the text --------------------------------------------------------------------
 
     def _marker(self, line: int, column: int = 1) -> str:
-        """What tells clang the place of what follows; it counts columns in bytes."""
+        """A line that tells clang the place of what follows; it counts columns in bytes."""
         wide = min(column - 1, WIDE)
         before = self._lines[line - 1][:wide] if 0 < line <= len(self._lines) else ""
         blanks = min(len(before.encode("utf-8", "surrogateescape")), WIDE)
@@ -329,8 +329,8 @@ class Unit:
             self._put_own(piece.last_line, piece.end_column, "\n;")
 
     def _lengths(self, piece: Piece, names: list[Declarator]) -> list[tuple[int, int, str]]:
-        """What gives arrays of no length the one element that C gives them where they are defined
-        nowhere else in the cell.  C11 6.9.2."""
+        """Edits that give arrays of no length the one element that C gives them where they are
+        defined nowhere else in the cell.  C11 6.9.2."""
         every = [declared.name for other in self.pieces for declared in other.declared]
         found = [
             unsized(piece.tokens[declared.name_at : declared.last])
@@ -361,7 +361,7 @@ class Unit:
         self._at = (0, 0)
 
     def _elements(self, index: int, piece: Piece, declared: Declarator, value: str) -> int:
-        """How many elements an initialiser has: only in a function may it stand as it is."""
+        """The number of elements of an initialiser: only in a function may it stand as it is."""
         known = self._guesses.lengths.get((index, declared.name))
         if known is not None:
             return known
@@ -437,7 +437,7 @@ class Unit:
         return frozenset(MACRO + name for name in self._guesses.taken_back)
 
     def _same(self, piece: Piece, declared: Declarator) -> bool:
-        """Whether an earlier cell has the variable with the same type, and keeps its value."""
+        """True if an earlier cell has the variable with the same type, and keeps its value."""
         note = self._notes.identifier(declared.name)
         if note is None or note.kind != "variable" or piece.head.extern:
             return False

@@ -23,8 +23,8 @@ _ESCAPES = {7: "a", 8: "b", 9: "t", 10: "n", 11: "v", 12: "f", 13: "r", 34: '"',
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What a value points to: `read(address, size)` gives bytes, none where nothing can be read;
-    `name(address)` an expression of C for it, "" where it has no name."""
+    """The memory that a value points to: `read(address, size)` gives bytes, none where nothing can
+    be read; `name(address)` an expression of C for it, "" where it has no name."""
 
     read: Callable[[int, int], bytes]
     name: Callable[[int], str]

@@ -55,7 +55,7 @@ def written(
 
 
 def _braces(piece: Piece, before: Sequence[str], now: Sequence[str]) -> Iterator[Written]:
-    """What the piece's outermost braces were written as; those of an enum give names."""
+    """The original texts of the piece's outermost braces; those of an enum give names."""
     found, at = piece.tokens, 0
     while at < len(found):
         stop = closing([*found, found[-1]], at) if found[at].text in ("(", "[", "{") else at + 1
@@ -74,7 +74,7 @@ def _braces(piece: Piece, before: Sequence[str], now: Sequence[str]) -> Iterator
 
 
 def _is_whole(text: str) -> bool:
-    """Whether all of its conditions begin and end in it."""
+    """True if all of its conditions begin and end in it."""
     depth = 0
     for token in tokens(text):
         match = _CONDITION.match(token.text) if token.kind == "directive" else None

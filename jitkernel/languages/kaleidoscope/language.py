@@ -94,13 +94,13 @@ def _precedence(known: Known, operator: str) -> int:
 
 
 def all_doubles(type: FunctionType) -> bool:
-    """Whether Kaleidoscope can call functions of a type."""
+    """True if Kaleidoscope can call functions of a type."""
     double = FloatType("double")
     return not type.variadic and all(t == double for t in (type.result, *type.parameters))
 
 
 def is_complete(source: str) -> Completeness:
-    """Whether a cell is whole (so are too long or deep ones), needs more lines, or is wrong."""
+    """Tell if a cell is whole (so are too long or deep ones), needs more lines, or is wrong."""
     try:
         if len(source) < 1 << 14:
             parse(split_commands(source).code, lambda operator: 1)

@@ -143,7 +143,7 @@ def assemble(
 
 
 def stands_alone(plan: Plan) -> bool:
-    """Whether the block can be a module of its own: it uses no name that only its cell can see
+    """True if the block can be a module of its own: it uses no name that only its cell can see
     (private and internal symbols, metadata, attribute groups)."""
     block = plan.block
     if block is None:
@@ -209,7 +209,7 @@ def _type_definitions(text: str, named_types: Mapping[str, str], own: Mapping[st
 
 @dataclass(frozen=True, slots=True)
 class _Wrapper:
-    """How a block becomes `define TYPE @name() { ... }`.
+    """The way a block becomes `define TYPE @name() { ... }`.
 
     `head` goes in front of the first statement, `naming` (perhaps empty) in front of the last one,
     `tail` behind it.  `type` is the function's result, void where nothing is shown.
@@ -281,7 +281,7 @@ def _entry(block: BlockAction) -> str:
 
 
 def _scalar_count(type: Type, named: Mapping[str, str]) -> int:
-    """How many scalars a value holds; a vector is one."""
+    """The number of scalars that a value holds; a vector is one."""
     counts: dict[str, int] = {}
 
     def count(type: Type) -> int:

@@ -27,7 +27,7 @@ class Assignment:
 
 
 def assign(name: str, expr: Expr, host: Host, source: str = "") -> Assignment:
-    """What `@name = expr` asks for; nothing is stored yet."""
+    """Evaluate `@name = expr`; nothing is stored yet."""
     known = host.variable(name)
     shown = "@" + quote_name(name)
     if known is not None:
@@ -50,14 +50,14 @@ def assign(name: str, expr: Expr, host: Host, source: str = "") -> Assignment:
 
 
 def _needs_type(expr: Expr) -> bool:
-    """Whether a value without a type in front of it says too little to make a global of it."""
+    """True if a value without a type in front of it says too little to make a global of it."""
     return isinstance(expr, (Number, Word, Aggregate)) or (
         isinstance(expr, Text) and expr.terminated
     )
 
 
 def _with_type(shown: str, expr: Expr) -> str:
-    """How the assignment may be written."""
+    """A hint at how the assignment may be written."""
     match expr:
         case Text():
             size = len(expr.data) + 1

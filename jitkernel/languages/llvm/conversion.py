@@ -87,7 +87,7 @@ def from_python(
 
 
 def is_buffer(thing: Any) -> bool:
-    """Whether a pointer to what it holds can be meant: an array, not a number of numpy's."""
+    """True if a pointer to what it holds can be meant: an array, not a number of numpy's."""
     kind = thing.__class__
     if kind in (bytearray, memoryview, array.array):
         return True
@@ -106,7 +106,7 @@ def is_memory(thing: Any) -> bool:
 
 
 def is_null(thing: Any) -> bool:
-    """Whether it is a pointer of ctypes that leads nowhere."""
+    """True if it is a pointer of ctypes that leads nowhere."""
     ctypes = sys.modules.get("_ctypes")
     return ctypes is not None and isinstance(thing, ctypes._Pointer) and not thing
 
@@ -121,7 +121,7 @@ _INTERFACES = ("__array_interface__", "__dlpack__", "__cuda_array_interface__")
 
 
 def has_buffer(thing: Any) -> bool:
-    """Whether Python sees its bytes: the buffer protocol."""
+    """True if Python sees its bytes: the buffer protocol."""
     try:
         memoryview(thing).release()
     except TypeError:
@@ -132,7 +132,7 @@ def has_buffer(thing: Any) -> bool:
 
 
 def _name(thing: Any) -> str:
-    """What a value's type is called: `int`, `numpy.float128`."""
+    """The name of a value's type: `int`, `numpy.float128`."""
     kind = thing.__class__
     return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
 
@@ -189,7 +189,7 @@ def _pointer(
 
 
 def _remedy(thing: Any) -> str:
-    """What to give for a pointer instead."""
+    """A hint at what to give for a pointer instead."""
     if isinstance(thing, (list, tuple, range)):
         return "; numpy.array or array.array makes of it what a pointer can lead to"
     if callable(thing):
@@ -243,7 +243,7 @@ def _aggregate(
 
 
 def _in_words(layout: Layout, called: Callable[[], str]) -> str:
-    """What an element is called where its array's type has a name of another language's."""
+    """The words for an element where its array's type has a name of another language's."""
     if not called():
         return ""
     if layout.kind == "int":

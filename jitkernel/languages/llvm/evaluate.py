@@ -394,7 +394,7 @@ def _given(count: int) -> str:
 
 
 def _is_data(expr: Expr) -> bool:
-    """Whether the value written is bytes that a pointer can point to: `%pt { 1, 2 }`."""
+    """True if the value written is bytes that a pointer can point to: `%pt { 1, 2 }`."""
     if isinstance(expr.type, PointerType):
         return False
     return isinstance(expr, (Aggregate, Text)) or (

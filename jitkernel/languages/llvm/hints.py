@@ -24,7 +24,7 @@ __all__ = ["Context", "explain"]
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What the session knows: its symbols; the locals of instruction blocks that have ended and
+    """The session's knowledge: its symbols; the locals of instruction blocks that have ended and
     the private symbols, each with its cell's number; the type of a variable, "" for what is none.
     """
 
@@ -55,7 +55,7 @@ def explain(diagnostic: Diagnostic, source: str, context: Context | None = None)
 
 
 def _hint(diagnostic: Diagnostic, source: str, context: Context) -> str:
-    """What to try; empty where nothing is known.  `source` is the cell."""
+    """Advice on what to try; empty where nothing is known.  `source` is the cell."""
     text = diagnostic.source
     at = max(diagnostic.column - 1, 0)
     if found := _miswritten(diagnostic, source, context):
@@ -78,7 +78,7 @@ _NEXT_LINE = re.compile(r"expected (?:value token|type|comma|instruction opcode|
 
 
 def _miswritten(diagnostic: Diagnostic, source: str, context: Context) -> str:
-    """What a line that is nearly IR should be; LLVM may have noticed at the next one only."""
+    """A correction of a line that is nearly IR; LLVM may have noticed at the next one only."""
     if diagnostic.line < 1 or not _SYNTAX.match(diagnostic.message):
         return ""
     if found := repaired(diagnostic.source, source, diagnostic.line, context.type_of):

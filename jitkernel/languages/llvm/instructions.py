@@ -72,7 +72,7 @@ def read_instruction(text: str) -> Instruction | None:
 
 
 def is_terminator(text: str) -> bool:
-    """Whether a basic block may end with this instruction."""
+    """True if a basic block may end with this instruction."""
     found = read_instruction(text)
     return found is not None and found.opcode in TERMINATORS
 
@@ -168,7 +168,7 @@ class _Operands:
 
 
 def _truth(type: Type) -> Type:
-    """What a comparison of two values of `type` gives."""
+    """The type of a comparison of two values of `type`."""
     if isinstance(type, VectorType):
         return VectorType(type.count, IntType(1), type.scalable)
     return IntType(1)

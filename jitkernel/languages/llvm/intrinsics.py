@@ -38,7 +38,7 @@ def types_named(name: str) -> list[str]:
 
 
 def is_literal(expr: Expr) -> bool:
-    """Whether an argument is a number or a word whose type its place decides."""
+    """True if an argument is a number or a word whose type its place decides."""
     return isinstance(expr, Number) or (isinstance(expr, Word) and expr.type is None)
 
 

@@ -24,7 +24,7 @@ _LARGE = 1 << 18
 
 
 def is_complete(source: str) -> Completeness:
-    """Whether a cell is whole, needs more lines, or is wrong whatever follows.
+    """Tell if a cell is whole, needs more lines, or is wrong whatever follows.
 
     A very long one counts as whole: running it tells the rest.
     """
@@ -59,7 +59,7 @@ def is_complete(source: str) -> Completeness:
 
 
 def _is_open(problems: tuple[Problem, ...]) -> bool:
-    """Whether there are problems, and more text could settle them all."""
+    """True if there are problems, and more text could settle them all."""
     return bool(problems) and all(p.incomplete for p in problems)
 
 

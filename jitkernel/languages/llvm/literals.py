@@ -184,7 +184,7 @@ def hex_text(bits: int, form: Format) -> str:
 
 
 def remark(bits: int, form: Format) -> str:
-    """What the hex form of these bits means: `inf`, `-inf`, `nan`; empty for finite ones."""
+    """The meaning of the hex form of these bits: `inf`, `-inf`, `nan`; empty for finite ones."""
     if _is_finite(bits, form):
         return ""
     value = to_double(bits, form)

@@ -36,8 +36,8 @@ _ORDER = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
 def repaired(
     line: str, source: str, number: int, type_of: Callable[[str], str] = lambda name: ""
 ) -> str:
-    """What was probably meant by a line that LLVM refused, as a sentence; "" where nothing is
-    known.  `source` is the cell and `number` the line's, from 1; `type_of` knows the session's
+    """The probable meaning of a line that LLVM refused, as a sentence; "" where nothing is known.
+    `source` is the cell and `number` the line's, from 1; `type_of` knows the session's
     variables."""
     code, cell = _code(line), _Cell(source, number, type_of)
     for pattern, rule in _RULES:
@@ -49,7 +49,7 @@ def repaired(
 
 @dataclass(frozen=True, slots=True)
 class _Cell:
-    """Where a line stands: line `number` of `source`."""
+    """The place of a line: line `number` of `source`."""
 
     source: str
     number: int
@@ -143,7 +143,7 @@ def _arithmetic(m: re.Match[str], cell: _Cell) -> str:
 
 
 def _bytes(text: str) -> str:
-    """What a string is in IR, with its NUL."""
+    """The IR of a string, with its NUL."""
     text = text.removesuffix("\\00")
     size = len(re.sub(r"\\[0-9a-fA-F]{2}|\\\\", "x", text).encode()) + 1
     return f'[{size} x i8] c"{text}\\00"'

@@ -102,7 +102,7 @@ class RunAction(_Step):
 
 
 class PlanNote(NamedTuple):
-    """What a cell's language leaves for later cells: a text ("": there is none any more), the keys
+    """A note of a cell's language for later cells: a text ("": there is none any more), the keys
     of the notes that it needs, and the number of the cell whose it is, 0 for that which leaves it.
     """
 
@@ -169,7 +169,7 @@ ENTRY = "jk.block"
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a cell asks for.
+    """All that a cell asks for.
 
     `magics` stand above all code and act before anything is compiled; `entities` are the statements
     of the module; `actions` follow once it is linked.  `defines`, `declares` and `uses` are symbol
@@ -209,7 +209,7 @@ class Plan:
 
     @property
     def has_code(self) -> bool:
-        """Whether there is more than magics, so that the cell is one of the session's."""
+        """True if there is more than magics, so that the cell is one of the session's."""
         return bool(self.entities or self.notes or self.remakes or self.translated) or any(
             not isinstance(a, (MagicAction, ShellAction, InspectAction)) for a in self.actions
         )
@@ -393,8 +393,8 @@ def _one_line(text: str) -> str:
 
 
 def progress(plan: Plan, last: Action, ended: bool = False) -> str:
-    """Which statements ran when `last` was the last of them, and did not end, or just `ended`: one
-    sentence, empty where it was the only one.  Effects of those that ran stand."""
+    """The statements that ran when `last` was the last of them, and did not end, or just `ended`:
+    one sentence, empty where it was the only one.  Effects of those that ran stand."""
     actions = list(plan.actions)
     at = next((i for i, a in enumerate(actions) if a is last), -1)
     if at < 0 or len(actions) == 1:

@@ -46,7 +46,7 @@ class PerInstance:
 
 
 def signature(type: FunctionType, names: list[str]) -> inspect.Signature:
-    """How Python calls a function of that type: in order, or by the names of all parameters."""
+    """The Python signature of a function type: in order, or by the names of all parameters."""
     kinds = [*map(_annotation, type.parameters), _annotation(type.result)]
     return signature_of(kinds, names, type.variadic)
 

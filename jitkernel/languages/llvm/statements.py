@@ -20,7 +20,7 @@ __all__ = ["Kind", "Problem", "Statement", "diagnostic", "normalise", "scan", "s
 
 
 class Kind(Enum):
-    """What a statement is, by its first tokens (interface, section 1)."""
+    """The kind of a statement, by its first tokens (interface, section 1)."""
 
     CELL_MAGIC = "cell magic"
     MAGIC = "line magic"
@@ -296,7 +296,7 @@ class _Scanner:
         return end
 
     def extent(self, start: int, kind: Kind) -> tuple[int, int] | None:
-        """Where the statement's text stops and where scanning goes on; None after a problem."""
+        """The offsets where the statement's text ends and scanning goes on; None at a problem."""
         source = self.source
         is_define = source.startswith("define", start)
         pattern = _LINE_STRING_TOKEN if kind in (Kind.CALL, Kind.ASSIGN) else _TOKEN

@@ -312,7 +312,7 @@ class _Writer:
 
 
 def element_count(layout: Layout) -> int:
-    """How many elements an aggregate has."""
+    """The number of elements of an aggregate."""
     return len(layout.elements) if layout.kind == "struct" else layout.count
 
 
