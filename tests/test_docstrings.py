@@ -1,0 +1,36 @@
+"""Docstrings of functions and classes begin with a noun or a verb."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import jitkernel
+
+PACKAGE = Path(jitkernel.__file__).parent
+
+# Rooms of the package; "" is the files that are in none.
+ROOMS = (
+    "", "arena", "elf", "executor", "grading", "ipython", "ir", "languages", "portable",
+    "transform", "views",
+)  # fmt: skip
+
+QUESTION = re.compile(r"(What|Whether|Who|Whose|Which|Where|How|When|Why)\b")
+
+
+def documented(room: str) -> Iterator[tuple[str, str]]:
+    """Functions and classes of a room, as `file:line name`, and their docstrings."""
+    folder = PACKAGE / room
+    for file in sorted(folder.rglob("*.py") if room else folder.glob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                place = f"{file.relative_to(PACKAGE)}:{node.lineno} {node.name}"
+                yield place, ast.get_docstring(node) or ""
+
+
+def test_docstrings_begin_with_a_noun_or_a_verb() -> None:
+    """`True if ...`, `The names ...`, `Write ...`: not `Whether`, `What` or `How`."""
+    for room in ROOMS:
+        found = dict(documented(room))
+        assert any(found.values()), f"there is nothing in {room!r}"
+        assert [place for place, text in found.items() if QUESTION.match(text)] == []
