@@ -122,7 +122,7 @@ class Settings(Lines):
             name = section.__name__.removesuffix("Settings")
             yield from [name, "-" * len(name), "", *_plain(section.__doc__ or ""), ""]
             for trait in section.class_own_traits(config=True).values():
-                if "effect" not in trait.metadata:
+                if "setting" not in trait.metadata:
                     continue
                 kind = trait.info() if not isinstance(trait, Enum) else "a choice"
                 head = f"``{name}.{trait.name}``: {kind}, ``{_default(trait)}`` by default"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from glob import escape, glob
 from typing import TYPE_CHECKING
@@ -19,9 +19,8 @@ from jitkernel.kernel.magics.registry import Argument, Magic
 from jitkernel.kernel.settings import known_settings
 
 if TYPE_CHECKING:
-    from traitlets import TraitType
-
     from jitkernel.kernel.frontend import Frontend
+    from jitkernel.setting import Setting
 
 __all__ = [
     "Match", "argument_matches", "cell_symbols", "library_symbols", "option_at", "paths",
@@ -212,25 +211,23 @@ def _settings(context: Frontend, word: str) -> Iterator[Match]:
         if not equals:
             yield Match(full, "setting", trait.help)
         elif full.lower() == name.strip().lower():
-            for value in _trait_values(full, trait):
+            for value in _setting_values(trait.metadata["setting"]):
                 yield Match(f"{name}={value}", "value", trait.help)
 
 
-def _trait_values(name: str, trait: TraitType[object, object]) -> list[str]:
-    from traitlets import Bool, Enum
-
+def _setting_values(told: Setting) -> Iterable[str]:
     from jitkernel.languages import names
 
-    named: dict[str, Callable[[], list[str]]] = {
-        "Compiler.cpu": lambda: [m.text for m in _processors([])],
-        "Compiler.passes": lambda: [m.text for m in _passes("")],
-        "JITKernel.default_language": names,
-    }
-    if name in named:
-        return named[name]()
-    if isinstance(trait, Enum):
-        return [str(value) for value in trait.values or ()]
-    return ["True", "False"] if isinstance(trait, Bool) else []
+    match told.completes:
+        case "cpu":
+            return [m.text for m in _processors([])]
+        case "passes":
+            return [m.text for m in _passes("")]
+        case "language":
+            return names()
+    if told.type == "bool":
+        return ["True", "False"]
+    return told.choices
 
 
 def session_symbols(context: Frontend) -> Iterator[Match]:

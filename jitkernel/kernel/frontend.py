@@ -115,7 +115,7 @@ class Frontend:
         if self.on_session is not None:
             self.on_session(session)
         for name, (owner, trait) in known_settings(self.settings).items():
-            if name in SESSION_NAMES and trait.metadata["effect"] != "start":
+            if name in SESSION_NAMES and trait.metadata["setting"].effect != "start":
                 # What %config shows is what holds.
                 owner.set_trait(trait.name, getattr(session.settings, SESSION_NAMES[name]))
         old.close()

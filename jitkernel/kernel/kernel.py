@@ -55,12 +55,15 @@ class JITKernel(JITKernelSettings, Kernel):
         # Subshells bring a thread each: one cell at a time all the same.
         self._lock = threading.Lock()
         self._closing = threading.Event()
-        self.wire = WireOutput(self, lambda: self.max_output)
+        self.wire = WireOutput(self, lambda: self.chosen("max_output"))
         self.frontend = Frontend(
             kwargs["parent"].jit_session.get,
             self.wire,
             {**sections(self.config), "JITKernel": self},
-            History(Path(jupyter_data_dir(), "jitkernel", "history.sqlite"), self.history_length),
+            History(
+                Path(jupyter_data_dir(), "jitkernel", "history.sqlite"),
+                self.chosen("history_length"),
+            ),
         )
         self.frontend.on_session = kwargs["parent"].jit_session.adopt
         self._between = Between(self.frontend, self._lock, self.log)
@@ -71,7 +74,7 @@ class JITKernel(JITKernelSettings, Kernel):
     @property
     def language(self) -> Language:
         """The default language."""
-        return find_language(self.default_language)
+        return find_language(self.chosen("default_language"))
 
     @property
     def language_info(self) -> dict[str, object]:  # type: ignore[override]
@@ -189,7 +192,7 @@ class JITKernel(JITKernelSettings, Kernel):
             if frontend.was_interrupted:  # as it ended: what is queued behind it must not run
                 raise Interrupted("the cell was interrupted")
             if result is not None and result.text:
-                shown = mask(result.text) if self.deterministic else result.text
+                shown = mask(result.text) if self.chosen("deterministic") else result.text
                 if not silent:
                     self.wire.result(frontend.masked(View(result.text, result.html)))
         except BaseException as caught:
@@ -204,7 +207,7 @@ class JITKernel(JITKernelSettings, Kernel):
 
     def _failed(self, error: BaseException, silent: bool) -> dict[str, Any]:
         """The reply's words for an error, which is also published, once."""
-        content = error_content(error, self.deterministic)
+        content = error_content(error, self.chosen("deterministic"))
         if not isinstance(error, JitError | KeyboardInterrupt):
             self.log.error("a cell failed inside jitkernel", exc_info=error)
         if not silent:
@@ -221,7 +224,10 @@ class JITKernel(JITKernelSettings, Kernel):
                 data = {"text/plain": result.text} if result is not None else {}
                 values[name] = {"status": "ok", "data": data, "metadata": {}}
             except Exception as error:
-                values[name] = {"status": "error", **error_content(error, self.deterministic)}
+                values[name] = {
+                    "status": "error",
+                    **error_content(error, self.chosen("deterministic")),
+                }
             finally:
                 self.frontend.end()
         return values

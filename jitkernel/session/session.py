@@ -25,16 +25,9 @@ from typing import (
 from jitkernel.compiler.process import close_first, first_worker
 from jitkernel.errors import JitError, UnknownName, UsageError, limit_met
 from jitkernel.session.operation import checked, operation, without_collections
-from jitkernel.session.settings import (
-    check_context,
-    check_executor,
-    check_inline,
-    check_value,
-    settings_with,
-)
+from jitkernel.session.settings import SessionSettings, check_inline, check_value, settings_with
+from jitkernel.setting import declared
 from jitkernel.wording import counted
-
-_OF_C = ("clang", "clang_flags")  # settings
 
 if TYPE_CHECKING:
     import numpy
@@ -51,6 +44,7 @@ if TYPE_CHECKING:
     from jitkernel.session.frontend import FrontendSide
     from jitkernel.session.handles import CompiledCell, FunctionHandle, Handle, SymbolTable
     from jitkernel.session.inspect import Inspect
+    from jitkernel.session.keywords import Again, Given
     from jitkernel.session.program.cell import Cell
     from jitkernel.session.report.reproducing import Reproduced
     from jitkernel.session.report.watch import Watched
@@ -59,7 +53,7 @@ if TYPE_CHECKING:
     from jitkernel.session.run.results import Result, Results, Sink
     from jitkernel.session.saved.restoring import Restored
     from jitkernel.session.saved.store import Store
-    from jitkernel.session.settings import Again, CellOptions, Given, SessionSettings
+    from jitkernel.session.settings import CellOptions
 
     Element = TypeVar("Element", bound=numpy.generic)
     Sides = TypeVar("Sides", bound=tuple[int, ...])
@@ -100,8 +94,6 @@ class Session:
         **overrides: Unpack[Given],
     ):
         chosen = settings_with(settings, overrides)
-        check_context(chosen.context)
-        check_executor(chosen)
         try:
             worker = worker or first_worker(chosen.spare)
             with without_collections():  # what is imported stays
@@ -613,7 +605,7 @@ class Session:
         """Change a setting of `SessionSettings` that may change while the session lasts.
 
         In another `context` cells are compiled from now on; what the other two left is freed.
-        Raises UsageError for a setting or a context that there is not, and a budget below 0.
+        Raises UsageError for a setting that there is not, and for a value that it cannot have.
         """
         check_value("configure", name, value)
         with self._core.texts.asked("configure", name=name, value=value):
@@ -621,14 +613,10 @@ class Session:
 
     def _configure(self, name: str, value: Any) -> None:
         core, before = self._core, getattr(self.settings, name)
-        if name == "context":
-            check_context(value)
         check_inline(self.settings, name, value)
-        if name == "budget" and value < 0:
-            raise UsageError("a budget is a number of bytes; 0 is no limit")
         setattr(self.settings, name, value)
-        if name in _OF_C:
-            self._check_c(name, before)
+        if language := declared(SessionSettings)[name].language:
+            self._check_with(language, name, before)
         if name == "context" and value != before:
             core.engine.pool.release_contexts(lambda cell: False, shared=True)
         elif name == "budget":
@@ -642,8 +630,8 @@ class Session:
             executor = core.engine.executor
             executor.settings = executor.settings._replace(**{name: value})
 
-    def _check_c(self, name: str, before: Any) -> None:
-        """Set one of C's settings back where no cell could be compiled with it.  Raises
+    def _check_with(self, language: str, name: str, before: Any) -> None:
+        """Set one of a language's settings back where no cell could be compiled with it.  Raises
         UsageError."""
         from jitkernel.languages import find
         from jitkernel.linker import SymbolKind  # a session's start does without
@@ -651,7 +639,7 @@ class Session:
 
         core = self._core
         try:
-            find("c").check(
+            find(language).check(
                 lambda asked: setting_of(core, asked),
                 lambda symbol: core.engine.linker.known(symbol, SymbolKind.FUNCTION) is not None,
             )

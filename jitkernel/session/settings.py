@@ -1,160 +1,101 @@
 """What a session is started with, and how each of its cells is compiled.
 
-Start from `SessionSettings`; of one cell from `CellOptions` and `options_for`, which makes of them
-the compiler's options.
+Start from `settings_with`; the settings are declared in `jitkernel/settings.py`, and written out as
+keywords of `Session` in `keywords.py`.  Of one cell start from `CellOptions` and `options_for`,
+which makes of them the compiler's options.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any
 
 from jitkernel.compiler import Options, Request
 from jitkernel.errors import UsageError, WrongArgument
+from jitkernel.setting import declared
+from jitkernel.settings import SessionSettings
 
 if TYPE_CHECKING:
     from jitkernel.arena import Arena
     from jitkernel.session.saved.store import Record
 
 __all__ = [
-    "Again",
-    "CONTEXTS",
     "CellOptions",
-    "Given",
     "SessionSettings",
-    "check_context",
-    "check_executor",
     "check_inline",
     "check_value",
     "options_for",
     "row",
+    "saved_settings",
     "settings_with",
     "stored_options",
     "stored_request",
 ]
 
 
-@dataclass(slots=True)
-class SessionSettings:
-    """Sizes are bytes, times seconds; 0 means no limit where a limit is meant.
-
-    What is read when a session starts: capacity, base, workers, spare, executor,
-    executor_memory_limit, stack_size, env, cwd, store_path, autosave, trust, object_cache,
-    object_cache_size.  All else takes effect with the next cell.
-
-    `store_path` is the session's file; one that is there already is gone on with.  `autosave`
-    writes to it after each cell (else when the session closes), so that a session whose process was
-    killed is there up to its last cell.  `trust` loads the libraries that a session's file names:
-    a library runs code of its own when it is loaded, and whoever wrote the file chose which.
-
-    `undo_data` is how much of the data zone an undo can bring back whatever a run wrote there; four
-    times as many bytes of old values are kept for all steps together.
-
-    `object_cache` keeps compiled code on disk for other sessions of this user (a kernel does; a
-    library writes to nobody's home unasked).  `context` is `throwaway`, `shared` or `kept`.
-
-    `executor` is `process`, or `inline`: code runs in this process, as with ctypes.  Then what it
-    does wrong ends this process, nobody can stop it, and it prints where this process does.
-    """
-
-    capacity: int = 1 << 30
-    base: int = 0
-    undo_depth: int = 20
-    undo_data: int = 64 << 20
-    results_kept: int = 100
-    opt_level: int = 2
-    passes: str = ""
-    cpu: str = "native"
-    timeout: float = 60.0
-    worker_memory_limit: int = 512 << 20
-    workers: int = 1
-    spare: bool = True
-    prelude: bool = True
-    clang: str = ""
-    clang_flags: str = ""
-    interrupt_grace: float = 2.0
-    cell_timeout: float = 0.0
-    executor_memory_limit: int = 0
-    stack_size: int = 8 << 20
-    env: Mapping[str, str] = field(default_factory=dict)
-    cwd: str = ""
-    store_path: str = ""
-    autosave: bool = False
-    trust: bool = False
-    object_cache: bool = False
-    object_cache_size: int = 256 << 20
-    context: str = "throwaway"
-    budget: int = 0
-    executor: str = "process"
-
-
-class Again(TypedDict, total=False):
-    """Settings as keywords of `Session.restore`, for checkers of types: see `SessionSettings`."""
-
-    capacity: int
-    base: int
-    undo_depth: int
-    undo_data: int
-    results_kept: int
-    opt_level: int
-    passes: str
-    cpu: str
-    timeout: float
-    worker_memory_limit: int
-    workers: int
-    spare: bool
-    prelude: bool
-    clang: str
-    clang_flags: str
-    interrupt_grace: float
-    cell_timeout: float
-    executor_memory_limit: int
-    stack_size: int
-    env: Mapping[str, str]
-    cwd: str
-    store_path: str | os.PathLike[str]
-    autosave: bool
-    object_cache: bool
-    object_cache_size: int
-    context: Literal["throwaway", "shared", "kept"]
-    budget: int
-    executor: Literal["process", "inline"]
-
-
-class Given(Again, total=False):
-    """The same of `Session`."""
-
-    trust: bool
-
-
 def settings_with(
     settings: SessionSettings | None, overrides: Mapping[str, Any]
 ) -> SessionSettings:
     """Settings, or the defaults, with some of them replaced.  Raises UsageError for other names,
-    and for values of other types."""
+    and for values that a setting cannot have."""
     if settings is not None and not isinstance(settings, SessionSettings):
         raise WrongArgument(f"Session: settings are SessionSettings or None, not {settings!r}")
-    for name, value in overrides.items():
-        if name == "store_path" and isinstance(value, os.PathLike):
-            overrides = {**overrides, name: os.fspath(value)}
+    known, given = declared(SessionSettings), dict(overrides)
+    for name, value in given.items():
+        if name in known and known[name].takes_path and isinstance(value, os.PathLike):
+            given[name] = os.fspath(value)
         else:
             check_value("Session", name, value)
-    return replace(settings or SessionSettings(), **overrides)
+    chosen = replace(settings or SessionSettings(), **given)
+    for name in known:
+        _check_choice(name, getattr(chosen, name))
+        check_inline(chosen, name, getattr(chosen, name))
+    return chosen
 
 
 def check_value(function: str, name: str, value: Any) -> None:
-    """Raise UsageError for what is no setting of a session, or a value of another type."""
-    known = {f.name: str(f.type) for f in fields(SessionSettings)}
-    if isinstance(name, str) and name in known:
-        from jitkernel.arguments import check
-
-        check(function, name, known[name], value)
-    else:
+    """Raise UsageError for what is no setting of a session, or a value that it cannot have."""
+    known = declared(SessionSettings)
+    if not isinstance(name, str) or name not in known:
         raise UsageError(f"Session has no setting {name!r}; there are {', '.join(sorted(known))}")
+    from jitkernel.arguments import check
+
+    told = known[name]
+    check(function, name, told.type, value)
+    _check_choice(name, value)
+    if told.annotation in ("int", "float") and not told.fits(value):
+        raise UsageError(f"{function}: {name} {told.takes}, not {value!r}")
+
+
+def _check_choice(name: str, value: Any) -> None:
+    choices = declared(SessionSettings)[name].choices
+    if choices and value not in choices:
+        raise UsageError(f"there is no {name} {value!r}; there are {', '.join(choices)}")
+
+
+def check_inline(settings: SessionSettings, name: str, value: Any) -> None:
+    """Raise UsageError for a setting that takes a process, where there is none."""
+    told = declared(SessionSettings)[name]
+    if settings.executor == "inline" and told.not_inline and value != told.default:
+        raise UsageError(
+            f'{name} has no meaning with executor="inline": {told.not_inline}; '
+            'executor="process" has it'
+        )
+
+
+def saved_settings(*, chosen: Container[str] = (), inline: bool = False) -> list[str]:
+    """The settings that come back with a session's file, but for what runs code and those that are
+    `chosen` where it is restored, or that a session has not whose code runs in this process."""
+    return [
+        name
+        for name, told in declared(SessionSettings).items()
+        if (told.saved == "always" or (told.saved == "unless given" and name not in chosen))
+        and not (inline and told.not_inline)
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,44 +161,3 @@ def stored_request(record: Record) -> Request:
         record.module, stored_options(record), f"cell {record.number}",
         frozenset(record.nobuiltin), record.first_line,
     )  # fmt: skip
-
-
-CONTEXTS = ("throwaway", "shared", "kept")
-
-
-def check_context(policy: str) -> None:
-    """Raise UsageError where there is no such policy."""
-    if policy not in CONTEXTS:
-        raise UsageError(f"there is no context {policy!r}; there are {', '.join(CONTEXTS)}")
-
-
-EXECUTORS = ("process", "inline")
-#: What code that runs in this process cannot have, and what is done instead.
-_NOT_INLINE = {
-    "cell_timeout": "nobody can stop code that runs in this process",
-    "executor_memory_limit": "the memory is this process's own (resource.setrlimit)",
-    "stack_size": "the stack is this process's own (threading.stack_size, ulimit -s)",
-    "env": "the environment is this process's own (os.environ)",
-    "cwd": "the working directory is this process's own (os.chdir)",
-}
-
-
-def check_executor(settings: SessionSettings) -> None:
-    """Raise UsageError where there is no such executor, or it cannot have the other settings."""
-    if settings.executor not in EXECUTORS:
-        raise UsageError(
-            f"there is no executor {settings.executor!r}; there are {', '.join(EXECUTORS)}"
-        )
-    if settings.executor == "inline":
-        for name in _NOT_INLINE:
-            check_inline(settings, name, getattr(settings, name))
-
-
-def check_inline(settings: SessionSettings, name: str, value: Any) -> None:
-    """Raise UsageError for a setting that takes a process, where there is none."""
-    if settings.executor == "inline" and name in _NOT_INLINE:
-        if value != getattr(SessionSettings(), name):
-            raise UsageError(
-                f'{name} has no meaning with executor="inline": {_NOT_INLINE[name]}; '
-                'executor="process" has it'
-            )

@@ -1,5 +1,6 @@
 """Settings: sizes, files, the command line, and what reaches the session."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -8,15 +9,20 @@ import pytest
 from traitlets import TraitError
 from traitlets.config import Config
 
+from jitkernel.errors import UsageError
 from jitkernel.kernel.settings import (
     DETERMINISTIC_CPU,
     Arena,
     Compiler,
+    KernelSettings,
     configured,
+    known_settings,
     parse_size,
     sections,
     session_settings,
 )
+from jitkernel.session.settings import SessionSettings, saved_settings, settings_with
+from jitkernel.setting import declared
 
 
 @pytest.mark.parametrize(
@@ -32,7 +38,8 @@ from jitkernel.kernel.settings import (
 )
 def test_sizes(text: str, size: int) -> None:
     assert parse_size(text) == size
-    assert Arena(config=Config(Arena={"capacity": min(size, 1 << 30)})).capacity
+    found = sections(Config(Session={"budget": text}))
+    assert found["Session"].budget == size
 
 
 @pytest.mark.parametrize("text", ["", "M", "64X", "-1", "many"])
@@ -58,9 +65,59 @@ def test_defaults() -> None:
 def test_every_setting_is_one_of_the_session() -> None:
     from dataclasses import fields
 
-    from jitkernel.session.settings import SessionSettings
-
     assert set(session_settings(sections(Config()))) <= {f.name for f in fields(SessionSettings)}
+
+
+@pytest.mark.parametrize("fields", [SessionSettings, KernelSettings])
+def test_a_trait_is_what_its_field_says(fields: type) -> None:
+    traits = {name: trait for name, (_, trait) in known_settings(sections(Config())).items()}
+    for name, told in declared(fields).items():
+        if not told.trait:
+            assert name in ("undo_data", "spare")  # a library's alone
+            continue
+        trait = traits[told.trait]
+        assert trait.metadata["setting"] == told
+        default = told.default if told.kernel_default is None else told.kernel_default
+        assert trait.default() == default == getattr(fields(), name) or name == "object_cache"
+        assert trait.help == told.described and trait.help.startswith(told.help)
+
+
+def test_what_a_field_says_of_values() -> None:
+    settings = declared(SessionSettings)
+    assert settings["context"].choices == ("throwaway", "shared", "kept")
+    assert settings["prelude"].takes == "is True or False"
+    assert settings["opt_level"].takes == "takes a whole number from 0 to 3"
+    assert settings["timeout"].takes == "takes a number, at least 0.1"
+    assert settings["cpu"].takes == ""
+    assert settings["capacity"].takes == (
+        "is a number of bytes, at most 1776M (so that all addresses are in reach)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("opt_level", 4, "opt_level takes a whole number from 0 to 3, not 4"),
+        ("undo_depth", -1, "undo_depth takes a whole number, at least 0, not -1"),
+        ("budget", -1, "budget is a number of bytes, not -1"),
+        ("capacity", 1 << 31, "capacity is a number of bytes, at most 1776M"),
+        ("context", "mine", "there is no context 'mine'; there are throwaway, shared, kept"),
+        ("executor", "mine", "there is no executor 'mine'; there are process, inline"),
+    ],
+)
+def test_the_library_has_the_same_bounds(name: str, value: object, words: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(words)):
+        settings_with(None, {name: value})
+
+
+def test_what_a_session_file_has() -> None:
+    assert set(saved_settings()) == {
+        "capacity", "base", "undo_depth", "results_kept", "opt_level", "cpu", "prelude",
+        "stack_size", "context", "budget",
+    }  # fmt: skip
+    chosen = set(saved_settings()) - set(saved_settings(chosen={"cpu", "base", "clang"}))
+    assert chosen == {"cpu"}  # the base is the file's in any case
+    assert set(saved_settings()) - set(saved_settings(inline=True)) == {"stack_size"}
 
 
 def test_the_command_line() -> None:

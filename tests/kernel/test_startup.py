@@ -86,7 +86,7 @@ def pause(event, details):
 sys.addaudithook(pause)
 early = EarlySession(["--help"])
 answer = threading.Thread(target=lambda: JITKernel.language.fget(kernel))
-kernel = type("Kernel", (), {"default_language": "llvm"})
+kernel = type("Kernel", (), {"chosen": lambda name: "llvm"})
 answer.start()
 languages.wait()
 early.begin({"autosave": False, "store_path": ""})

@@ -21,7 +21,8 @@ from jitkernel.portable.records import Exported
 from jitkernel.portable.travelling import PortableFunction
 from jitkernel.session import Cell, FunctionHandle, Result, VariableHandle
 from jitkernel.session.handles import Symbol
-from jitkernel.session.settings import Given, SessionSettings
+from jitkernel.session.keywords import Given
+from jitkernel.session.settings import SessionSettings
 
 ROOT = Path(__file__).parents[2]
 
@@ -71,6 +72,12 @@ def test_settings_as_keywords_are_those_that_there_are() -> None:
     assert set(Given.__annotations__) == set(names)
     for name, type in Given.__annotations__.items():
         assert name in ("store_path", "executor", "context") or type.__forward_arg__ == names[name]
+
+
+def test_the_keywords_are_written_out() -> None:
+    from tools.make_keywords import KEYWORDS, keywords
+
+    assert KEYWORDS.read_text() == keywords(), "run `python tools/make_keywords.py`"
 
 
 def test_the_package_says_that_it_has_types() -> None:

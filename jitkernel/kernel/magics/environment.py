@@ -14,6 +14,7 @@ from jitkernel.wording import did_you_mean
 
 if TYPE_CHECKING:
     from jitkernel.kernel.frontend import Frontend
+    from jitkernel.setting import Setting
 
 __all__ = []
 
@@ -45,8 +46,8 @@ def _show(context: Frontend, name: str) -> None:
         (
             key,
             repr(getattr(owner, trait.name)),
-            trait.metadata["effect"],
-            trait.help.split(" Takes effect")[0],
+            trait.metadata["setting"].effect,
+            trait.metadata["setting"].help,
         )
         for key, (owner, trait) in chosen.items()
     ]
@@ -74,32 +75,22 @@ def _set(context: Frontend, name: str, value: str) -> None:
     if name not in known:
         raise UsageError(_unknown(name, known))
     owner, trait = known[name]
-    if trait.metadata["effect"] == "start" and (words := context.too_late(name, value)):
+    told = trait.metadata["setting"]
+    if told.effect == "start" and (words := context.too_late(name, value)):
         raise UsageError(words)
     try:
         context.configure(name, trait.from_string(value))
     except (TraitError, ValueError) as error:
-        raise UsageError(_refused(name, trait, value, str(error))) from None
-    when = "" if trait.metadata["effect"] == "now" else " from the next cell on"
+        raise UsageError(_refused(told, trait, value, str(error))) from None
+    when = "" if told.effect == "now" else " from the next cell on"
     context.print(f"{name} = {getattr(owner, trait.name)!r}{when}")
 
 
-def _refused(name: str, trait: Any, value: str, words: str) -> str:
+def _refused(told: Setting, trait: Any, value: str, words: str) -> str:
     """What a setting takes, in place of traitlets' words about traits and instances."""
-    from traitlets import Bool, Enum, Float, Integer
-
-    if isinstance(trait, Enum):
-        return f"{name} is one of {', '.join(map(str, trait.values or ()))}, not {value!r}"
-    if isinstance(trait, Bool):
-        return f"{name} is True or False, not {value!r}"
-    if isinstance(trait, Integer | Float):
-        kind = "a whole number" if isinstance(trait, Integer) else "a number"
-        least, most = trait.min, trait.max
-        bounds = f", at least {least:g}" if least is not None else ""
-        if least is not None and most not in (None, float("inf")):
-            bounds = f" from {least:g} to {most:g}"
-        return f"{name} takes {kind}{bounds}, not {value!r}"
-    return f"{name}: {words.removeprefix(f'{trait.name}: ')}"
+    if told.takes and told.unit != "bytes":
+        return f"{told.trait} {told.takes}, not {value!r}"
+    return f"{told.trait}: {words.removeprefix(f'{trait.name}: ')}"
 
 
 @magic("cd", Argument("folder", "where to", "?", completes="file"))

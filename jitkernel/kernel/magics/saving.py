@@ -83,11 +83,13 @@ def _restored(context: Frontend, path: str, rebuild: bool, trust: bool) -> Sessi
     """The session of a file; it goes on where the present one saves to, where that saves after each
     cell.  What the file would run is asked about, where somebody can be."""
     from jitkernel.session import Session
-    from jitkernel.session.saved.writing import SETTINGS
+    from jitkernel.session.settings import saved_settings
+    from jitkernel.setting import declared
+    from jitkernel.settings import SessionSettings
 
     old = context.session
-    names = [name for name in old.settings.__dataclass_fields__ if name not in SETTINGS]
-    settings = {name: getattr(old.settings, name) for name in names}
+    names = declared(SessionSettings).keys() - saved_settings()
+    settings: dict[str, Any] = {name: getattr(old.settings, name) for name in names}
     home, autosave = settings.pop("store_path"), settings.pop("autosave")
     settings |= {"rebuild": rebuild, "trust": trust}
     session = Session.restore(path, **settings)

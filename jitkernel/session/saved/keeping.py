@@ -26,7 +26,8 @@ from jitkernel.session.saved.tables import (
     Tables,
     connect,
 )
-from jitkernel.session.saved.writing import HEAD, SETTINGS, Writer, write_file
+from jitkernel.session.saved.writing import HEAD, Writer, write_file
+from jitkernel.session.settings import saved_settings
 
 if TYPE_CHECKING:
     from jitkernel.session.core import Core
@@ -38,8 +39,8 @@ __all__ = ["Keeper", "open_copy", "open_rebuilt"]
 class Keeper:
     """What a session's store has of it; made before the session's engine is.
 
-    A store that holds a session decides its base and its capacity, and the settings of `SETTINGS`
-    that `chosen` does not name.  Raises Damaged where the store is not as it was written.
+    A store that holds a session decides its `saved_settings`, but for those that `chosen` names.
+    Raises Damaged where the store is not as it was written.
     """
 
     def __init__(self, session: Core, chosen: frozenset[str] = frozenset()):
@@ -62,9 +63,7 @@ class Keeper:
             self._rows = rows
             self._head = read_head(store.name, facts["session"])
             kept: dict[str, Any] = self._head["settings"]
-            wanted = {"base", "capacity", *SETTINGS} - (chosen - {"base", "capacity"})
-            if session.settings.executor == "inline":
-                wanted -= {"stack_size"}  # it is this process's
+            wanted = saved_settings(chosen=chosen, inline=session.settings.executor == "inline")
             new = {name: kept[name] for name in wanted if name in kept}
             if (flags := kept.get("clang_flags")) and not session.settings.clang_flags:
                 # without them, the headers of its cells are not found

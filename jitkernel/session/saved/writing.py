@@ -33,12 +33,14 @@ from jitkernel.session.saved.tables import (
     refusal,
     refuse_odd,
 )
+from jitkernel.setting import declared
+from jitkernel.settings import SessionSettings
 
 if TYPE_CHECKING:
     from jitkernel.session.core import Core
     from jitkernel.session.program.state import Fact
 
-__all__ = ["PAGE", "Pages", "SETTINGS", "Writer", "put_back", "write_file"]
+__all__ = ["PAGE", "Pages", "Writer", "put_back", "write_file"]
 
 PAGE = 4096
 #: Code and unwind records are not here: they are in the rows of the cells they belong to.
@@ -109,11 +111,6 @@ def put_back(arena: Arena, pages: Iterable[tuple[int, bytes]], ends: Mapping[str
                 arena.write(at, content[: stop - at])
 
 
-#: The settings that come back with a session, unless it is restored with others.
-SETTINGS = (
-    "capacity", "base", "undo_depth", "results_kept", "opt_level", "cpu", "context", "prelude",
-    "stack_size", "budget",
-)  # fmt: skip
 HEAD = ("session", "unwind")  # facts of the session as a whole
 LAST = 0  # the key of the last result, which may be of a cell that is gone
 
@@ -204,7 +201,8 @@ class Writer:
         session, engine = self._session, self._session.engine
         who = engine.pool.identity()
         services = engine.executor.services
-        chosen = {name: getattr(session.settings, name) for name in (*SETTINGS, "clang_flags")}
+        saved = (name for name, told in declared(SessionSettings).items() if told.saved != "no")
+        chosen = {name: getattr(session.settings, name) for name in saved}
         return json.dumps(
             {
                 "number": session.number,
