@@ -10,9 +10,11 @@ from jitkernel.linker.records import (
     new_image,
     new_symbol,
 )
+from jitkernel.linker.resolution import Former
 
 __all__ = [
     "Block",
+    "Former",
     "Image",
     "Linker",
     "Symbol",

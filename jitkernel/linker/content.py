@@ -47,13 +47,23 @@ class Content:
     """
 
     __slots__ = (
-        "_bind", "_job", "_text", "_write_data", "bytes", "calls", "fixups", "frames",
-        "pinned", "slots", "uses", "zeroed",
+        "_bind",
+        "_job",
+        "_keeps_data",
+        "_text",
+        "bytes",
+        "calls",
+        "fixups",
+        "frames",
+        "pinned",
+        "slots",
+        "uses",
+        "zeroed",
     )  # fmt: skip
 
     def __init__(self, job: Job, text: Extent | None):
         self._job, self._text = job, text
-        self._bind, self._write_data = job.bind, job.write_data
+        self._bind, self._keeps_data = job.bind, job.former.keeps_data
         self.bytes: list[tuple[int, bytes | bytearray]] = []
         self.pinned: list[tuple[int, int, bytes | bytearray]] = []
         self.zeroed: list[tuple[int, int]] = []
@@ -103,7 +113,7 @@ class Content:
             raise refusal(self._job, section, entry, "refers to a section that is not loaded")
         if type not in TABLE:
             raise refusal(self._job, section, entry, x86_64.refusal_of(type))
-        kept = not self._write_data and self._bind.data_start <= at < self._bind.data_stop
+        kept = self._keeps_data and self._bind.data_start <= at < self._bind.data_stop
         if target.__class__ is Symbol:
             uses, packed = self.uses, SITE.pack(at, type, opcode, modrm, rex, addend)
             if target in uses:
@@ -124,11 +134,11 @@ class Content:
     def _led_to_text(self, target: int, at: int, row: Relocation, addend: int) -> bool:
         """Whether a field in a variable still holds an address of the code where that was."""
         text = self._text
-        if not self._job.text_was or text is None or not text.start <= target <= text.stop:
+        if not self._job.former.text or text is None or not text.start <= target <= text.stop:
             return False
         if row.base != "S" or row.relative:
             return False
-        was = target - text.start + self._job.text_was + addend
+        was = target - text.start + self._job.former.text + addend
         now = int.from_bytes(self._bind.view[at : at + row.field], "little")
         return now == was & (1 << 8 * row.field) - 1
 

@@ -23,7 +23,7 @@ from jitkernel.ir.names import written
 from jitkernel.linker.binding import Bindings, OutOfRange
 from jitkernel.linker.content import Content, refusal
 from jitkernel.linker.hibernation import SwapFile
-from jitkernel.linker.layout import Names, arrange, initialisers, read_names
+from jitkernel.linker.layout import ReadObject, arrange, initialisers, read_names
 from jitkernel.linker.plan import Plan, make_plan, plan_runtime
 from jitkernel.linker.records import (
     SITE,
@@ -36,7 +36,7 @@ from jitkernel.linker.records import (
     new_image,
     new_symbol,
 )
-from jitkernel.linker.resolution import Job
+from jitkernel.linker.resolution import NEW, Former, Job
 from jitkernel.linker.resolver import Resolver
 from jitkernel.linker.unwind import UnwindRegion, split
 from jitkernel.rollback import Recorded, RecordedDict, RecordedList, set_first
@@ -86,40 +86,32 @@ class Linker(Recorded):
 
     def place(
         self,
-        data: bytes | ElfObject,
+        data: bytes | ElfObject | ReadObject,
         cell: int = 0,
         *,
         kinds: Mapping[str, str] | None = None,
         weak: frozenset[str] | None = None,
         pins: Mapping[str, int] | None = None,
-        at: Mapping[str, Block] | None = None,
-        write_data: bool = True,
-        takeover: frozenset[str] = frozenset(),
-        names: Names | None = None,
-        text_was: int = 0,
+        former: Former = NEW,
         missing: bool = False,
     ) -> Image:
         """Link an object and make its definitions the session's.
 
         `kinds` says which imports are `function` and which `variable`; `weak` which exports give
         way to an existing definition (None: those the object binds weakly).  `pins` puts data
-        symbols at given addresses, `at` whole zones into blocks; `write_data` False leaves the
-        variables as they are there.  `takeover` names COMDAT groups to provide although another
-        image has them.  `text_was` is where the object's code was before: it goes there again if
-        that is free, and fills a hole or has pointers to it; otherwise variables that still point
-        into it there are written.  `missing`
-        allows variables that nobody defines: whoever reads one meets a fault that names it.
+        symbols at given addresses; `former` is what it had before.  `missing` allows variables that
+        nobody defines: whoever reads one meets a fault that names it.
 
         Raises LinkError or ArenaFull; then nothing of the object stays.
         """
-        obj = read_object(data) if isinstance(data, bytes) else data
+        obj, names = data if isinstance(data, ReadObject) else ReadObject.of(data)
         if obj.machine != c.EM_X86_64:
             raise LinkError(
                 f"the object is for ELF machine {obj.machine}; this session runs x86-64"
             )
         job = Job(
-            obj, names or read_names(obj), cell, self.bind, self.resolver, kinds or {}, weak,
-            pins or {}, at or {}, write_data, takeover, text_was, missing,
+            obj, names, cell, self.bind, self.resolver, kinds or {}, weak, pins or {}, former,
+            missing,
         )  # fmt: skip
         with self.arena.rollback.atomic():
             return self._commit(make_plan(job, self.groups, self.unwind))
@@ -238,7 +230,7 @@ class Linker(Recorded):
             raise LinkError(f"{written(name)} is no function")
         known = [e for e in names.exports if e is not own and obj.symbols[e.number][1] >> 4]
         hidden = names._replace(exports=known, private=[*names.private, own.number])
-        image = self.place(obj, cell, names=hidden, weak=weak, kinds=kinds, missing=missing)
+        image = self.place(ReadObject(obj, hidden), cell, weak=weak, kinds=kinds, missing=missing)
         return image, present(image.text, f"the code of {image}").start + place[1] + own.value
 
     def sizes(self, data: bytes) -> dict[str, int]:
@@ -414,8 +406,7 @@ class Linker(Recorded):
         """Link the executor's runtime, before any cell; the addresses of what it exports."""
         obj = read_object(data)
         job = Job(
-            obj, read_names(obj), 0, self.bind, self.resolver, {}, None, {}, {}, True, frozenset(),
-            0, False,
+            obj, read_names(obj), 0, self.bind, self.resolver, {}, None, {}, NEW, False
         )  # fmt: skip
         content, exports = plan_runtime(job, self.unwind, control)
         self._write(job, content)

@@ -139,7 +139,7 @@ def _reserve(job: Job, layout: Layout) -> Extents:
             text = _reserve_text(job, size, align)
             starts[zone] = text[1]
             continue
-        block = job.at.get(zone)
+        block = job.former.blocks.get(zone)
         if block is None:
             block = Block(arena.reserve(zone, size, align))
         elif block.extent.size < size or block.extent.start & (align - 1):
@@ -160,7 +160,7 @@ def _reserve(job: Job, layout: Layout) -> Extents:
 def _reserve_text(job: Job, size: int, align: int) -> Extent:
     """Room for the code: where it was before, if it fills a hole there, or if the program may have
     pointers into it.  To cut up a larger hole only to be back would waste text."""
-    arena, was = job.bind.arena, job.text_was
+    arena, was = job.bind.arena, job.former.text
     if was and was & (align - 1) == 0 and (arena.fills("text", was, size) or may_escape(job.obj)):
         try:
             return arena.reserve_at("text", was, size)
@@ -209,7 +209,7 @@ def fill(
         moved = ranges.get(index)
         if place is None and moved is None:
             continue
-        if place is None and job.write_data:
+        if place is None and not job.former.keeps_data:
             buffers[index] = bytearray(obj.content(index))
         start = starts.get(place[0], 0) + place[1] - base if place is not None else 0
         buffer = buffers.get(index)
@@ -247,7 +247,7 @@ def fill(
         for symbol, packed in own.uses():
             found.uses.setdefault(symbol, bytearray()).extend(packed)
     for index, pinned in ranges.items():
-        if job.write_data:
+        if not job.former.keeps_data:
             data = buffers.get(index) or obj.content(index)
             for low, high, address in pinned:
                 found.pinned.append((address, high - low, data[low:high]))
@@ -276,7 +276,7 @@ def _copy(job: Job, layout: Layout, extents: Extents, found: Content) -> dict[in
             continue
         zone, offset = place
         _, kind, _, _, source, size, _, _, _, _ = sections[index]
-        if not size or (zone == "data" and not job.write_data):
+        if not size or (zone == "data" and job.former.keeps_data):
             continue
         address = starts[zone] + offset
         if (gap := address - ends[zone]) > 0:

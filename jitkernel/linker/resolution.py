@@ -35,8 +35,10 @@ from jitkernel.linker.x86_64 import GOTPCRELX
 from jitkernel.rollback import set_first
 
 __all__ = [
+    "Former",
     "Groups",
     "Job",
+    "NEW",
     "Resolution",
     "local_targets",
     "place_commons",
@@ -47,6 +49,25 @@ __all__ = [
 MISSING, DEFINED, FAR, FIXED, NULL = SymbolState
 UNKNOWN, FUNCTION, DATA = SymbolKind
 _TYPE = 0xFFFF_FFFF  # of a relocation: its symbol is above
+
+
+class Former(NamedTuple):
+    """What an object had where it was linked before, to have it again.
+
+    `blocks` are whole zones; variables are as the object says, unless it `keeps_data` that is
+    there.  `groups` are COMDAT groups to provide although another image has them.  `text` is where
+    the code was, 0 for nowhere: it goes there again if that is free, and fills a hole or has
+    pointers to it; otherwise variables that still point into it there are written.
+    """
+
+    blocks: Mapping[str, Block] = {}
+    keeps_data: bool = False
+    groups: frozenset[str] = frozenset()
+    text: int = 0
+
+
+#: Of an object that is linked for the first time.
+NEW = Former()
 
 
 class Job(NamedTuple):
@@ -60,10 +81,7 @@ class Job(NamedTuple):
     kinds: Mapping[str, str]
     weak: frozenset[str] | None
     pins: Mapping[str, int]
-    at: Mapping[str, Block]
-    write_data: bool
-    takeover: frozenset[str]
-    text_was: int
+    former: Former
     missing: bool
 
     def keeps_existing(self, name: str, binding: int) -> bool:
@@ -126,9 +144,9 @@ def select_groups(job: Job, providers: Mapping[str, Image]) -> Groups:
             continue
         name = obj.symbol_name(signature)
         provider = providers.get(name)
-        if name in job.takeover:
+        if name in job.former.groups:
             forced.update(members)
-        if provider is not None and name not in job.takeover and provider.cell != job.cell:
+        if provider is not None and name not in job.former.groups and provider.cell != job.cell:
             dropped.update(members)
             copies.append(name)
         else:

@@ -15,7 +15,7 @@ from toolchain import assemble, compile_c, compile_ir, needs
 from jitkernel.arena import Arena
 from jitkernel.elf import read_object
 from jitkernel.errors import ArenaFull, LinkError
-from jitkernel.linker import Linker, SymbolState
+from jitkernel.linker import Former, Linker, SymbolState
 from jitkernel.linker.archives import Taken, combine
 from jitkernel.linker.prepare import prepared
 
@@ -62,7 +62,7 @@ def test_code_that_comes_back_cuts_no_larger_hole_unless_pointers_lead_there(lin
     assert was["b"] == was["a"] + 160
     for name in "abd":
         linker.unlink(placed[name])
-    image = linker.place(assemble(sources["b"]), 1, text_was=was["b"])
+    image = linker.place(assemble(sources["b"]), 1, former=Former(text=was["b"]))
     assert image.text.start == (was["b"] if pointer else was["d"])
     linker.unlink(placed["f"])
     # Where it fills the hole it is back, although another one would do as well.
@@ -71,7 +71,9 @@ def test_code_that_comes_back_cuts_no_larger_hole_unless_pointers_lead_there(lin
     linker.place(assemble(NOPS.format(name="g").replace("160", "480")), 1)
     holes = {start: stop - start for start, stop in linker.arena.zones["text"].list.holes()}
     assert holes[was["d"]] == 160
-    assert linker.place(assemble(sources["d"]), 1, text_was=was["d"]).text.start == was["d"]
+    assert (
+        linker.place(assemble(sources["d"]), 1, former=Former(text=was["d"])).text.start == was["d"]
+    )
 
 
 # -- failing ---------------------------------------------------------------------------------------
@@ -367,7 +369,9 @@ def test_another_copy_of_a_group_takes_over(linker):
     assert linker.copies["f"] == images[1:]
     with mapped(linker.arena):
         assert [_call(linker, n, 3) for n in ("one", "two", "three")] == [21, 21, 21]
-        heir = linker.place(objects[1], 2, takeover=frozenset(("f",)), weak=frozenset(("f",)))
+        heir = linker.place(
+            objects[1], 2, former=Former(groups=frozenset(("f",))), weak=frozenset(("f",))
+        )
         linker.check()
         linker.unlink(images[1])
         assert linker.symbols["f"].image is heir and linker.groups["f"] is heir
@@ -394,7 +398,7 @@ def test_a_relinked_image_keeps_its_variables_and_their_values(linker):
     places = {n: linker.symbols[n].address for n in ("n", "text", "tables")}
     constants = linker.arena.read(first.rodata.extent.start, first.rodata.extent.size)
     again = linker.place(
-        data, 1, weak=frozenset(), at={"data": first.data, "rodata": first.rodata}, write_data=False
+        data, 1, weak=frozenset(), former=Former({"data": first.data, "rodata": first.rodata}, True)
     )
     linker.check()
     linker.unlink(first)
@@ -402,7 +406,7 @@ def test_a_relinked_image_keeps_its_variables_and_their_values(linker):
     assert {n: linker.symbols[n].address for n in places} == places
     assert linker.arena.read(again.rodata.extent.start, again.rodata.extent.size) == constants
     # Constants somewhere else are written and relocated, although the variables are left alone.
-    third = linker.place(data, 1, weak=frozenset(), at={"data": again.data}, write_data=False)
+    third = linker.place(data, 1, weak=frozenset(), former=Former({"data": again.data}, True))
     linker.check()
     table = linker.arena.read(linker.symbols["tables"].address, 16)
     assert struct.unpack("<2Q", table) == (places["n"], linker.canonical(linker.symbols["get"]))
@@ -418,7 +422,9 @@ def test_blocks_too_small_for_an_object_are_refused(linker):
     before = state(linker)
     with pytest.raises(LinkError, match="do not fit the extent"):
         linker.place(
-            compile_ir("@n = global [90 x i32] zeroinitializer"), 2, at={"data": first.data}
+            compile_ir("@n = global [90 x i32] zeroinitializer"),
+            2,
+            former=Former({"data": first.data}),
         )
     assert state(linker) == before
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from jitkernel.errors import LinkError
-from jitkernel.linker import Image, Symbol, SymbolState
+from jitkernel.linker import Former, Image, Symbol, SymbolState
 from jitkernel.linker.editing import adopt, describe, restore_exports, set_reason
 from jitkernel.linker.records import NOWHERE
 from jitkernel.linker.retargeting import Retargeting, keep_stale
@@ -87,7 +87,7 @@ def _bring_back(program: Program, gone: Sequence[Removed]) -> None:
             raise LinkError(f"cell {cell.number} cannot come back: its object is gone")
         cell.image = image = place_again(
             program, cell, record.object, names_of(removed.image), removed.owned,
-            removed.image.pins, removed.at, text_was=removed.text,
+            removed.image.pins, Former(removed.at, keeps_data=True, text=removed.text),
         )  # fmt: skip
         adopt(program.linker, image, removed.adopted)  # its variables, whoever had them meanwhile
         stale = {symbol.name for symbol in removed.stale}

@@ -8,13 +8,14 @@ through functions given by the session.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from sys import intern
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.compiler import Compiled, FunctionInfo, Summary
 from jitkernel.ir.names import CONTROL
 from jitkernel.languages import find
-from jitkernel.linker import Image, Linker, Symbol, SymbolState
+from jitkernel.linker import Former, Image, Linker, Symbol, SymbolState
 from jitkernel.linker.editing import describe
 from jitkernel.linker.layout import ReadObject
 from jitkernel.linker.records import NOWHERE
@@ -48,11 +49,33 @@ if TYPE_CHECKING:
     from jitkernel.languages.llvm.plan import PlanNote
     from jitkernel.session.engine import Engine
 
-__all__ = ["Program"]
+__all__ = ["CellText", "Program"]
 
 _WEAK = frozenset(
     "weak weak_odr weak_any linkonce linkonce_odr linkonce_any common extern_weak".split()
 )
+
+
+@dataclass(frozen=True, slots=True)
+class CellText:
+    """What a cell's text says of its definitions beside what LLVM's summary has.
+
+    `types` are the named types that it defines itself, `aligned` the alignments that it asks for;
+    `noted`: it leaves notes, too.  `kept` are variables that it defines again without a value of
+    its own, and all are with `keep_data`; `unchanged` those that have the type that they had,
+    however LLVM writes that.
+    """
+
+    types: frozenset[str]
+    aligned: Mapping[str, int]
+    noted: bool
+    kept: frozenset[str]
+    unchanged: frozenset[str]
+    keep_data: bool
+
+    def keeps(self, name: str) -> bool:
+        """True if a variable that is defined again keeps its value."""
+        return self.keep_data or name.removeprefix(CONTROL) in self.kept
 
 
 class Program(Recorded):
@@ -129,23 +152,16 @@ class Program(Recorded):
         cell: Cell,
         compiled: Compiled,
         change: Change,
+        text: CellText,
         *,
-        keep_data: bool = False,
         retype: Sequence[str] = (),
-        aligned: Mapping[str, int] | None = None,
-        types: frozenset[str] = frozenset(),
-        noted: bool = False,
-        kept: frozenset[str] = frozenset(),
-        unchanged: frozenset[str] = frozenset(),
         missing: bool = False,
         read: ReadObject | None = None,
     ) -> Image:
         """Link a compiled cell in and move what it redefines; raises with nothing changed.
 
-        `types` are the named types that the cell's own text defines; `noted`: it leaves notes, too.
-        `kept` are variables that it defines again without a value of its own, `unchanged` those
-        that have the type that they had, however LLVM writes that.  `missing` allows variables
-        that nobody defines yet; `read` is the object, where somebody has read it.
+        `retype` are names whose type changes under their users.  `missing` allows variables that
+        nobody defines yet; `read` is the object, where somebody has read it.
         """
         with self.writing():
             linker, summary, symbols = self.linker, compiled.summary, self.linker.symbols
@@ -153,7 +169,7 @@ class Program(Recorded):
             kinds, weak, known = _read(summary)
             if old is not None:
                 weak = weak.difference(old.names)
-            pins = self._pins(summary, aligned or {}, unchanged)
+            pins = self._pins(summary, text.aligned, text.unchanged)
             before = {
                 n: (s.image.cell if s.image is not None else 0, s.info)
                 for n in (name for name, _ in known or _unknown(read, compiled.object))
@@ -167,15 +183,15 @@ class Program(Recorded):
             arena = linker.arena
             values = [
                 (start, arena.read(start, size))
-                for n, at in pins.items() if keep_data or n.removeprefix(CONTROL) in kept
+                for n, at in pins.items() if text.keeps(n)
                 for start, size in (value_of(n, at, symbols[n].size),)
             ]  # fmt: skip
             image = linker.place(
-                read.object if read else compiled.object, cell.number, kinds=kinds,
+                read or compiled.object, cell.number, kinds=kinds, pins=pins,
                 weak=weak if known else None,
                 # Groups that only this cell provided so far are its own to redefine.
-                takeover=frozenset(old.image.groups if old and old.image else ()),
-                pins=pins or None, missing=missing, names=read.names if read else None,
+                former=Former(groups=frozenset(old.image.groups if old and old.image else ())),
+                missing=missing,
             )  # fmt: skip
             for at, data in values:
                 arena.write(at, data)
@@ -185,7 +201,7 @@ class Program(Recorded):
             cell.libraries = self._taken_from_libraries(summary)
             self.libraries.add(cell)
             cell.types = tuple(map(intern, summary.types))
-            cell.defines = tuple([intern(n) for n in summary.types if n in types])
+            cell.defines = tuple([intern(n) for n in summary.types if n in text.types])
             self.type_uses.add(cell)
             with Retargeting(linker) as retargeting:
                 for name in retype:
@@ -195,7 +211,7 @@ class Program(Recorded):
                             retargeting, symbols[name], image, before[name][1], change, called
                         )
             self._learn(image, known, kinds, before, change)
-            self._learn_types(summary.types, cell, change, tell=not noted)
+            self._learn_types(summary.types, cell, change, tell=not text.noted)
             numbers = {n for n, _ in change.moved.values()}
             numbers.update(change.facts("owner").values())
             for number in numbers | ({old.number} if old else set()):
@@ -207,7 +223,7 @@ class Program(Recorded):
                 linker.unlink(image)
                 self.libraries.drop(cell)
                 cell.image, cell.libraries = None, ()
-                if not (types or noted):
+                if not (text.types or text.noted):
                     del self.cells[cell.number]
                     self.type_uses.drop(cell)
             if cell.cell_id and cell.number in self.cells:

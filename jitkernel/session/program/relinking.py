@@ -13,13 +13,13 @@ When a definition changes its type under its users (`--retype`), they get a stal
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from jitkernel.compiler import Summary
 from jitkernel.errors import CompileError, LinkError, present
 from jitkernel.ir.names import written
-from jitkernel.linker import Block, Image, Symbol, SymbolKind, SymbolState
+from jitkernel.linker import Former, Image, Symbol, SymbolKind, SymbolState
 from jitkernel.linker.editing import add_variable, adopt, attach_variable, describe
 from jitkernel.linker.layout import ReadObject, same_places
 from jitkernel.linker.linkmap import LinkedVariable, linked_variables
@@ -119,10 +119,9 @@ def _link_again(
     names = {*names_of(image)}
     if anew or made is not None:  # another object, which may define what others do by now
         names.update(export.name for export in ReadObject.of(object).names.exports)
-    fresh = place_again(
-        program, cell, object, names, owned, pins.items(), at,
-        takeover | frozenset(image.groups), anew, image.text.start if image.text else 0,
-    )  # fmt: skip
+    text = image.text.start if image.text else 0
+    former = Former(at, not anew, takeover | frozenset(image.groups), text)
+    fresh = place_again(program, cell, object, names, owned, pins.items(), former)
     for variable in linked_variables(program.linker, fresh, object) if own else ():
         content = own.get((variable.name, variable.size), b"")
         if content and variable.is_local:
@@ -175,19 +174,15 @@ def place_again(
     names: Iterable[str],
     owned: frozenset[str],
     pins: Iterable[tuple[str, int]],
-    at: Mapping[str, Block],
-    takeover: frozenset[str] = frozenset(),
-    write_data: bool = False,
-    text_was: int = 0,
+    former: Former,
 ) -> Image:
     """Link an object where it has been before; only the names it owned are its own again."""
     symbols = program.linker.symbols
     lost = {n for n in names if n not in owned}
     others = {s: s.definition for n in lost if (s := symbols.get(n))}
     image = program.linker.place(
-        object, cell.number, weak=frozenset(), pins=dict(pins) or None, at=at or None,
-        write_data=write_data, takeover=takeover, text_was=text_was, missing=True,
-    )  # fmt: skip
+        object, cell.number, weak=frozenset(), pins=dict(pins), former=former, missing=True
+    )
     for name, address, size, block in cell.extras:
         attach_variable(program.linker, image, name, address, size, block, name in owned)
     if cell.extras:

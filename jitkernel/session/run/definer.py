@@ -26,6 +26,7 @@ from jitkernel.linker.layout import ReadObject
 from jitkernel.session.handles import CompiledCell
 from jitkernel.session.program.cell import Cell, Change, title
 from jitkernel.session.program.names import defined_types
+from jitkernel.session.program.program import CellText
 from jitkernel.session.program.relinking import check, remake
 from jitkernel.session.program.relinking import replace as replace_object
 from jitkernel.session.program.signatures import (
@@ -270,13 +271,17 @@ class Definer:
             refuse_change(program, changed, compiled.summary, old)
         again = self._compile_again(compiled, old)
         began = time.perf_counter_ns()
-        image = program.place(
-            cell, compiled, change, keep_data=self.options.keep_data, retype=changed,
-            aligned=_alignments(request.source), types=defined_types(request.source),
+        text = CellText(
+            types=defined_types(request.source),
+            aligned=_alignments(request.source),
             noted=bool(self.plan and self.plan.notes),
-            kept=self.plan.keep if self.plan else frozenset(), unchanged=unchanged,
-            missing=missing, read=read,
-        )  # fmt: skip
+            kept=self.plan.keep if self.plan else frozenset(),
+            unchanged=unchanged,
+            keep_data=self.options.keep_data,
+        )
+        image = program.place(
+            cell, compiled, change, text, retype=changed, missing=missing, read=read
+        )
         linked = time.perf_counter_ns() - began
         program.let_go(change, self.core.finish)
         for other, record in again:
