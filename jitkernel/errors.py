@@ -229,7 +229,7 @@ class Fault(JitError):
     `kept` and `lost` are sentences about what survived.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  (public, each by its name)
         self,
         message: str,
         *,

@@ -21,7 +21,7 @@ from jitkernel.compiler.forks import in_child
 from jitkernel.compiler.passes import SINGLE, disabled_for, parse_passes
 from jitkernel.compiler.prepare import place, prepare
 from jitkernel.compiler.records import Options
-from jitkernel.compiler.summary import ambiguous, renamed_types, summarise
+from jitkernel.compiler.summary import Later, ambiguous, renamed_types, summarise
 from jitkernel.errors import CompileError, Diagnostic
 from jitkernel.ir.names import CONTROL
 
@@ -91,11 +91,10 @@ def compile_module(
         verified = perf_counter_ns()
         rows: list[Any] = [[], [], {}, []]
         if not options.internal:
-            weaken = not options.closed
+            later = Later(not options.closed, nobuiltin)
             rows = summarise(
-                module, source, ready.aliases, target.features, first_line, weaken, nobuiltin,
-                renamed,
-            )  # fmt: skip
+                module, source, ready.aliases, target.features, first_line, later, renamed
+            )
             if ready.pic:
                 for row in rows[1]:
                     if row[5] and row[2] not in ("internal", "private"):

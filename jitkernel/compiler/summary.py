@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from jitkernel.compiler import binding
 from jitkernel.compiler.binding import lib
@@ -52,24 +52,32 @@ _SAID_ARRAY = re.compile(rf"^@({NAME}) = .*; (\[\d+ x [^;\n]*\])$", re.M)
 NOBUILTIN: int = lib.GetEnumAttributeKindForName(b"nobuiltin", 9)
 
 
+class Later(NamedTuple):
+    """Preparation for later cells: `weaken` lets them define again what the module defines, and
+    `nobuiltin` are functions that are the session's own, whatever LLVM knows of their names."""
+
+    weaken: bool
+    nobuiltin: frozenset[str]
+
+
 def summarise(
     module: int,
     source: str,
     aliases: Iterable[Alias],
     host_features: str,
     first_line: int,
-    weaken: bool,
-    nobuiltin: frozenset[str],
+    later: Later,
     renamed: Mapping[str, str] | None = None,
 ) -> list[Any]:
-    """The lists that `Summary.of` reads; see there.  Changes linkages where `weaken` is set.
+    """The lists that `Summary.of` reads; see there.  Changes linkages and attributes for what comes
+    `later`.
 
     `renamed` maps structs of the source to what LLVM calls them, where that differs.
     """
-    functions, mentions = _functions(module, source, host_features, weaken, nobuiltin)
+    functions, mentions = _functions(module, source, host_features, later)
     variables: list[list[Any]] = []
     if "@" in source and ("global" in source or "constant" in source):
-        mentions |= _variables(module, source, variables, weaken)
+        mentions |= _variables(module, source, variables, later.weaken)
     for alias in aliases:
         if alias.type.endswith(")"):
             functions.append([alias.name, True, alias.linkage, alias.type, "", "", ""])
@@ -94,7 +102,7 @@ def summarise(
 
 
 def _functions(
-    module: int, source: str, host_features: str, weaken: bool, nobuiltin: frozenset[str]
+    module: int, source: str, host_features: str, later: Later
 ) -> tuple[list[list[Any]], bool]:
     """Rows of the module's functions, and whether some type names a struct."""
     rows: list[list[Any]] = []
@@ -120,10 +128,10 @@ def _functions(
             mentions = True
         rows.append([name, defined, LINKAGES[linkage], type_text, convention, attributes, features])
         if defined and linkage == _EXTERNAL:
-            if weaken:
+            if later.weaken:
                 lib.SetLinkage(function, _WEAK)
             lib.AddFunctionAttr(function, NOBUILTIN)
-        elif name in nobuiltin:
+        elif name in later.nobuiltin:
             lib.AddFunctionAttr(function, NOBUILTIN)
     lib.DisposeFunctionsIter(iterator)
     return rows, mentions

@@ -8,7 +8,7 @@ path is plain, `iter_unpack` over the tables, because every cell goes through it
 from __future__ import annotations
 
 import struct
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from jitkernel.elf import constants as c
 from jitkernel.elf.constants import HEADER, RELA, SECTION, SYMBOL
@@ -222,33 +222,31 @@ class ElfObject:
         return b"" if kind == c.SHT_NOBITS else self.data[offset : offset + size]
 
 
+class Written(NamedTuple):
+    """The bytes of an object, and its tables as they were written; `late` are relocations."""
+
+    data: bytes
+    machine: int
+    sections: list[SectionTuple]
+    symbols: list[SymbolTuple]
+    late: dict[int, bytes]
+    groups: list[tuple[int, list[int]]]
+    strings: bytes
+    names: bytes
+
+
 class LateObject(ElfObject):
     """An object whose relocations stay bytes until somebody asks for them as numbers."""
 
     __slots__ = ()
 
     @classmethod
-    def made(
-        cls,
-        data: bytes,
-        machine: int,
-        sections: list[SectionTuple],
-        symbols: list[SymbolTuple],
-        late: dict[int, bytes],
-        groups: list[tuple[int, list[int]]],
-        strings: bytes,
-        names: bytes,
-    ) -> LateObject:
-        """The object that `data` are, by who has just written them: nothing is read."""
+    def made(cls, written: Written) -> LateObject:
+        """The object that has just been written: nothing is read."""
         made = cls.__new__(cls)
-        fields = data, machine, sections, symbols, late, groups, strings, names
-        made._set(*fields)
+        made.data, made.machine, made.sections, made.symbols = written[:4]
+        made.late, made.groups, made.strings, made.names = written[4:]
         return made
-
-    def _set(self, *fields: Any) -> None:
-        """The fields in the order of `made`."""
-        self.data, self.machine, self.sections, self.symbols = fields[:4]
-        self.late, self.groups, self.strings, self.names = fields[4:]
 
     def __init__(self, data: bytes):
         super().__init__(data, late=True)

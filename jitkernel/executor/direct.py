@@ -12,7 +12,7 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from threading import get_ident
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from jitkernel.errors import UsageError
 from jitkernel.executor.records import NotReturned, Unfit
@@ -22,7 +22,7 @@ from jitkernel.ir.types import FunctionType
 if TYPE_CHECKING:
     from jitkernel.executor.inline import InlineExecutor
 
-__all__ = ["address_of", "ctypes_function", "direct_call"]
+__all__ = ["Values", "address_of", "ctypes_function", "direct_call"]
 
 _CtypesPointer: Any = ctypes._Pointer
 _CtypesFunction: Any = ctypes._CFuncPtr  # type: ignore[attr-defined]
@@ -61,6 +61,20 @@ class Function(Protocol):
         """The address of the code."""
 
 
+class Values(NamedTuple):
+    """Arguments and results as Python has them.
+
+    `pointer` is the class of addresses, `gives` makes one of an address that is returned; `check`
+    refuses arrays of other elements than the function wants; `unsigned` is the result where it is
+    an integer without a sign.
+    """
+
+    pointer: type[int]
+    check: Callable[[Sequence[Any]], object] | None = None
+    unsigned: bool = False
+    gives: Callable[[int], Any] = int
+
+
 def direct_call(
     executor: InlineExecutor,
     program: Program,
@@ -68,19 +82,15 @@ def direct_call(
     thunk: int,
     function: FunctionType,
     offsets: Sequence[int],
-    pointer: type[int],
-    check: Callable[[Sequence[Any]], object] | None = None,
-    unsigned: bool = False,
-    gives: Callable[[int], Any] = int,
+    values: Values,
 ) -> Callable[[tuple[Any, ...]], Any] | None:
     """A function that calls one of the program with a tuple of arguments, through a thunk for which
     they lie at `offsets`; None where it takes or gives more than scalars.
 
-    `pointer` is the class of addresses, `gives` makes one of an address that is returned; `check`
-    refuses arrays of other elements than the function wants; `unsigned` is the result where it is
-    an integer without a sign.  It raises Unfit before anything happened, also where there was an
+    It raises Unfit before anything happened, also where there was an
     operation since this was called, and NotReturned.
     """
+    pointer, check, unsigned, gives = values
     found = scalars(function, offsets, pointer, unsigned)
     if found is None:
         return None

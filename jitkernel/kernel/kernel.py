@@ -273,7 +273,7 @@ class JITKernel(JITKernelSettings, Kernel):
 
     # -- history_request -------------------------------------------------------------------
 
-    async def do_history(
+    async def do_history(  # noqa: PLR0913  (as ipykernel calls it)
         self,
         hist_access_type: str,
         output: bool,

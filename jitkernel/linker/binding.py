@@ -154,7 +154,7 @@ class Bindings:
             _I32.pack_into(self.view, at, value)
             return
         if opcode:
-            self._relax(target, at, opcode, modrm, rex)
+            self._relax(target, at, (opcode, modrm, rex))
             return
         row = TABLE.get(type)
         if row is None:
@@ -188,7 +188,7 @@ class Bindings:
                 )
         self.view[at : at + row.field] = value.to_bytes(row.field, "little", signed=value < 0)
 
-    def _relax(self, target: Target, at: int, opcode: int, modrm: int, rex: int) -> None:
+    def _relax(self, target: Target, at: int, original: tuple[int, int, int]) -> None:
         """Write an instruction that loads through the GOT, without the GOT where it can be."""
         if isinstance(target, int):
             value = entry = target
@@ -197,12 +197,12 @@ class Bindings:
         else:
             value, entry = self.value(target), self.entry(target)
         relax = x86_64.relax
-        if value >= 0 and relax(self.view, at, self.base, opcode, modrm, rex, value, entry, 0):
+        if value >= 0 and relax(self.view, at, self.base, original, value, entry, 0):
             return
         if isinstance(target, int):
             raise OutOfRange("this instruction needs a GOT slot for a local symbol")
         slot = self.slot(target)
-        relax(self.view, at, self.base, opcode, modrm, rex, value, entry, slot)
+        relax(self.view, at, self.base, original, value, entry, slot)
 
     # -- symbols that moved ----------------------------------------------------------------------
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 import struct
 from array import array
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from jitkernel.elf import constants as c
 from jitkernel.elf.constants import COMMON, HEADER, RELA, SECTION, SYMBOL
-from jitkernel.elf.reader import ElfObject, LateObject, SectionTuple, SymbolTuple
+from jitkernel.elf.reader import ElfObject, LateObject, SectionTuple, SymbolTuple, Written
 from jitkernel.errors import LinkError
 from jitkernel.ir.names import written
 from jitkernel.linker.x86_64 import TABLE
@@ -124,6 +125,17 @@ class SectionDraft:
         return b"".join(
             [pack(o, index.get(s, 0) << 32 | kind, a) for o, kind, s, a in self.relocations]
         )
+
+
+class _Head(NamedTuple):
+    """The fields of a section's header (System V gABI, Sections) that are not places."""
+
+    kind: int
+    flags: int = 0
+    link: int = 0
+    info: int = 0
+    align: int = 8
+    entry: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -322,9 +334,9 @@ class Builder:
         headers: list[SectionTuple] = []
 
         def put(
-            name: str, kind: int, flags: int, content: bytes | bytearray, link: int = 0,
-            info: int = 0, align: int = 8, entry: int = 0, size: int | None = None,
-        ) -> None:  # fmt: skip
+            name: str, head: _Head, content: bytes | bytearray, size: int | None = None
+        ) -> None:
+            kind, flags, link, info, align, entry = head
             out.extend(bytes(-len(out) % max(align, 1)))
             total = len(content) if size is None else size
             headers.append(
@@ -337,22 +349,22 @@ class Builder:
             words += [relas[m] for m in members if m in relas]
             content = struct.pack(f"<{len(words)}I", *words)
             made_groups.append((at.index[signature], words[1:]))
-            put(".group", c.SHT_GROUP, 0, content, tables, at.index[signature], 4, 4)
+            put(".group", _Head(c.SHT_GROUP, 0, tables, at.index[signature], 4, 4), content)
         for s in self.sections:
             link = numbers[s.link] if s.link is not None else 0
             flags = s.flags if s.link is not None else s.flags & ~c.SHF_LINK_ORDER
             size = s.size if s.type == c.SHT_NOBITS else None
-            put(s.name, s.type, flags, s.content, link, 0, s.align, s.entry_size, size)
+            put(s.name, _Head(s.type, flags, link, 0, s.align, s.entry_size), s.content, size)
         for s in related:
             rows = relocations[numbers[s]] = s.rows(at)
             flags = c.SHF_INFO_LINK | (s.flags & c.SHF_GROUP)
-            put(".rela" + s.name, c.SHT_RELA, flags, rows, tables, numbers[s], 8, 24)
-        put(".symtab", c.SHT_SYMTAB, 0, symbols, tables + 1, local, 8, 24)
-        put(".strtab", c.SHT_STRTAB, 0, bytes(strings.table), align=1)
+            put(".rela" + s.name, _Head(c.SHT_RELA, flags, tables, numbers[s], 8, 24), rows)
+        put(".symtab", _Head(c.SHT_SYMTAB, 0, tables + 1, local, 8, 24), symbols)
+        put(".strtab", _Head(c.SHT_STRTAB, align=1), bytes(strings.table))
         if extended:
-            put(".symtab_shndx", c.SHT_SYMTAB_SHNDX, 0, extended, tables, 0, 4, 4)
+            put(".symtab_shndx", _Head(c.SHT_SYMTAB_SHNDX, 0, tables, 0, 4, 4), extended)
         names.add(".shstrtab")
-        put(".shstrtab", c.SHT_STRTAB, 0, bytes(names.table), align=1)
+        put(".shstrtab", _Head(c.SHT_STRTAB, align=1), bytes(names.table))
         out.extend(bytes(-len(out) % 8))
         wide = count >= c.RESERVED
         first = (0, 0, 0, 0, 0, count if wide else 0, count - 1 if wide else 0, 0, 0, 0)
@@ -363,10 +375,11 @@ class Builder:
         )  # fmt: skip
         sections = [first, *headers]
         out += b"".join([SECTION.pack(*header) for header in sections])
-        return LateObject.made(
+        parts = Written(
             bytes(out), self._machine, sections, made_symbols, relocations, made_groups,
             bytes(strings.table), bytes(names.table),
         )  # fmt: skip
+        return LateObject.made(parts)
 
     def _ordered(self) -> tuple[list[SymbolDraft], int]:
         """The symbols as a table has them, the local ones first, and how many are local."""

@@ -18,7 +18,6 @@ from jitkernel.linker.records import (
     Symbol,
     SymbolKind,
     SymbolState,
-    new_image,
     new_symbol,
 )
 from jitkernel.linker.x86_64 import STUB_SIZE
@@ -138,24 +137,13 @@ def drop_initialisers(image: Image) -> None:
 
 
 def restore_symbol(
-    name: str,
-    kind: SymbolKind,
-    state: SymbolState,
-    address: int,
-    size: int,
-    entries: tuple[int, int, int],
-    why: str,
-    info: Any,
-) -> tuple[Symbol, list[Extent]]:
-    """A symbol, and the extents of its `entries`: stub, slot and far slot, 0 for none."""
-    symbol = new_symbol(name, kind, state, address, size)
+    symbol: Symbol, entries: tuple[int, int, int], why: str, info: Any
+) -> list[Extent]:
+    """Give a symbol its `entries`: stub, slot and far slot, 0 for none; their extents."""
     symbol.stub, symbol.slot, symbol.far_slot = entries
     symbol.why, symbol.info = why, info
     zones = (("text", STUB_SIZE), ("rodata", 8), ("rodata", 8))
-    extents = [
-        Extent(zone, at, size) for at, (zone, size) in zip(entries, zones, strict=True) if at
-    ]
-    return symbol, extents
+    return [Extent(zone, at, size) for at, (zone, size) in zip(entries, zones, strict=True) if at]
 
 
 def file(linker: Linker, symbol: Symbol) -> None:
@@ -169,41 +157,15 @@ def set_image(symbol: Symbol, image: Image | None) -> None:
 
 
 def restore_image(
-    linker: Linker,
-    cell: int,
-    text: Extent | None,
-    unwind: Extent | None,
-    extra: tuple[Extent, ...],
-    rodata: Block | None,
-    data: Block | None,
-    adopted: tuple[Block, ...],
-    exports: Iterable[tuple[str, int, int]],
-    initialisers: tuple[Sequence[int], Sequence[int], int],
-    pins: Iterable[tuple[str, int]],
-    groups: Iterable[tuple[str, bool]],
-    copies: Iterable[str],
-) -> Image:
-    """An image with what it defines; of `groups` it says which it provides.
-
-    `initialisers` are constructors, destructors and what `__dso_handle` is.
-    """
-    # Of what it defined once, and nobody knows any more, it has the name alone.
-    known = linker.symbols
-    init, fini, dso = initialisers
-    groups, copies = list(groups), tuple(copies)
-    image = new_image(
-        cell, None, rodata, data, unwind, adopted, extra,
-        tuple([(known.get(name) or new_symbol(name), at, size) for name, at, size in exports]),
-        (), tuple(init), tuple(fini), dso, tuple([(name, address) for name, address in pins]),
-        tuple([name for name, _ in groups]), copies,
-    )  # fmt: skip
+    linker: Linker, image: Image, text: Extent | None, provides: Iterable[str]
+) -> None:
+    """Make an image, whose code is at `text`, the session's; `provides` are its COMDAT groups that
+    others have but copies of."""
     linker.put_code(image, text)
-    for name, provides in groups:
-        if provides:
-            linker.groups[name] = image
-    for name in copies:
+    for name in provides:
+        linker.groups[name] = image
+    for name in image.copies:
         linker.copies.setdefault(name, RecordedList()).append(image)
-    return image
 
 
 def restore_uses(image: Image, uses: Sequence[tuple[Symbol, bytes]]) -> None:

@@ -52,7 +52,7 @@ _TYPE = 0xFFFF_FFFF  # of a relocation: its symbol is above
 
 
 class Former(NamedTuple):
-    """What an object had where it was linked before, to have it again.
+    """The places of an object that was linked before, to have them again.
 
     `blocks` are whole zones; variables are as the object says, unless it `keeps_data` that is
     there.  `groups` are COMDAT groups to provide although another image has them.  `text` is where

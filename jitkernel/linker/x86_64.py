@@ -174,17 +174,15 @@ def relax(
     view: memoryview,
     at: int,
     base: int,
-    opcode: int,
-    modrm: int,
-    rex: int,
+    original: tuple[int, int, int],
     value: int,
     entry: int,
     slot: int,
 ) -> bool:
     """Write the instruction around a GOTPCRELX field for where its symbol is now.
 
-    `at` is the field's offset in `view` and `base` the address of `view[0]`; `opcode`, `modrm` and
-    `rex` (0: none) are the *original* bytes, so that any form can be made from any other.  `value`
+    `at` is the field's offset in `view` and `base` the address of `view[0]`; `original` are the
+    bytes opcode, modrm and rex (0: none), so that any form can be made from any other.  `value`
     is the symbol's address, `entry` where branches to it go; `slot` is the address of its GOT slot,
     or 0 to ask for a form without one.  False, and nothing written, when no such form reaches.
 
@@ -196,6 +194,7 @@ def relax(
     | test %reg, slot(%rip)  85    | test $sym, %reg   f7 /0  | 31 bits (REX.W), 32 (none)     |
     | op slot(%rip), %reg 03..3b   | op $sym, %reg     81 /n  | the same                       |
     """
+    opcode, modrm, rex = original
     here = base + at
     if slot:
         return _write(view, at, rex, opcode, modrm, slot - here - 4)

@@ -55,7 +55,7 @@ class Effect:
     kept: int = 0
 
 
-def apply_pass(
+def apply_pass(  # noqa: PLR0913  (public, options by their names)
     session: Session,
     code: str,
     name: str,

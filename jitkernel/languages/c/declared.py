@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import NamedTuple
 
 from jitkernel.languages.c.declarations import (
     Declarator,
@@ -42,6 +43,18 @@ _ALIASED = re.compile(r"#\s*pragma\s+weak\s+\w+\s*=")  # with a definition of it
 _FIXED = THREAD_LOCAL | {"volatile", "_Atomic", *_ATTRIBUTE}
 
 
+class _Defined(NamedTuple):
+    """The definition of a name: its text, "" for none, and how it is made."""
+
+    text: str = ""
+    inline: bool = False
+    computed: bool = False
+    folded: bool = False
+
+
+_DECLARED = _Defined()  # and no more
+
+
 class Declared:
     """The notes of a cell's pieces, by key.
 
@@ -59,15 +72,16 @@ class Declared:
         self.labelled: dict[int, list[str]] = {}
         self.given_back: dict[int, str] = {}
         for name, defined in guesses.taken_back.items():
-            self._note("undef", MACRO + name, f"#undef {name}", 0, (), defined)
+            self._note("undef", MACRO + name, f"#undef {name}", 0, (), _Defined(defined))
         for index, piece in enumerate(reading.pieces):
             if piece.text not in guesses.again:
                 self._declare(index, piece)
 
     def _note(
         self, kind: NoteKind, key: str, text: str, index: int, also: Iterable[str] = (),
-        definition: str = "", inline: bool = False, computed: bool = False, folded: bool = False,
+        defined: _Defined = _DECLARED,
     ) -> None:  # fmt: skip
+        definition, inline, computed, folded = defined
         before = self.notes.pop(key, None)
         if before is not None and before.is_defined and not definition:
             self.notes[key] = before  # declared again behind its definition
@@ -122,7 +136,7 @@ class Declared:
                 self._note("header", key, piece.text, index)
             last = self._last(name) if word == "undef" else ""
             kind: NoteKind = "define" if word == "define" else "undef"
-            self._note(kind, MACRO + name, piece.text, index, (), last)
+            self._note(kind, MACRO + name, piece.text, index, (), _Defined(last))
         if known is not None and key in self.notes:  # headers stay in their order
             self.notes[key] = replace(self.notes[key], cell=known.cell, order=known.order)
 
@@ -142,7 +156,7 @@ class Declared:
         if was is not None:
             taken = was or f"#undef {name}"
             last = "" if was else self._last(name)
-            self._note("define" if was else "undef", MACRO + name, taken, index, (), last)
+            self._note("define" if was else "undef", MACRO + name, taken, index, (), _Defined(last))
             self.given_back[index] = f"#undef {name}\n{was}"
 
     def _leading(self) -> int:
@@ -209,7 +223,7 @@ class Declared:
             definition = self._body(piece) if piece.kind is PieceKind.FUNCTION else ""
             if piece.body >= 0 and _is_old_style(piece, declared):
                 text = ""  # clang tells
-            self._note("function", key, text, index, (), definition, found.inline)
+            self._note("function", key, text, index, (), _Defined(definition, found.inline))
             return
         if found.extern and declared.init < 0 and not self.makes_storage(piece, declared):
             self._note("variable", key, text, index, inner)
@@ -220,7 +234,8 @@ class Declared:
         computed = found.deduced >= 0 or (declared.init >= 0 and self.is_computed(index, declared))
         definition = self._definition(piece, declared, computed)
         folded = not computed and _is_folded(piece, declared, found.end)
-        self._note("variable", key, text, index, inner, definition, found.inline, computed, folded)
+        defined = _Defined(definition, found.inline, computed, folded)
+        self._note("variable", key, text, index, inner, defined)
 
     def declaration(self, piece: Piece, declared: Declarator, extern: str = "extern ") -> str:
         """Text that declares one name of a piece, and no more."""

@@ -33,12 +33,13 @@ _SPELLED = 80  # characters of a declaration in a status line
 
 
 def learned(
-    unit: Unit, number: int, before: Notes, types: Types, symbols: Iterable[str],
+    unit: Unit, before: Notes, types: Types, symbols: Iterable[str],
     macros_of: Callable[[int], Iterable[str]], needed: Collection[str], folders: Sequence[str],
 ) -> dict[str, PlanNote]:  # fmt: skip
-    """The notes of cell `number`, which defines these symbols; `before` are those of the others,
+    """The notes of a unit's cell, which defines these symbols; `before` are those of the others,
     `macros_of` tells the macros that a line was expanded from, `needed` are names that the headers
     which it includes need, `folders` are where those are looked for."""
+    number = unit.reading.number
     notes: dict[str, Note] = {}
     keys = _Keys(unit.owned, before)
     for note in unit.own:

@@ -414,7 +414,7 @@ class _Reader:
         others = any(n.key.startswith((IDENTIFIER, TAG)) for n in before)
         while True:
             macros = self._macros_of
-            found = learned(unit, number, self._notes, types, own, macros, needed, folders)
+            found = learned(unit, self._notes, types, own, macros, needed, folders)
             if last < 0 or not others:
                 return found
             texts = self._notes.without(self._known.replaces)

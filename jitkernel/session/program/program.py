@@ -58,7 +58,7 @@ _WEAK = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class CellText:
-    """What a cell's text says of its definitions beside what LLVM's summary has.
+    """The facts in a cell's text about its definitions that LLVM's summary has not.
 
     `types` are the named types that it defines itself, `aligned` the alignments that it asks for;
     `noted`: it leaves notes, too.  `kept` are variables that it defines again without a value of

@@ -281,7 +281,7 @@ class DirectCalls:
 
     def _learn(self, name: str) -> None:
         """Find out whether a function may be called directly until the next operation."""
-        from jitkernel.executor.direct import direct_call
+        from jitkernel.executor.direct import Values, direct_call
 
         core, settings = self._core, self._core.settings
         self.known.pop(name, None)
@@ -304,10 +304,9 @@ class DirectCalls:
             if said.parameters is not None:
                 return
             code = said.result.code if said.result is not None else ""
-        found = direct_call(
-            self._executor, core, symbol, thunk.address, function, offsets, Pointer, check,
-            unsigned=code[:1] == "u", gives=partial(Pointer.of, layouts=core.program.layouts),
-        )  # fmt: skip
+        gives = partial(Pointer.of, layouts=core.program.layouts)
+        values = Values(Pointer, check, unsigned=code[:1] == "u", gives=gives)
+        found = direct_call(self._executor, core, symbol, thunk.address, function, offsets, values)
         if found is not None:
             self.known[name] = found
 

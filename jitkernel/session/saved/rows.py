@@ -15,7 +15,16 @@ from typing import TYPE_CHECKING, Any
 from jitkernel.arena import Extent
 from jitkernel.forms import Maybe, check
 from jitkernel.ir.types import function_type, parse_type
-from jitkernel.linker import Block, Image, Linker, Symbol, SymbolKind, SymbolState
+from jitkernel.linker import (
+    Block,
+    Image,
+    Linker,
+    Symbol,
+    SymbolKind,
+    SymbolState,
+    new_image,
+    new_symbol,
+)
 from jitkernel.linker.editing import restore_image, restore_symbol, restore_uses
 from jitkernel.linker.records import SITE
 from jitkernel.session.program.cell import Cell, CellState
@@ -149,11 +158,8 @@ def read_symbol(row: list[Any], extents: list[Extent]) -> tuple[Symbol, int, boo
     """A symbol, the number of the cell that defines it, and whether it is a stale version."""
     check(row, _SYMBOL)
     name, kind, state, address, size, cell, stub, slot, far_slot, why, info, stale = row
-    symbol, own = restore_symbol(
-        name, _KINDS[kind], _STATES[state], address, size, (stub, slot, far_slot), why,
-        info_of(info),
-    )  # fmt: skip
-    extents += own
+    symbol = new_symbol(name, _KINDS[kind], _STATES[state], address, size)
+    extents += restore_symbol(symbol, (stub, slot, far_slot), why, info_of(info))
     return symbol, cell, bool(stale)
 
 
@@ -262,16 +268,21 @@ def _read_image(number: int, row: list[Any], content: bytes, index: Index) -> Im
     refs, init, fini, dso, pins, groups, copies = rest
     hold = index.hold
     at = _copy_code((text, unwind, *extra), content, index)
-    found = restore_image(
-        index.linker, number,
-        Extent(*text) if text is not None else None,
-        Extent(*unwind) if unwind is not None else None,
-        tuple([Extent(*bounds) for bounds in extra]),
+    # Of what it defined once, and nobody knows any more, it has the name alone.
+    known = index.linker.symbols
+    found = new_image(
+        number, None,
         hold(rodata) if rodata is not None else None,
         hold(data) if data is not None else None,
+        Extent(*unwind) if unwind is not None else None,
         tuple([hold(extent) for extent in adopted]),
-        exports, (init, fini, dso), pins, groups, copies,
+        tuple([Extent(*bounds) for bounds in extra]),
+        tuple([(known.get(name) or new_symbol(name), at, size) for name, at, size in exports]),
+        (), tuple(init), tuple(fini), dso, tuple([(name, address) for name, address in pins]),
+        tuple([name for name, _ in groups]), tuple(copies),
     )  # fmt: skip
+    place = Extent(*text) if text is not None else None
+    restore_image(index.linker, found, place, [name for name, provides in groups if provides])
     uses: list[tuple[Symbol, bytes]] = []
     for n, length in refs:
         uses.append((index.symbols[n], index.sites(content[at : at + length], length)))
