@@ -98,7 +98,7 @@ def account(session: Session) -> Account:
     found = {"kernel": 0, "executor": 0, "worker": 0, "spare": 0}
     for role, pid in pids(session):
         found[role] = found.get(role, 0) + uss(pid)
-    slab = os.fstat(session.inspect.slab_fd).st_blocks * 512
+    slab = os.fstat(session._core.engine.arena.fd).st_blocks * 512
     return Account(found["kernel"], found["executor"], found["worker"] + found["spare"], slab)
 
 

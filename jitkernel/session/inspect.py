@@ -287,11 +287,6 @@ class Inspect:
 
     # -- what addresses are ----------------------------------------------------------------------
 
-    @property
-    def slab_fd(self) -> int:
-        """The descriptor of the file that the arena is."""
-        return self._core.arena.fd
-
     def name_of(self, address: int) -> str:
         """What stands at an address: `@sq+4`, `@g+8`; empty where nothing is known of it."""
         places = self._core.places
