@@ -743,7 +743,6 @@ class Session:
         cell: int | None = None,
         name: str = "",
         cascade: bool = False,
-        partial: bool = False,
     ) -> list[str]:
         """Take the last `count` runs or evictions back; a sentence for each.
 
@@ -752,7 +751,7 @@ class Session:
         EvictError with the runs that are in the way.
 
         Of data beyond `undo_data` bytes nothing is kept: where a run wrote there, UsageError names
-        what would not come back and nothing is undone, unless `partial` leaves that as it is.
+        what would not come back, with the limit that would do, and nothing is undone.
 
             >>> for n in (1, 2):
             ...     made = s.run(f"define i32 @which() {{ ret i32 {n} }}")
@@ -765,21 +764,20 @@ class Session:
         """
         self._core.engine.check_idle()
         history, name = self._core.history, name.removeprefix("@")
-        asked: dict[str, Any] = {"cascade": cascade, "partial": partial}
-        with self._core.texts.asked("undo", count=count, cell=cell, name=name, **asked):
+        with self._core.texts.asked("undo", count=count, cell=cell, name=name, cascade=cascade):
             if cell is not None or name:
-                return history.undo_one(cell, name, cascade, partial)
-            return history.undo(count, partial)
+                return history.undo_one(cell, name, cascade)
+            return history.undo(count)
 
     @operation(atomic=True)
-    def redo(self, count: int = 1, *, partial: bool = False) -> list[str]:
+    def redo(self, count: int = 1) -> list[str]:
         """Do again what the last `count` undos took back, until something new is run.
 
         `partial` as for `undo`.
         """
         self._core.engine.check_idle()
-        with self._core.texts.asked("redo", count=count, partial=partial):
-            return self._core.history.redo(count, partial)
+        with self._core.texts.asked("redo", count=count):
+            return self._core.history.redo(count)
 
     @operation(atomic=True)
     def gc(self, dry_run: bool = False, undo: bool = False) -> Garbage:

@@ -52,7 +52,8 @@ def test_beyond_it_nothing_is_undone(large):
     large.run("@write(3000000, 7)")
     with pytest.raises(UsageError, match=r"@big \(64\.0 KB of 4\.0 MB\)") as caught:
         large.undo()
-    assert "Nothing was undone. %undo --partial" in str(caught.value)
+    assert "undo_data, 1.0 MB of the data zone" in str(caught.value)
+    assert "Nothing was undone. Run the cells again" in str(caught.value)
     assert "cell 4: @write(3000000, 7)" in str(caught.value)
     assert values(large, 3000000) == (7, 7)
     with pytest.raises(UsageError, match="Nothing was undone"):
@@ -63,21 +64,28 @@ def test_beyond_it_nothing_is_undone(large):
     assert large._core.history.count() == 4
 
 
-def test_partial_takes_back_what_it_can_and_says_the_rest(large):
+def test_with_the_limit_that_the_refusal_names_it_comes_back(large, either):
     large.run("@write(3000000, 7)")
-    said = large.undo(partial=True)
-    assert said == [
-        "undone: cell 3: @write(3000000, 7); left as it is now: @big (64.0 KB of 4.0 MB)"
-    ]
-    assert values(large, 3000000) == (1, 7)
-    large.redo()
+    with pytest.raises(UsageError) as caught:
+        large.undo()
+    enough = int(str(caught.value).rpartition("Session(undo_data=")[2].rstrip(")"))
+    assert enough == 4 * MB
+    s = either(undo_data=enough)
+    s.run(PROGRAM)
+    s.run("@write(3000000, 7)")
+    assert s.undo() == ["undone: cell 2: @write(3000000, 7)"]
+    assert values(s, 3000000) == (1, 0)
+
+
+def test_a_refused_undo_leaves_the_later_ones_as_they_were(large):
+    """What was written beyond the limit stays in the way; runs after it are undone one by one."""
+    large.run("@write(3000000, 7)")
+    large.run("@write(1000, 5)")
+    assert large.undo() == ["undone: cell 4: @write(1000, 5)"]
     assert values(large, 3000000) == (7, 7)
     with pytest.raises(UsageError, match="Nothing was undone"):
         large.undo()
-    large.undo(partial=True)
-    large.undo()
-    assert "big" not in large
-    assert large.redo() and values(large, 3000000) == (1, 7)
+    assert large.redo() and values(large, 1000) == (5, 5)
 
 
 def test_runs_that_only_look_are_no_matter(large):

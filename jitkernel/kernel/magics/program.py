@@ -99,7 +99,6 @@ def deps(context: Frontend, arguments: Any) -> None:
     Argument("what", "how many runs, or a name: the last that defined it", "?", completes="symbol"),
     Argument("-c --cell", "the run of this cell alone", "", int, completes="cell"),
     Argument("--cascade", "the later runs that build on it too", "flag"),
-    Argument("--partial", "leave data of which too much was written as it is", "flag"),
     Argument("-l --list", "show what can be undone", "flag"),
     example="%undo --cell 5",
 )
@@ -120,21 +119,15 @@ def undo(context: Frontend, arguments: Any) -> None:
                 "one cell's run"
             )
         name, what = bare(what), None
-    said = context.session.undo(
-        int(what or 1), cell=cell, name=name, cascade=arguments.cascade, partial=arguments.partial
-    )
+    said = context.session.undo(int(what or 1), cell=cell, name=name, cascade=arguments.cascade)
     for sentence in said:
         context.print(sentence)
 
 
-@magic(
-    "redo",
-    Argument("count", "how many", "?", int, 1),
-    Argument("--partial", "as for %undo", "flag"),
-)
+@magic("redo", Argument("count", "how many", "?", int, 1))
 def redo(context: Frontend, arguments: Any) -> None:
     """Do again what %undo took back, until something new is run."""
-    for sentence in context.session.redo(arguments.count, partial=arguments.partial):
+    for sentence in context.session.redo(arguments.count):
         context.print(sentence)
 
 

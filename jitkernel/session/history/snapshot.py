@@ -39,6 +39,7 @@ __all__ = [
     "lasting",
     "lost_words",
     "mentioned",
+    "size_words",
 ]
 
 CHUNK = PAGESIZE
@@ -222,18 +223,19 @@ def lost_words(program: Program, changes: Sequence[Change]) -> str:
                 known += inside
     rows = sorted(sizes.items(), key=lambda row: -row[1][0])
     words = [
-        f"{program.called(name)} ({_size(size)} of {_size(of)})"
+        f"{program.called(name)} ({size_words(size)} of {size_words(of)})"
         for name, (size, of) in rows[:_SHOWN]
     ]
     if len(rows) > _SHOWN:
         words.append(f"{len(rows) - _SHOWN} more variables")
     other = sum(stop - start for start, stop in set(ranges)) - known
     if other > 0:
-        words.append(f"{_size(other)} without a name")
+        words.append(f"{size_words(other)} without a name")
     return ", ".join(words)
 
 
-def _size(size: int) -> str:
+def size_words(size: int) -> str:
+    """A number of bytes as it is told: `64.0 KB`."""
     if size >= 1 << 20:
         return f"{size / (1 << 20):.1f} MB"
     return f"{size / 1024:.1f} KB" if size >= 1024 else counted(size, "byte")

@@ -16,7 +16,14 @@ from jitkernel.linker import Image
 from jitkernel.rollback import Recorded, RecordedDict, RecordedList
 from jitkernel.session.history.dependence import Obstacle, obstacles, overwritten, patch
 from jitkernel.session.history.reverting import forget, revert
-from jitkernel.session.history.snapshot import DataShadow, apart, beyond, lasting, lost_words
+from jitkernel.session.history.snapshot import (
+    DataShadow,
+    apart,
+    beyond,
+    lasting,
+    lost_words,
+    size_words,
+)
 from jitkernel.session.program.cell import Cell, Change, cells_words
 from jitkernel.session.program.eviction import evict
 from jitkernel.session.program.program import Program
@@ -165,20 +172,17 @@ class UndoHistory(Recorded):
         self.settle()
         return sum(not _passed_over(c) for c in self._done)
 
-    def undo(self, count: int, partial: bool = False) -> list[str]:
+    def undo(self, count: int) -> list[str]:
         """Take the last `count` changes back; a sentence for each.
 
-        Raises UsageError where there are none, or fewer, or where data could not be taken back too,
-        unless `partial`: nothing is taken back then.
+        Raises UsageError where there are none, or fewer, or where data could not be taken back too:
+        nothing is taken back then.
         """
         _enough(count, self.count(), "undo")
-        if not partial:
-            self._refuse_losses([c for c in self if not _passed_over(c)][:count], "undo")
+        self._refuse_losses([c for c in self if not _passed_over(c)][:count], "undo")
         return [self._undo_latest() for _ in range(count)]
 
-    def undo_one(
-        self, cell: int | None, name: str, cascade: bool, partial: bool = False
-    ) -> list[str]:
+    def undo_one(self, cell: int | None, name: str, cascade: bool) -> list[str]:
         """Take back a cell's run, or the last change of a name, with those that build on it where
         `cascade` says so."""
         change = self.find(cell) if cell is not None else self._find_name(name)
@@ -191,18 +195,16 @@ class UndoHistory(Recorded):
                 words,
             )
         changes = [*(o.change for o in reversed(later)), change]
-        if not partial:
-            self._refuse_losses(changes, "undo")
+        self._refuse_losses(changes, "undo")
         return [self._undo(c) for c in changes]
 
-    def redo(self, count: int, partial: bool = False) -> list[str]:
+    def redo(self, count: int) -> list[str]:
         """Do the last `count` undone changes again; a sentence for each.
 
         Raises UsageError as `undo`, and where data was changed since.
         """
         _enough(count, len(self._undone), "redo")
-        if not partial:
-            self._refuse_losses(self._undone[-count:], "redo")
+        self._refuse_losses(self._undone[-count:], "redo")
         lines: list[str] = []
         for _ in range(count):
             self.settle()
@@ -252,12 +254,23 @@ class UndoHistory(Recorded):
         lost = lost_words(self._program, changes)
         if lost:
             titles = ", ".join(c.title for c in changes if c.lost)
+            limit = self._shadow.limit
             raise UsageError(
                 f"{titles} wrote data that is no longer known as it was before: {lost}. What is "
-                f"kept for undo has a limit (undo_data, {self._shadow.limit >> 20} MB of the data "
-                f"zone).\nNothing was {what}ne. %{what} --partial takes the rest back and leaves "
-                "that as it is now"
+                f"kept for undo has a limit (undo_data, {size_words(limit)} of the data zone, and "
+                f"four times as much of old values).\nNothing was {what}ne. Run the cells again "
+                "that give this data its values; a session that keeps enough of it is "
+                f"Session(undo_data={self._enough_data(changes)})"
             )
+
+    def _enough_data(self, changes: Sequence[Change]) -> int:
+        """The limit, doubled until it reaches all that the changes have lost."""
+        first = self._program.linker.arena.zones["data"].start
+        needed = max(stop for c in changes for _, stop in c.lost) - first
+        size = 2 * max(self._shadow.limit, 1 << 19)
+        while size < needed:
+            size *= 2
+        return size
 
     def _undo_latest(self) -> str:
         """Take the last change back; runs after it that only looked stay, and are told."""
@@ -273,7 +286,6 @@ class UndoHistory(Recorded):
     def _undo(self, change: Change) -> str:
         """Take one change back, which nothing later builds on (see `obstacles`), and say so."""
         left = lasting(self._program, change)
-        lost = lost_words(self._program, [change])
         at = self._done.index(change)
         later = self._done[at + 1 :]
         if later:
@@ -286,8 +298,7 @@ class UndoHistory(Recorded):
                     removed.stale = tuple(s for s in removed.stale if s not in change.stale)
         self._done.remove(change)
         words = f"undone: {change.title}"
-        limits = f"; left as it is now: {lost}" if lost else ""
-        limits += f"; not undone: {left}" if left else ""
+        limits = f"; not undone: {left}" if left else ""
         return words + self._take_back(change, self._undone, limits)
 
     def _take_back(self, change: Change, to: list[Change], limits: str = "") -> str:
@@ -308,8 +319,7 @@ class UndoHistory(Recorded):
         inverse = revert(program, change)
         inverse.remember(now)
         inverse.remember(late)
-        inverse.lost = RecordedList([*change.left, *shadow.lost()])
-        inverse.left = change.lost
+        inverse.lost = RecordedList(shadow.lost())
         shadow.changes()  # what the revert wrote is a part of it
         shadow.lost()
         to.append(inverse)

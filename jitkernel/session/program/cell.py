@@ -246,7 +246,6 @@ class Change(Recorded):
     values: Values = field(default_factory=Values)
     pages: RecordedDict[int, bytes] = field(default_factory=RecordedDict)
     lost: RecordedList[tuple[int, int]] = field(default_factory=RecordedList)
-    left: RecordedList[tuple[int, int]] = field(default_factory=RecordedList)
     symbols: RecordedList[Symbol] = field(default_factory=RecordedList)
     stale: list[Symbol] = field(default_factory=list)
     restored: list[tuple[Symbol, tuple[int, ...], bool]] = field(default_factory=list)
