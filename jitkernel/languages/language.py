@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, SupportsIn
 from jitkernel.errors import CompileError
 from jitkernel.ir.names import shown
 from jitkernel.ir.types import FunctionType, Type
-from jitkernel.languages.llvm.plan import ENTRY, Plan, Remake, RunAction, parse_cell
+from jitkernel.languages.llvm.plan import ENTRY, Kept, Plan, Remake, RunAction, parse_cell
 from jitkernel.languages.llvm.values import Layouts, TypedValue
 
 if TYPE_CHECKING:
@@ -98,8 +98,8 @@ class Known(Names, Protocol):
         """The path of the file that the cell is the text of, "" for none."""
 
     @property
-    def notes(self) -> Mapping[str, str]:
-        """Texts by keys, as cells of any language have left them (`Plan.notes`): a language begins
+    def notes(self) -> Mapping[str, Kept]:
+        """Notes by keys, as cells of any language have left them (`Plan.notes`): a language begins
         its keys with its name."""
 
     def cell_of(self, name: str) -> int:
@@ -138,7 +138,7 @@ class Glance(Protocol):
     nothing is looked up in the program, and nothing waits for it."""
 
     @property
-    def notes(self) -> Mapping[str, str]:
+    def notes(self) -> Mapping[str, Kept]:
         """The notes as they are at this moment."""
 
     @property
@@ -241,7 +241,7 @@ _PLAIN_CALL = re.compile(
 )
 
 
-def plain_call(source: str, notes: Mapping[str, str]) -> str:
+def plain_call(source: str, notes: Mapping[str, Kept]) -> str:
     """`f(7)` as `@f(7)`, which means the same where constants are written alike."""
     match = _PLAIN_CALL.fullmatch(source)
     return f"@{match[1]}({match[2] or ''})" if match else ""
@@ -292,17 +292,17 @@ class Language:
     complete: Callable[[str, int, Glance], Completions | None] | None = None
     inspect: Callable[[str, int, Glance], str] | None = None
     show: Callable[[TypedValue], str] = lambda value: ""
-    symbol_of: Callable[[str, Mapping[str, str]], str] = lambda name, notes: ""
-    call_line: Callable[[str, Mapping[str, str]], str] = plain_call
+    symbol_of: Callable[[str, Mapping[str, Kept]], str] = lambda name, notes: ""
+    call_line: Callable[[str, Mapping[str, Kept]], str] = plain_call
     prototype: Callable[[str, Glance], Prototype | None] = lambda name, known: None
-    declares: Callable[[str], str] = lambda note: note
+    declares: Callable[[Kept], str] = lambda kept: kept if isinstance(kept, str) else ""
     declaration: Callable[[str, Glance], str] = lambda name, known: ""
     check: Callable[[Callable[[str], str], Callable[[str], bool]], None] = (
         lambda setting, is_defined: None
     )
     spelled: Callable[[str, Glance], Spelling | None] = lambda name, known: None
     literal: Callable[[Any], str] | None = None
-    called: Callable[[str, Mapping[str, str]], str] = lambda symbol, notes: shown(symbol)
+    called: Callable[[str, Mapping[str, Kept]], str] = lambda symbol, notes: shown(symbol)
     foreign: Callable[[str, str, int, Glance], Foreign | None] = lambda *asked: None
     superseded: Callable[[Collection[str], Known], Plan] | None = None
 

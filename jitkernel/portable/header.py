@@ -28,7 +28,7 @@ def header(program: Program, exports: Mapping[str, Signature | Variable], file: 
     """The text of a header that is called `file`."""
     guard = re.sub(r"[^A-Za-z0-9]", "_", file).upper()
     guard = f"JITKERNEL_{guard}"
-    notes = Notes(program.state.notes.texts)
+    notes = Notes(program.state.notes.kept)
     from_c = [n for n in exports if IDENTIFIER + n in notes]
     lines = [
         f"#ifndef {guard}", f"#define {guard}", "", "#include <stdbool.h>", "#include <stdint.h>",

@@ -14,7 +14,7 @@ from jitkernel.errors import UsageError
 from jitkernel.languages.prototypes import Prototype
 from jitkernel.portable import arrival
 from jitkernel.session.program.cell import LanguageNote
-from jitkernel.session.program.names import NoteTexts
+from jitkernel.session.program.names import NotesSeen
 
 np = pytest.importorskip("numpy")
 pytest.importorskip("ziglang")
@@ -392,7 +392,7 @@ def test_a_call_looks_at_the_notes_that_it_needs(fresh, monkeypatch):
 def test_notes_may_come_while_they_are_read():
     """Who reads a variable from another thread waits for no cell."""
     notes = {f"c:i:n{i}": LanguageNote(1, str(i), frozenset()) for i in range(4)}
-    texts = NoteTexts(notes, "n2", 2)
+    texts = NotesSeen(notes, "n2", 2)
     found = iter(texts)
     assert next(found) == "c:i:n0"
     notes["c:i:late"] = LanguageNote(3, "", frozenset())

@@ -18,7 +18,7 @@ from zlib import compress, crc32, decompressobj, error
 from jitkernel.errors import CompileError
 from jitkernel.files import working_folder
 from jitkernel.languages.c.declared import Declared
-from jitkernel.languages.c.notes import DIRECTIVE, Note, Notes, encoded
+from jitkernel.languages.c.notes import DIRECTIVE, Note, Notes, plan_notes
 from jitkernel.languages.c.pieces import Mismatch, PieceKind, cut
 from jitkernel.languages.c.reading import Reading
 from jitkernel.languages.c.tokens import Unfinished, tokens
@@ -182,12 +182,12 @@ def _declared(text: str) -> tuple[Mapping[str, int], Notes]:
             declared = Declared(Reading(0, text, [piece], Notes({})))
             found |= {k: n for k, n in declared.notes.items() if not k.startswith(DIRECTIVE)}
     keys = {key for note in found.values() for key in (note.key, *note.also)}
-    kept = encoded(note.known_with(keys) for note in found.values())
+    kept = plan_notes(note.known_with(keys) for note in found.values())
     names = {
         key: crc32(_spelling(f"{note.text} {note.definition}"))
         for note in found.values() for key in (note.key, *note.also)
     }  # fmt: skip
-    return names, Notes({key: note.text for key, note in kept.items()})
+    return names, Notes({key: note.kept for key, note in kept.items()})
 
 
 def _spelling(text: str) -> bytes:

@@ -19,6 +19,7 @@ from jitkernel.languages.c.tokens import Unfinished, tokens, without_digraphs, w
 from jitkernel.languages.c.values import literal
 from jitkernel.languages.c.words import THREAD_LOCAL
 from jitkernel.languages.language import Completeness, Language, plain_call, split_commands
+from jitkernel.languages.llvm.plan import Kept
 from jitkernel.languages.llvm.values import TypedValue
 from jitkernel.printable import printable
 
@@ -63,7 +64,7 @@ def show(value: TypedValue) -> str:
     return value.shown if isinstance(value, CValue) else ""
 
 
-def symbol_of(name: str, notes: Mapping[str, str]) -> str:
+def symbol_of(name: str, notes: Mapping[str, Kept]) -> str:
     """The symbol of a name that has another one: by a label, or as thread-local variables do."""
     note = Notes(notes).identifier(name)
     if note is None or note.kind not in ("function", "variable"):
@@ -73,7 +74,7 @@ def symbol_of(name: str, notes: Mapping[str, str]) -> str:
     return symbol if symbol != name else ""
 
 
-def called(symbol: str, notes: Mapping[str, str]) -> str:
+def called(symbol: str, notes: Mapping[str, Kept]) -> str:
     """The name that a cell that has left these notes has for a symbol of its own: the inverse of
     `symbol_of`."""
     name = symbol.removeprefix(CONTROL)
@@ -82,7 +83,7 @@ def called(symbol: str, notes: Mapping[str, str]) -> str:
     return printable(name)
 
 
-def call_line(source: str, notes: Mapping[str, str]) -> str:
+def call_line(source: str, notes: Mapping[str, Kept]) -> str:
     """The call line of IR that a call with constants amounts to; none where a macro has the name,
     or the symbol is another."""
     line = plain_call(source, notes)

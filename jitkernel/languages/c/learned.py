@@ -18,9 +18,9 @@ from jitkernel.languages.c.notes import (
     TAG,
     Note,
     Notes,
-    decode,
-    encoded,
+    decoded,
     key_name,
+    plan_notes,
 )
 from jitkernel.languages.c.tokens import tokens, words
 from jitkernel.languages.c.types import Types
@@ -67,7 +67,7 @@ def learned(
             if note.kind != "include" or not brings(note.text, file, folders)
         }  # fmt: skip
     every = _Keys(unit.owned | notes.keys(), before)
-    return encoded(
+    return plan_notes(
         (note.known_with(every) for note in notes.values() if note.text),
         [
             *_meant_otherwise(unit, before),
@@ -183,7 +183,7 @@ def spelled(unit: Unit, own: Iterable[str], notes: Mapping[str, PlanNote]) -> di
         plain = decode_name(name)
         bare = names.get(plain, plain)
         note = notes.get(IDENTIFIER + bare)
-        text = decode(note.text).text if note is not None else bare
+        text = decoded(note.kept).text if note is not None else bare
         text = " ".join(text.removeprefix("extern ").rstrip(";").split())
         found[plain] = found[CONTROL + plain] = text if len(text) <= _SPELLED else bare
     return found

@@ -1,9 +1,9 @@
 """What earlier cells have declared: a note for each name of C, with text that declares it again.
 
-The session keeps notes as text, by key, and carries them through undo, eviction and saving; see
-`Known.notes`.  Keys: `c:i:` and an identifier, `c:t:` and a tag, `c:m:` and a macro, `c:d:` and a
-directive's cell and place in it.  An enumerator's note names the one of its enum.  Start from
-`Notes`.
+The session keeps notes by key and carries them through undo, eviction and saving, where they are
+texts; see `Known.notes`.  Keys: `c:i:` and an identifier, `c:t:` and a tag, `c:m:` and a macro,
+`c:d:` and a directive's cell and place in it.  An enumerator's note names the one of its enum.
+Start from `Notes`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from jitkernel.errors import UsageError
 from jitkernel.forms import check
 from jitkernel.languages.c.pointed import forward, pointers
 from jitkernel.languages.c.tokens import all_words, asked_for, tokens, words
-from jitkernel.languages.llvm.plan import PlanNote
+from jitkernel.languages.llvm.plan import Kept, PlanNote
 
 __all__ = [
     "DIRECTIVE",
@@ -31,10 +31,10 @@ __all__ = [
     "NoteKind",
     "Notes",
     "declared",
-    "decode",
-    "encoded",
+    "decoded",
     "key_name",
     "mentioned",
+    "plan_notes",
 ]
 
 NoteKind: TypeAlias = Literal[
@@ -147,7 +147,7 @@ class Note:
         return label[1] if label is not None else self.name
 
     def encode(self) -> str:
-        """The text that the session keeps."""
+        """The text that a saved session has."""
         return json.dumps([
             self.key, self.kind, self.text, self.cell, self.order, self.line, self.also,
             self.definition, self.definition_line, sorted(self.needs), sorted(self.uses),
@@ -181,12 +181,12 @@ class Note:
         return replace(self, needs=needs, uses=uses, asks=asks)
 
 
-def declared(text: str) -> str:
-    """The declaration in the text of a note, `struct pt { int x; };`, however it was spaced; "" for
-    what has no name, such as the line of an `#include`, and for a name that another note has."""
-    if text.startswith(_SAME):
+def declared(kept: Kept) -> str:
+    """The declaration in a note, `struct pt { int x; };`, however it was spaced; "" for what has no
+    name, such as the line of an `#include`, and for a name that another note has."""
+    if _is_same(kept):
         return ""
-    note = decode(text)
+    note = decoded(kept)
     if note.kind in ("undef", *_DIRECTIVES):
         return ""
     return " ".join(note.meant.split()).removeprefix("extern ").rstrip(" ;")
@@ -215,9 +215,18 @@ def key_name(key: str) -> str:
     return key[len(IDENTIFIER) :]
 
 
+def _is_same(kept: Kept) -> bool:
+    return isinstance(kept, str) and kept.startswith(_SAME)
+
+
+def decoded(kept: Kept) -> Note:
+    """The note that is kept of a name, as it was left or as a saved session had it."""
+    return kept if isinstance(kept, Note) else _decode(str(kept))
+
+
 @lru_cache(maxsize=1 << 15)
-def decode(text: str) -> Note:
-    """The note that a text is.  Raises UsageError where a session's file was forged."""
+def _decode(text: str) -> Note:
+    """The note that a text of a saved session is.  Raises UsageError where its file was forged."""
     try:
         row = json.loads(text)
         check(row, _ROW)
@@ -236,10 +245,10 @@ def decode(text: str) -> Note:
 class Notes:
     """The notes of a session, read when they are asked for."""
 
-    def __init__(self, kept: Mapping[str, str]):
+    def __init__(self, kept: Mapping[str, Kept]):
         self._kept = kept
         #: what names meant in the text whose place the cell takes, as macros or as none
-        self.hidden: Mapping[str, str] = {}
+        self.hidden: Mapping[str, Kept] = {}
         self._own: Mapping[str, Note] = {}
         self._own_keys: Collection[str] = ()
         self._needs: dict[Note, frozenset[str]] = {}
@@ -252,12 +261,10 @@ class Notes:
 
     def get(self, key: str) -> Note | None:
         """The note of a key; an enumerator's is that of its enum."""
-        text = self._kept.get(key)
-        if text is None:
-            return None
-        if text.startswith(_SAME) and (text := self._kept.get(text[1:])) is None:
-            return None
-        return decode(text)
+        kept = self._kept.get(key)
+        if isinstance(kept, str) and kept.startswith(_SAME):
+            kept = self._kept.get(kept[1:])
+        return None if kept is None else decoded(kept)
 
     def knows(self, name: str) -> bool:
         """True if a name means anything."""
@@ -279,13 +286,13 @@ class Notes:
         return note.text if note is not None and note.kind == "define" else ""
 
     def __iter__(self) -> Iterator[Note]:
-        return (decode(t) for k, t in self._kept.items() if t[:1] != _SAME and k.startswith("c:"))
+        return (decoded(n) for k, n in self._kept.items() if k.startswith("c:") and not _is_same(n))
 
     def names(self, prefix: str) -> Iterator[str]:
         """The names with a kind of key."""
         return (key_name(key) for key in self._kept if key.startswith(prefix))
 
-    def without(self, cell: int) -> dict[str, str]:
+    def without(self, cell: int) -> dict[str, Kept]:
         """The notes without those that a cell has left."""
         left = {key for n in self if n.cell == cell for key in (n.key, *n.also)} if cell else ()
         own = f"{DIRECTIVE}{cell}."
@@ -343,7 +350,7 @@ class Notes:
         """Headers and pragmas, in the order in which they were written."""
         if self._directives is None:
             kept = self._kept
-            found = [decode(kept[key]) for key in kept if key.startswith(DIRECTIVE)]
+            found = [decoded(kept[key]) for key in kept if key.startswith(DIRECTIVE)]
             self._directives = sorted(found, key=lambda note: note.place)
         return self._directives
 
@@ -522,12 +529,13 @@ class Notes:
         return reached, stale
 
 
-def encoded(notes: Iterable[Note], others: Collection[Note] = ()) -> dict[str, PlanNote]:
-    """The notes as the session is to keep them, and `others`, which stay their cells'."""
+def plan_notes(notes: Iterable[Note], others: Collection[Note] = ()) -> dict[str, PlanNote]:
+    """The notes as a plan leaves them, and `others`, which stay their cells'."""
     found: dict[str, PlanNote] = {}
     for note in (*notes, *others):
         cell = note.cell if note in others else 0
-        found[note.key] = PlanNote(note.encode(), note.needs | note.uses, cell)
+        needs = note.needs | note.uses if note.uses else note.needs
+        found[note.key] = PlanNote(note, needs, cell)
         same = PlanNote(_SAME + note.key, frozenset((note.key,)), cell)
         found |= dict.fromkeys(note.also, same)
     return found

@@ -32,7 +32,7 @@ from jitkernel.languages.c.headers import (
 )
 from jitkernel.languages.c.learned import included, learned, left, outdated, reasons, spelled
 from jitkernel.languages.c.module import Module, parse
-from jitkernel.languages.c.notes import IDENTIFIER, MACRO, TAG, Notes, encoded
+from jitkernel.languages.c.notes import IDENTIFIER, MACRO, TAG, Notes, plan_notes
 from jitkernel.languages.c.old_layouts import old_objects
 from jitkernel.languages.c.pieces import Mismatch, Piece, PieceKind, cut
 from jitkernel.languages.c.presented import present
@@ -108,7 +108,7 @@ class _Reader:
             code += "\n"  # what follows is no part of its last line
         if not code.strip():
             empty = plan(self._source, "", [], self._commands)
-            return replace(empty, notes=encoded((), left(self._notes, self._known.replaces)))
+            return replace(empty, notes=plan_notes((), left(self._notes, self._known.replaces)))
         self._clang = self._compiler()
         try:
             if self._known.file:
@@ -161,7 +161,7 @@ class _Reader:
         self._code, self._pieces = ";", cut(";")
         made = self._understood({}, leaving)
         gone = [note for key in leaving if (note := self._notes.get(key)) is not None]
-        plain = encoded(
+        plain = plan_notes(
             (), [replace(n, definition="", inline=False, folded=False, deduced=False) for n in gone]
         )
         return replace(made, notes={**made.notes, **plain}, warnings=())
@@ -417,8 +417,8 @@ class _Reader:
             found = learned(unit, self._notes, types, own, macros, needed, folders)
             if last < 0 or not others:
                 return found
-            texts = self._notes.without(self._known.replaces)
-            notes = Notes(texts | {key: note.text for key, note in found.items()})
+            earlier = self._notes.without(self._known.replaces)
+            notes = Notes(earlier | {key: note.kept for key, note in found.items()})
             later = Unit(Reading(number + 1, ";", cut(";"), notes, defines=notes.knows))
             later.build()
             names = {

@@ -167,4 +167,5 @@ def words(text: str) -> frozenset[str]:
 @lru_cache(maxsize=1 << 15)
 def all_words(text: str) -> frozenset[str]:
     """The names in a text, with those of members: any of them may be a macro."""
-    return frozenset(_ANY_WORD.findall(_IGNORED.sub(" ", text)))
+    found, plain = frozenset(_ANY_WORD.findall(_IGNORED.sub(" ", text))), words(text)
+    return plain if found == plain else found  # one set, where no member is named

@@ -10,7 +10,7 @@ import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from jitkernel.errors import CompileError, Diagnostic, present
 from jitkernel.ir.module import Names, type_definitions
@@ -101,12 +101,23 @@ class RunAction(_Step):
     present: Callable[[TypedValue], TypedValue | None] | None = None
 
 
+class Declaration(Protocol):
+    """A record in which a language keeps what it knows of a name."""
+
+    def encode(self) -> str:
+        """The text that a saved session has of it, and that the language finds where that is
+        restored."""
+
+
+Kept: TypeAlias = str | Declaration
+
+
 class PlanNote(NamedTuple):
-    """A note of a cell's language for later cells: a text ("": there is none any more), the keys
-    of the notes that it needs, and the number of the cell whose it is, 0 for that which leaves it.
+    """A note of a cell's language for later cells ("": there is none any more), the keys of the
+    notes that it needs, and the number of the cell whose it is, 0 for that which leaves it.
     """
 
-    text: str
+    kept: Kept
     needs: frozenset[str] = frozenset()
     cell: int = 0
 

@@ -21,6 +21,7 @@ from jitkernel.rollback import Recorded, RecordedDict, RecordedList, set_first
 from jitkernel.session.run.results import Values
 
 if TYPE_CHECKING:
+    from jitkernel.languages.llvm.plan import Kept
     from jitkernel.linker import Block, Image, Symbol
     from jitkernel.session.program.signatures import Signature
     from jitkernel.session.program.state import Fact, Kind
@@ -172,11 +173,11 @@ class Removed(Recorded):
 
 
 class LanguageNote(NamedTuple):
-    """What a cell of a language has left for later ones: its number, the text, and the keys of the
-    notes that this one needs."""
+    """What a cell of a language has left for later ones: its number, what its language
+    keeps, and the keys of the notes that this one needs."""
 
     cell: int
-    text: str
+    kept: Kept
     needs: frozenset[str] = frozenset()
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import count
 
 from jitkernel.ir.module import type_definitions
-from jitkernel.languages.llvm.plan import Plan
+from jitkernel.languages.llvm.plan import Kept, Plan
 from jitkernel.rollback import Recorded, RecordedDict
 from jitkernel.session.program.cell import Cell, LanguageNote
 from jitkernel.session.program.signatures import Signature
@@ -112,8 +112,8 @@ class TypeUses:
         return [name for name in every if name not in self._count]
 
 
-class NoteTexts(Mapping[str, str]):
-    """The texts of notes by key, as they are when they are asked for.
+class NotesSeen(Mapping[str, Kept]):
+    """Notes by key, as they are when they are asked for.
 
     As the cell `cell` sees them that defines a name: where the note of the name is another cell's,
     its definition is in another language.
@@ -128,11 +128,11 @@ class NoteTexts(Mapping[str, str]):
         note = self._notes.get(key)
         return note is None or note.cell != self._cell
 
-    def __getitem__(self, key: str) -> str:
+    def __getitem__(self, key: str) -> Kept:
         note = self._notes[key]
         if self._hidden(key):
             raise KeyError(key)
-        return note.text
+        return note.kept
 
     def __iter__(self) -> Iterator[str]:
         every = list(self._notes)  # at once: cells of another thread may leave notes meanwhile
@@ -142,16 +142,16 @@ class NoteTexts(Mapping[str, str]):
         return sum(1 for _ in self)
 
 
-class _OwnTexts(Mapping[str, str]):
-    """The texts of the notes with these keys."""
+class _OwnNotes(Mapping[str, Kept]):
+    """The notes with these keys."""
 
     def __init__(self, notes: Mapping[str, LanguageNote], keys: Mapping[str, None]):
         self._notes, self._keys = notes, keys
 
-    def __getitem__(self, key: str) -> str:
+    def __getitem__(self, key: str) -> Kept:
         if key not in self._keys:
             raise KeyError(key)
-        return self._notes[key].text
+        return self._notes[key].kept
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._keys)
@@ -169,9 +169,9 @@ class LanguageNotes(Recorded):
         self.version = 0  # another one whenever a note changes, and the same after a rollback
 
     @property
-    def texts(self) -> dict[str, str]:
-        """The texts by key, as languages read them: a copy, for who asks while a cell runs."""
-        return {key: note.text for key, note in dict(self.found).items()}
+    def kept(self) -> dict[str, Kept]:
+        """What languages keep by key: a copy, for who asks while a cell runs."""
+        return {key: note.kept for key, note in dict(self.found).items()}
 
     def unneeded(self, gone: Iterable[Cell]) -> set[str]:
         """The keys of the notes of cells that left, apart from those that the notes of others
@@ -190,9 +190,9 @@ class LanguageNotes(Recorded):
         """The name of a cell's language, with which its keys begin; "" where it has left none."""
         return next(iter(self._of.get(cell, ())), "").partition(":")[0]
 
-    def texts_of(self, cell: int) -> Mapping[str, str]:
-        """The texts of a cell's own notes by key, as they are when they are asked for."""
-        return _OwnTexts(self.found, self._of.get(cell, {}))
+    def kept_of(self, cell: int) -> Mapping[str, Kept]:
+        """A cell's own notes by key, as they are when they are asked for."""
+        return _OwnNotes(self.found, self._of.get(cell, {}))
 
     @property
     def languages(self) -> set[str]:

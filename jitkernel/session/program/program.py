@@ -129,7 +129,7 @@ class Program(Recorded):
         language = self.state.notes.language_of(cell)
         if not language and self.speaks != "llvm" and not self._is_ir(cell):
             language = self.speaks
-        return find(language or "llvm").called(name, self.state.notes.texts_of(cell))
+        return find(language or "llvm").called(name, self.state.notes.kept_of(cell))
 
     def _is_ir(self, cell: int) -> bool:
         """Whether a cell, which has left no notes, has IR of its own."""
@@ -313,10 +313,10 @@ class Program(Recorded):
     def say(self, cell: Cell, notes: Mapping[str, PlanNote], change: Change) -> None:
         """Have a cell's notes in place of those of their keys; what it says of notes of others is
         for those that are still there."""
-        for key, (text, needs, owner) in notes.items():
+        for key, (kept, needs, owner) in notes.items():
             if owner and key not in self.state.notes.found:
                 continue
-            note = LanguageNote(owner or cell.number, text, needs) if text else None
+            note = LanguageNote(owner or cell.number, kept, needs) if kept else None
             self.state.put("note", key, note, change.before)
 
     def retype_cell(self, cell: Cell, summary: Summary, change: Change) -> None:

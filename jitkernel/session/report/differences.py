@@ -139,7 +139,7 @@ class _Comparison:
                 continue
             language = find(key.partition(":")[0])
             says = [
-                language.declares(notes[key].text) if key in notes else ""
+                language.declares(notes[key].kept) if key in notes else ""
                 for notes in (here, there)
             ]
             if says[0] == says[1]:
@@ -243,7 +243,7 @@ class _Comparison:
             return ""
         end = f":{name.removeprefix(CONTROL)}"
         own = [n for key, n in notes.found.items() if key.endswith(end) and n.cell == cell]
-        return next(filter(None, (find(language).declares(note.text) for note in own)), "")
+        return next(filter(None, (find(language).declares(note.kept) for note in own)), "")
 
 
 def _of_two(name: str, here: str, there: str, cell: int) -> Difference:

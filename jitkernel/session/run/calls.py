@@ -170,7 +170,7 @@ class Caller:
 
         line = source
         if language != "llvm":
-            line = find(language).call_line(source, self._core.program.state.notes.texts)
+            line = find(language).call_line(source, self._core.program.state.notes.kept)
         with self._calling() as (host, scratch):
             try:
                 asked = line or language == "llvm"

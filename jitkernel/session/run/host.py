@@ -30,6 +30,7 @@ from jitkernel.session.settings import CellOptions
 from jitkernel.wording import counted
 
 if TYPE_CHECKING:
+    from jitkernel.languages.llvm.plan import Kept
     from jitkernel.rollback import Atomic
     from jitkernel.session.core import Core
     from jitkernel.session.run.thunks import Thunk
@@ -268,9 +269,9 @@ class SessionGlance:
         self.signature = self._host.signature
 
     @cached_property
-    def notes(self) -> Mapping[str, str]:
+    def notes(self) -> Mapping[str, Kept]:
         """A copy of the notes that cells of languages have left, by key."""
-        return self._core.program.state.notes.texts
+        return self._core.program.state.notes.kept
 
     @property
     def functions(self) -> Sequence[str]:
@@ -310,9 +311,9 @@ class LanguageHost(SessionHost):
         self.position = self._program.position(execution.cell)
 
     @cached_property
-    def notes(self) -> Mapping[str, str]:
-        """Texts that cells of languages have left, by key."""
-        return self._program.state.notes.texts
+    def notes(self) -> Mapping[str, Kept]:
+        """The notes that cells of languages have left, by key."""
+        return self._program.state.notes.kept
 
     def cell_of(self, name: str) -> int:
         """The number of the cell that defines a name; 0 where none does."""

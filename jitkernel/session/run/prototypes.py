@@ -15,11 +15,12 @@ from jitkernel.languages import find
 from jitkernel.languages.llvm.conversion import PLAIN
 from jitkernel.languages.prototypes import Prototype
 from jitkernel.session.element_types import Elements, elements_of, named, refuse_other_members
-from jitkernel.session.program.names import NoteTexts
+from jitkernel.session.program.names import NotesSeen
 from jitkernel.session.program.signatures import described
 from jitkernel.session.run.host import SessionGlance
 
 if TYPE_CHECKING:
+    from jitkernel.languages.llvm.plan import Kept
     from jitkernel.languages.prototypes import Pointee, Spelling
     from jitkernel.linker import Image
     from jitkernel.session.core import Core
@@ -76,7 +77,7 @@ class Prototypes:
         the name do, with the version of the notes for which that holds."""
         notes = self._core.program.state.notes
         if language := notes.language_of(cell):
-            glance = _Glance(self._core, NoteTexts(notes.found, name, cell))
+            glance = _Glance(self._core, NotesSeen(notes.found, name, cell))
             return 0, find(language).prototype(name, glance) or _NOTHING
         if not self._is_foreign(cell):
             return 0, _NOTHING
@@ -97,7 +98,7 @@ class Prototypes:
         cell = symbol.image.cell if symbol is not None and symbol.image is not None else 0
         if language := notes.language_of(cell):
             name = program.called_in(cell, name)  # a label may have given the symbol's
-            glance = _Glance(self._core, NoteTexts(notes.found, name, cell))
+            glance = _Glance(self._core, NotesSeen(notes.found, name, cell))
             return find(language).spelled(name, glance)
         if not self._is_foreign(cell):
             return None
@@ -108,7 +109,7 @@ class Prototypes:
         return f"argument {number} of {self._core.program.called(name)}"
 
     def _glance(self) -> _Glance:
-        return _Glance(self._core, self._core.program.state.notes.texts)
+        return _Glance(self._core, self._core.program.state.notes.kept)
 
     def declare(self, name: str) -> None:
         """Learn the type of what an object or a library has, where a language declares it."""
@@ -149,7 +150,7 @@ class Prototypes:
 class _Glance(SessionGlance):
     """What a language may ask about a name, in a core whose lock is held."""
 
-    def __init__(self, core: Core, notes: Mapping[str, str]):
+    def __init__(self, core: Core, notes: Mapping[str, Kept]):
         super().__init__(core)
         self.notes = notes  # and no copy
 

@@ -37,6 +37,7 @@ from jitkernel.setting import declared
 from jitkernel.settings import SessionSettings
 
 if TYPE_CHECKING:
+    from jitkernel.languages.llvm.plan import Kept
     from jitkernel.session.core import Core
     from jitkernel.session.program.state import Fact
 
@@ -233,10 +234,14 @@ class _Row(NamedTuple):
     body: Callable[[Any], Any]
 
 
+def _text(kept: Kept) -> str:
+    return kept if isinstance(kept, str) else kept.encode()
+
+
 _ROWS = {
     "type": _Row(lambda name: f"type {json.dumps(name)}", lambda body: body),
     "note": _Row(
-        lambda key: f"note {key}", lambda note: [note.cell, note.text, sorted(note.needs)]
+        lambda key: f"note {key}", lambda note: [note.cell, _text(note.kept), sorted(note.needs)]
     ),
     "declared": _Row(lambda name: f"declared {json.dumps(name)}", info_row),
 }
