@@ -645,6 +645,7 @@ class _Told(Collector):
 def test_a_long_compile_tells_of_its_progress(s, monkeypatch):
     functions = "".join(f"int f{i}(int x) {{ return x * {i} + f(x); }}\n" for i in range(600))
     quiet, told = _Told(), _Told()
+    monkeypatch.setattr(results, "_AT_FIRST", 1e9)
     s.run("int f(int x);\n" + functions.replace("f(x)", "x"), "c", sink=quiet)
     assert not quiet.words
     monkeypatch.setattr(results, "_AT_FIRST", 0)
