@@ -67,6 +67,16 @@ def test_every_name_is_in_its_file(page: str) -> None:
     assert wrong == []
 
 
+def test_the_questions_are_few_and_all_state_has_an_owner() -> None:
+    """Forty questions at most: names answer the others."""
+    text = TEXT["HOW_IT_WORKS.md"]
+    _, state, rest = text.partition("| state | owner | who may write it |\n")
+    assert len([row for row in state and rest.partition("\n\n")[0].splitlines()[1:] if row]) > 8
+    rows = text.partition("| question | file |\n")[2].partition("\n\n")[0].splitlines()[1:]
+    assert 20 < len(rows) <= 40
+    assert all(row.startswith("| ") and "?" in row for row in rows)
+
+
 def test_the_words_of_the_glossary_are_those_of_the_code() -> None:
     """At most 40 lines; each word is in some module."""
     rows = TEXT["HOW_IT_WORKS.md"].partition("\n## Glossary\n")[2].strip().splitlines()
