@@ -244,8 +244,8 @@ class LateObject(ElfObject):
     def made(cls, written: Written) -> LateObject:
         """The object that has just been written: nothing is read."""
         made = cls.__new__(cls)
-        made.data, made.machine, made.sections, made.symbols = written[:4]
-        made.late, made.groups, made.strings, made.names = written[4:]
+        for name, value in zip(Written._fields, written, strict=True):
+            setattr(made, name, value)
         return made
 
     def __init__(self, data: bytes):

@@ -61,13 +61,23 @@ class Changes:
         stale |= {key: asked[key] for key, note in defined if note is not None and note.is_defined}
         apart = {key for note in self._own for key in (note.key, *note.also)}
         apart |= self._reading.leaving
-        self.stale = {key: why for key, why in stale.items() if key not in apart}
+        self.stale = {
+            key: why for key, why in stale.items() if key not in apart and self._has_code(key)
+        }
         cells = {n.cell for key in self.stale if (n := self._notes.get(key)) is not None}
         cells |= self._left_over(changed)
         for note in self._notes if cells else ():
             follows = note.cell in cells and note.cell != self._reading.replaces
-            if follows and note.is_defined and note.key not in apart:
+            if follows and note.is_defined and note.key not in apart and self._has_code(note.key):
                 self.remade.setdefault(note.cell, []).append(note)
+
+    def _has_code(self, key: str) -> bool:
+        """True unless the name is in no text any more and its cell's code is gone: its note is
+        still there for those that were compiled with it."""
+        note = self._notes.get(key)
+        if note is None or not note.left:
+            return True
+        return self._reading.cell_of(note.symbol) == note.cell
 
     def _asked_for(self) -> dict[str, list[str]]:
         """The notes of what stands below the cell and asks by a condition for macros that the cell

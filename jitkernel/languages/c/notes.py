@@ -309,6 +309,8 @@ class Notes:
             if note.cell != cell and (note.kind == "undef" or not note.left):
                 continue
             for key in (note.key, *note.also):
+                if key not in self._kept:
+                    continue  # an enumerator whose name is a macro by now
                 name = key_name(key)
                 macro = key.startswith(MACRO) and note.kind == "define"
                 if (

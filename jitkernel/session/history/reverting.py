@@ -48,7 +48,8 @@ def revert(program: Program, change: Change) -> Change:
             if symbol is not None and symbol.state is SymbolState.MISSING:
                 set_reason(program.linker, symbol, why)
     for cell_id, number in change.facts("id").items():
-        program.name(cell_id, number if number in program.cells else 0, inverse)
+        is_there = number in program.cells or program.has_notes(number)
+        program.name(cell_id, number if is_there else 0, inverse)
     forget(program, change)
     return inverse
 

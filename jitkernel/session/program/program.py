@@ -485,8 +485,13 @@ class Program(Recorded):
         for name in cell.defines:
             if self.state.owners.get(name) == cell.number:
                 self.state.put("owner", name, 0, change.before)
+        stands = state is CellState.SUPERSEDED and self.has_notes(cell.number)
         if cell.cell_id and self.state.ids.get(cell.cell_id) == cell.number:
-            self.name(cell.cell_id, 0, change)
+            self.name(cell.cell_id, cell.number if stands else 0, change)
+
+    def has_notes(self, number: int) -> bool:
+        """True if a cell has left notes: its text stands in the notebook, be its code gone."""
+        return bool(self.state.notes.language_of(number))
 
     def _taken_for(self, symbol: Symbol, change: Change) -> Any:
         """What a cell that a change removes takes a symbol for: the type before the change."""

@@ -154,6 +154,9 @@ def _read_facts(program: Program, rows: Iterable[Row]) -> float:
         elif kind == "declared" and (info := info_of(_loads(body))) is not None:
             check(declared := _loads(name), str)
             program.state.put("declared", declared, info)
+        elif kind == "id":  # of a notebook cell whose code is gone, and whose declarations are not
+            check(placed := [_loads(name), *_loads(body)], (str, int, int))
+            program.state.ids[placed[0]], program.positions[placed[0]] = placed[1:]
         elif kind == "unwind":
             check(pairs := _loads(body), [(str, int)])
             shared = {bytes.fromhex(content): at for content, at in pairs}

@@ -189,9 +189,10 @@ class Writer:
         for kind, key in facts:
             if kind in _ROWS:
                 id, value = _ROWS[kind].id(key), program.state.get(kind, key)
-                if value is None:
+                if value is None or (kind == "id" and value in program.cells):  # has it in its row
                     gone.append(id)
                 else:
+                    value = [value, program.positions[key]] if kind == "id" else value
                     new.append((id, json.dumps(_ROWS[kind].body(value)), b""))
         self._tables.put("facts", new)
         self._tables.drop("facts", gone)
@@ -239,6 +240,7 @@ def _text(kept: Kept) -> str:
 
 
 _ROWS = {
+    "id": _Row(lambda cell_id: f"id {json.dumps(cell_id)}", lambda placed: placed),
     "type": _Row(lambda name: f"type {json.dumps(name)}", lambda body: body),
     "note": _Row(
         lambda key: f"note {key}", lambda note: [note.cell, _text(note.kept), sorted(note.needs)]
