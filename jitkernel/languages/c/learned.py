@@ -6,6 +6,7 @@ import os
 import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from jitkernel.ir.names import CONTROL, decode_name
 from jitkernel.languages.c.declarations import unsized
@@ -90,9 +91,11 @@ def _meant_otherwise(unit: Unit, before: Notes) -> Iterator[Note]:
 
 
 def left(notes: Notes, cell: int, owned: Collection[str] = ()) -> list[Note]:
-    """The notes of names that are in no text any more when others take the place of a cell."""
+    """The notes of names that are in no text any more when others take the place of a cell.  What
+    other notes give by now, such as an enumerator of another enum, they give no more."""
     return [
-        replace(note, left=True) for note in (notes if cell else ())
+        replace(note, left=True, also=tuple(filter(partial(notes.gives, note), note.also)))
+        for note in (notes if cell else ())
         if note.cell == cell and not note.left and not note.key.startswith(DIRECTIVE)
         and not any(key in owned for key in (note.key, *note.also))
     ]  # fmt: skip

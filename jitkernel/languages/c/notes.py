@@ -266,6 +266,11 @@ class Notes:
             kept = self._kept.get(kept[1:])
         return None if kept is None else decoded(kept)
 
+    def gives(self, note: Note, key: str) -> bool:
+        """True if a key means a note."""
+        other = self.get(key)
+        return other is not None and other.key == note.key
+
     def knows(self, name: str) -> bool:
         """True if a name means anything."""
         return any(prefix + name in self._kept for prefix in (IDENTIFIER, TAG, MACRO))
