@@ -656,3 +656,52 @@ def test_what_left_its_cell_is_known_as_such_when_it_is_undone_and_saved(s, tmp_
             assert session.call("f") == 8
     s.undo()
     assert s.call("f") == 3
+
+
+def cells(s, *pairs):
+    for name, text in pairs:
+        s.run(text, "c", cell_id=name)
+
+
+def test_an_enumerator_of_another_enum_stays_when_its_first_cell_is_run_without_it(s):
+    cells(s, ("a", "enum one { e = 1 } w = e;\nint f(void) { return 1; }"))
+    cells(s, ("b", "struct s { char c[2 + e]; };"), ("x", "enum { e = 5 } w = e;"))
+    cells(s, ("a", "int f(void) { return e; }"))
+    assert run(s, "e + f() + (int) sizeof(struct s)").value == 5 + 5 + 7
+    s.undo()
+    assert run(s, "e + f() + (int) sizeof(struct s)").value == 5 + 1 + 7
+
+
+def test_a_cell_whose_code_others_have_taken_over_still_stands(s, tmp_path):
+    """Its macros go with its text when it is run again, after a restore too."""
+    cells(s, ("a", "#define m (1)\nint v;"), ("b", "int f(void) { return m; }"), ("x", "long v;"))
+    s.save(tmp_path / "s.jks")
+    with Session.restore(tmp_path / "s.jks") as back:
+        for session in (s, back):
+            cells(session, ("a", "enum { m = 3 } w = m;"))
+            assert run(session, "m + f()").value == 6
+            session.check()
+    s.undo()
+    assert run(s, "m + f()").value == 2
+
+
+def test_a_name_is_a_macro_an_enumerator_and_a_macro_again(s):
+    first = "int f(int x) { return x + %d; }\nenum { e = 5 } w = e;"
+    again = "int f(int x) { return x + %d; }\n#define e 10"
+    cells(
+        s, ("a", first % 2), ("b", "struct s { char c[e]; };"), ("a", again % 2), ("a", again % 3)
+    )
+    assert run(s, "e + f(1) + (int) sizeof(struct s)").value == 10 + 4 + 10
+    cells(s, ("a", first % 1))
+    assert run(s, "e + f(1) + (int) sizeof(struct s)").value == 5 + 2 + 5
+
+
+def test_what_is_in_no_text_and_has_no_code_does_not_follow(s):
+    cells(
+        s,
+        ("t", "typedef int t[5];"),
+        ("a", "enum { e = sizeof(t) } w = e;\nint g(void) { return 1; }"),
+    )
+    cells(s, ("b", "struct s { char c[e]; };"), ("a", "int g(void) { return 2; }\n#define e 7"))
+    cells(s, ("t", "typedef char t[3];"))
+    assert run(s, "(int) sizeof(struct s) + g() + (int) sizeof(t)").value == 7 + 2 + 3
