@@ -14,7 +14,8 @@ from statistics import fmean, median
 from benchmarks.harness import Figure, Scale
 from benchmarks.processes import uss
 from jitkernel import Session
-from jitkernel.session.settings import CONTEXTS
+from jitkernel.setting import declared
+from jitkernel.settings import SessionSettings
 
 __all__ = ["named_types"]
 
@@ -41,7 +42,7 @@ def _cell(k: int) -> str:
 def named_types(scale: Scale) -> Iterator[Figure]:
     """500 named types in each of 1,000 cells; then half of the cells are evicted."""
     cells = max(4, scale.pick(20 if scale.block < 10 else 200, 1_000))
-    for policy in CONTEXTS:
+    for policy in declared(SessionSettings)["context"].choices:
         # One worker for the whole row: no spare takes over from one that has grown.
         with Session(context=policy, opt_level=0, spare=False) as s:
             s.contexts()
