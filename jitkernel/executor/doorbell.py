@@ -16,6 +16,7 @@ import threading
 import time
 
 from jitkernel.executor import abi
+from jitkernel.executor.control import ControlBlock
 
 __all__ = ["Doorbell"]
 
@@ -27,13 +28,13 @@ _MOST = 255  # calls without a try
 
 
 class Doorbell:
-    """Of the process whose control block begins at `control` in the slab's `view`."""
+    """Of the process that has this control block."""
 
-    def __init__(self, view: memoryview, control: int):
-        self._view = view
-        self._frame = control + abi.FRAME_AT
+    def __init__(self, control: ControlBlock):
+        self._view = control.view
+        self._frame = control.start + abi.FRAME_AT
         self._bell, self._listening, self._watched, self._patience, self._answer, self._done = (
-            control + abi.FIELDS[name]
+            control.start + abi.FIELDS[name]
             for name in ("bell", "listening", "watched", "patience", "answered", "done_seq")
         )
         self._several = len(os.sched_getaffinity(0)) > 1

@@ -14,13 +14,12 @@ from typing import Any
 from jitkernel.arena.writes import PageTable
 from jitkernel.errors import JitError
 from jitkernel.executor import abi
+from jitkernel.executor.control import ControlBlock
 from jitkernel.executor.exit_report import ExitReport
 from jitkernel.executor.records import Callbacks, ExecutorSettings, FaultRecord, Outcome
 from jitkernel.executor.services import Services
 
 __all__ = ["Executor"]
-
-_WORD = struct.Struct("<Q")
 
 
 class Executor(Callbacks, ABC):
@@ -46,12 +45,10 @@ class Executor(Callbacks, ABC):
         self.on_output, self.on_input = on_output, on_input
         self.generation = 0
         self._arena, self._entry = arena, dict(entry)
-        self._view: memoryview = arena.view
-        data = next(r for r in arena.regions if r.name == "runtime.data")
-        self._data = data.start - arena.base  # index of the control block in the view
-        self._address = data.start
-        self.result_address = self._address + abi.RESULT_AT  # where thunks leave results
-        self._report = ExitReport(self._get, self._view, self._data)
+        start = next(r.start for r in arena.regions if r.name == "runtime.data")
+        self.control = ControlBlock(arena.view, start - arena.base, start)
+        self.result_address = start + abi.RESULT_AT  # where thunks leave results
+        self._report = ExitReport(self.control)
         self._unwind = (0, 0)
 
     # -- its life ------------------------------------------------------------------------------
@@ -97,20 +94,18 @@ class Executor(Callbacks, ABC):
         if len(args) > abi.BUFFER_SIZE or ret_size > abi.BUFFER_SIZE:
             raise JitError(f"arguments and results are limited to {abi.BUFFER_SIZE} bytes")
         if args:
-            at = self._data + abi.ARGS_AT
-            self._view[at : at + len(args)] = args
-        args_at = self._address + abi.ARGS_AT
+            self.control.write(abi.ARGS_AT, args)
+        args_at = self.control.address + abi.ARGS_AT
         return self._call(thunk, fn, args_at, self.result_address, ret_size)
 
     def call_many(self, addresses: Sequence[int]) -> Outcome:
         """Call functions `void()` in order, until one is stopped; `done` says how many finished."""
         done, outcome = 0, Outcome("ok")
         room = abi.LIST_SIZE // 8
-        list_at = self._address + abi.LIST_AT
+        list_at = self.control.address + abi.LIST_AT
         for first in range(0, len(addresses), room):
             part = addresses[first : first + room]
-            at = self._data + abi.LIST_AT
-            self._view[at : at + 8 * len(part)] = struct.pack(f"<{len(part)}Q", *part)
+            self.control.write(abi.LIST_AT, struct.pack(f"<{len(part)}Q", *part))
             outcome = self._call(self._entry["jk_each"], list_at, len(part), 0, 0)
             done += len(part) if outcome.kind == "ok" else min(outcome.done, len(part))
             if outcome.kind != "ok":
@@ -122,12 +117,11 @@ class Executor(Callbacks, ABC):
         """Run `thunk(fn, args, ret)`."""
 
     def _result(self, size: int) -> bytes:
-        at = self._data + abi.RESULT_AT
-        return bytes(self._view[at : at + size])
+        return self.control.read(abi.RESULT_AT, size)
 
-    @abstractmethod
     def restore_order(self) -> str:
         """End a request whose caller left by an exception; what was lost by that, in words."""
+        return ""
 
     @abstractmethod
     def interrupt(self) -> bool:
@@ -178,9 +172,9 @@ class Executor(Callbacks, ABC):
     def handles_signals(self) -> bool:
         """True if the program may have handlers of its own for signals."""
 
-    @abstractmethod
     def page_table(self) -> PageTable | None:
         """The page table that tells what the program wrote in the arena; None where none can."""
+        return None
 
     @abstractmethod
     def park(self, threads: bool = True) -> None:
@@ -193,11 +187,10 @@ class Executor(Callbacks, ABC):
 
     # -- streams and memory --------------------------------------------------------------------
 
-    @abstractmethod
     def fds(self) -> list[int]:
         """Descriptors to watch while idle: when one is readable, call `drain`, then ask again."""
+        return []
 
-    @abstractmethod
     def drain(self) -> None:
         """Hand on what the program's threads and children have written by now, and serve those that
         have called code which is not in memory."""
@@ -214,11 +207,7 @@ class Executor(Callbacks, ABC):
     def unwind(self, value: tuple[int, int]) -> None:
         if value != self._unwind:
             self._unwind = value
-            self._put("unwind_start", value[0])
-            self._put("unwind_generation", value[1])
+            self._tell_unwind()
 
-    def _put(self, name: str, value: int) -> None:
-        _WORD.pack_into(self._view, self._data + abi.FIELDS[name], value)
-
-    def _get(self, name: str) -> int:
-        return int(_WORD.unpack_from(self._view, self._data + abi.FIELDS[name])[0])
+    def _tell_unwind(self) -> None:
+        self.control["unwind_start"], self.control["unwind_generation"] = self._unwind

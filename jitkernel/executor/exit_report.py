@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import signal
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from jitkernel.executor import abi
+from jitkernel.executor.control import ControlBlock
 from jitkernel.executor.records import FaultRecord, Outcome, signal_name
 
 __all__ = ["LOST", "ExitReport", "left_library"]
@@ -28,19 +29,18 @@ LOST = (
 
 
 class ExitReport:
-    """Reads the control block, which begins at `data` in `view`; `get` reads a word of it."""
+    """Reads the control block."""
 
-    def __init__(self, get: Callable[[str], int], view: memoryview, data: int):
-        self._get, self._view, self._data = get, view, data
+    def __init__(self, control: ControlBlock):
+        self._control = control
 
     def record(self, seq: int, cause: str, generation: int) -> tuple[str, FaultRecord | None]:
         """Kind and fault record of a call; None where nothing was recorded."""
-        words = _RECORD.unpack_from(self._view, self._data + abi.RECORD_AT)
+        words = _RECORD.unpack(self._control.read(abi.RECORD_AT, _RECORD.size))
         word = dict(zip(abi.RECORD, words, strict=True))
         if word["seq"] != seq:
             return "died", None
-        at = self._data + abi.STACK_AT
-        stack = bytes(self._view[at : at + abi.STACK_SIZE])
+        stack = self._control.read(abi.STACK_AT, abi.STACK_SIZE)
         number = word["signal"]
         code = _signed(word["code"])
         error, trap = word["error"], word["trap"]
@@ -53,7 +53,7 @@ class ExitReport:
         index = word["cause"]
         sent = ""
         if kind == "fault" and not index:  # else a function of the runtime noted it: no signal
-            sent = _sender(code, word["address"], self._get("pid"))
+            sent = _sender(code, word["address"], self._control["pid"])
         return kind, FaultRecord(
             signal="" if kind != "fault" or not number else signal_name(number),
             code=code,
@@ -81,13 +81,13 @@ class ExitReport:
         """The outcome of the call whose process ended with `status`; `stopped`: on our wish."""
         kind, record = self.record(seq, cause, generation)
         unrecorded = FaultRecord(cause=cause, stdin_refused=cause == "stdin", generation=generation)
-        done = self._get("progress")
+        done = self._control["progress"]
         how = f"was ended by {signal_name(-status)}" if status < 0 else f"ended with {status}"
         if status == abi.NO_SOCKET:
             how = "lost its descriptors, which the cell closed"
-        if self._get("done_seq") == seq and not self._get("done_stopped"):
+        if self._control["done_seq"] == seq and not self._control["done_stopped"]:
             return Outcome("ok", result, respawned=True, lost=f"the executor {how}; {LOST}")
-        started = self._get("seq") == seq
+        started = self._control["seq"] == seq
         if stopped and status == -signal.SIGKILL:
             kind, record = "interrupted", record or unrecorded
         elif record is None and status >= 0 and started:

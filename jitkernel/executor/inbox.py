@@ -4,8 +4,8 @@ Session code runs in that process and can write to the socket: it may have said 
 was asked or instead of the runtime.  So each request has a number that nobody can know before, an
 answer has to repeat it, and what has another number, kind or size is dropped.  Start from `Inbox`.
 
-A thread that has called hibernated code waits in native/wake.ll; `WakeRequests.serve` has the code
-brought back and tells the thread where to continue.  How code comes back is not known here.
+A thread that has called hibernated code waits in native/wake.ll, one that has called Python in
+native/ask.ll; `ThreadRequests` answers both.  How code comes back is not known here.
 """
 
 from __future__ import annotations
@@ -20,21 +20,23 @@ import signal
 import socket
 import struct
 import threading
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from jitkernel.executor import abi
+from jitkernel.executor.control import ControlBlock
 from jitkernel.executor.doorbell import Doorbell
 from jitkernel.executor.records import Callbacks
 from jitkernel.syscalls import SYS
 
-__all__ = ["HEAD", "AskRequests", "Inbox", "WakeRequests", "new_number", "undisturbed"]
+__all__ = ["HEAD", "Inbox", "ThreadRequests", "new_number", "undisturbed"]
 
 #: A request: op, seq, then up to six words; an answer: op, seq, then up to six words.
 HEAD = struct.Struct("<8Q")
 _NOTHING = bytes(HEAD.size)
 _LARGEST = 1 << 16  # bytes of a message
+# To wake a thread takes no time to speak of: not worth letting another Python thread run meanwhile.
+_syscall = ctypes.PyDLL(None).syscall
 
 
 def new_number() -> int:
@@ -45,12 +47,12 @@ def new_number() -> int:
 class Inbox:
     """The last message, and whether it is the answer to the present request.
 
-    `get` reads a control word: the native loop notes there what it is about to answer.  Answers to
-    calls may be in shared memory alone, as `bell` knows.
+    In `words`, those of the control block, the native loop notes what it is about to answer.
+    Answers to calls may be in shared memory alone, as `bell` knows.
     """
 
-    def __init__(self, get: Callable[[str], int], bell: Doorbell):
-        self._get, self._bell = get, bell
+    def __init__(self, words: ControlBlock | Mapping[str, int], bell: Doorbell):
+        self._words, self._bell = words, bell
         self._buffer, self._size = bytearray(_LARGEST), 0
         self._op = self.seq = 0
 
@@ -93,7 +95,7 @@ class Inbox:
         head = HEAD.unpack_from(self._buffer)
         if head[1] != self.seq or head[0] != self._op:
             return None
-        if self._op < abi.HELLO and self._get("done_seq") != self.seq:
+        if self._op < abi.HELLO and self._words["done_seq"] != self.seq:
             return None
         return head
 
@@ -102,96 +104,66 @@ class Inbox:
         return bytes(self._buffer[HEAD.size : self._size])
 
 
-class WakeRequests:
-    """Answers requests for code with what `user.on_wake` says.
+class ThreadRequests:
+    """The requests of the program's threads in shared memory: for code that is not there
+    (native/wake.ll), which `user.on_wake` brings back, and for functions of Python's
+    (native/ask.ll), which `user.on_ask` runs."""
 
-    `get` and `put` read and write control words, `view` is the slab, `done_at` where `wake_done` is
-    in it.
-    """
-
-    def __init__(
-        self,
-        user: Callbacks,
-        get: Callable[[str], int],
-        put: Callable[[str, int], None],
-        view: memoryview,
-        done_at: int,
-    ):
-        self._user, self._get, self._put = user, get, put
-        self._notify = _waker(view, done_at)
-
-    def serve(self) -> None:
-        """Answer the request that there is, if there is one.  Raises what `on_wake` raises, after
-        the thread was told that nothing came."""
-        stub = self._get("wake_stub")
-        if not stub or self._get("wake_done"):
-            return
-        target = 0
-        with undisturbed():
-            try:
-                target = self._user.on_wake(stub, self._get("wake_alone") != 0)
-            finally:
-                self._put("wake_target", target)
-                self._put("wake_done", 1)
-                self._notify()  # futex(2); the thread would look by itself, but later
-
-
-class AskRequests:
-    """Calls of Python's functions by the program: see native/ask.ll."""
-
-    def __init__(
-        self,
-        user: Callbacks,
-        get: Callable[[str], int],
-        put: Callable[[str, int], None],
-        view: memoryview,
-        control: int,
-    ):
-        self._user, self._get, self._put = user, get, put
-        self._view, self._frame = view, control + abi.ASK_AT
-        self._notify = _waker(view, control + abi.FIELDS["ask_done"])
+    def __init__(self, user: Callbacks, control: ControlBlock):
+        self._user, self._control = user, control
 
     def forget(self) -> None:
         """A call begins: what the cells' thread asked in the last one, which was stopped, is
         over."""
-        if (holder := self._get("ask_lock")) and holder == self._get("tid"):
-            self._put("ask_number", 0)
-            self._put("ask_lock", 0)
+        if (holder := self._control["ask_lock"]) and holder == self._control["tid"]:
+            self._control["ask_number"] = 0
+            self._control["ask_lock"] = 0
 
-    def serve(self) -> None:
+    def bring_code(self) -> None:
+        """Bring back the code that a thread waits for, if one does.  Raises what `on_wake` raises,
+        after the thread was told that nothing came."""
+        control = self._control
+        stub = control["wake_stub"]
+        if not stub or control["wake_done"]:
+            return
+        target = 0
+        with undisturbed():
+            try:
+                target = self._user.on_wake(stub, control["wake_alone"] != 0)
+            finally:
+                control["wake_target"] = target
+                self._tell("wake_done")  # the thread would look by itself, but later
+
+    def run_function(self) -> None:
         """Run the function that a thread waits for, if one does.
 
         Raises what that raises; then the cells' thread waits on, to be stopped, and any other gets
         zeros.
         """
-        number = self._get("ask_number")
-        if not number or self._get("ask_done"):
+        control = self._control
+        number = control["ask_number"]
+        if not number or control["ask_done"]:
             return
-        at, size = self._frame, min(self._get("ask_size"), abi.ASK_SIZE)
+        size = min(control["ask_size"], abi.ASK_SIZE)
+        answer = bytes(size)
         try:
-            answer = self._user.on_ask(number, bytes(self._view[at : at + size]))
+            answer = self._user.on_ask(number, control.read(abi.ASK_AT, size))
         except BaseException:
-            if self._get("ask_lock") == self._get("tid"):
-                self._put("ask_number", 0)
-            else:
-                self._answer(bytes(size))
+            if control["ask_lock"] == control["tid"]:
+                control["ask_number"] = 0
+                number = 0
             raise
-        self._answer(answer)
+        finally:
+            if number:
+                control.write(abi.ASK_AT, answer)
+                self._tell("ask_done")
 
-    def _answer(self, answer: bytes) -> None:
-        at = self._frame
-        self._view[at : at + len(answer)] = answer
-        self._put("ask_done", 1)
-        self._notify()
-
-
-def _waker(view: memoryview, at: int) -> Callable[[], object]:
-    """A function to wake a thread of the program that waits for the word to change (futex(2))."""
-    # The slab stays where it is for as long as it is mapped; nothing is held of the view.
-    word = ctypes.addressof(ctypes.c_uint32.from_buffer(view, at))
-    # It takes no time to speak of: not worth letting another Python thread run meanwhile.
-    syscall = ctypes.PyDLL(None).syscall
-    return partial(syscall, SYS["futex"], ctypes.c_void_p(word), abi.FUTEX_WAKE, 1, 0, 0, 0)
+    def _tell(self, name: str) -> None:
+        """Set a control word, and wake the thread that waits for it (futex(2))."""
+        self._control[name] = 1
+        at = self._control.start + abi.FIELDS[name]
+        word = ctypes.addressof(ctypes.c_uint32.from_buffer(self._control.view, at))
+        _syscall(SYS["futex"], ctypes.c_void_p(word), abi.FUTEX_WAKE, 1, 0, 0, 0)
 
 
 @contextlib.contextmanager

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakSet, WeakValueDictionary
 
 from jitkernel import procfs
-from jitkernel.arena.writes import PageTable
 from jitkernel.errors import JitError, UsageError
 from jitkernel.executor import abi, child
 from jitkernel.executor.executor import Executor
@@ -79,9 +78,9 @@ class InlineExecutor(Executor):
         self.services = Services(self._ask, lambda: (0, self._pid), {}, "")
         self._threads = OwnThreads()
         self._mask: set[Any] | None = None  # of signals, before `park`
-        self.view = self._view
-        self.frame = self._data + abi.FRAME_AT  # index of the request in the view
-        self.arguments = self._address + abi.FRAME_AT + HEAD.size
+        self.view = self.control.view
+        self.frame = self.control.start + abi.FRAME_AT  # index of the request in the view
+        self.arguments = self.control.address + abi.FRAME_AT + HEAD.size
         # Memory that a forked child has a copy of: it returns through the same thunk.
         flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
         self.result = mmap.mmap(-1, abi.BUFFER_SIZE, flags=flags)
@@ -118,7 +117,7 @@ class InlineExecutor(Executor):
         size = native("jk_xsave_size")()
         for name in abi.FIELDS:
             if name.startswith(("libc_", "python_")):
-                self._put(name, child.symbol(name.partition("_")[2]))
+                self.control[name] = child.symbol(name.partition("_")[2])
         self._upcall = self._called  # the runtime has its address
         words = {
             "text_start": at["text"].start, "text_stop": at["text"].stop,
@@ -128,9 +127,8 @@ class InlineExecutor(Executor):
             "upcall": id(self._upcall),
         }  # fmt: skip
         for name, value in words.items():
-            self._put(name, value)
-        self._put("unwind_start", self._unwind[0])
-        self._put("unwind_generation", self._unwind[1])
+            self.control[name] = value
+        self._tell_unwind()
         self.enter, self._renew = native("jk_here"), native("jk_renew")
         self._pid = os.getpid()
         self.services.note()
@@ -168,8 +166,7 @@ class InlineExecutor(Executor):
             self._place.close()
             return
         self.refuse("this session is closed")
-        self._put("unwind_start", 0)
-        self._put("unwind_generation", (1 << 64) - 1)
+        self.unwind = 0, (1 << 64) - 1
         self._renew()  # the unwinder forgets the tables
         if not self.threads and not self.turn.depth:
             self._place.close()
@@ -199,7 +196,7 @@ class InlineExecutor(Executor):
         self.start()
         self._threads.look()
         seq = next(self._numbers)
-        HEAD.pack_into(self._view, self.frame, abi.CALL, seq, thunk, fn, args, ret, ret_size, 0)
+        HEAD.pack_into(self.view, self.frame, abi.CALL, seq, thunk, fn, args, ret, ret_size, 0)
         if self.turn.depth and not self.turn.is_callers:
             raise JitError("the executor is running another call")
         if self.on_wait is None or self.turn.depth:
@@ -212,7 +209,7 @@ class InlineExecutor(Executor):
             return self.outcome(seq)
         if self.stopping():
             record = FaultRecord()
-            return Outcome("interrupted", record=record, done=self._get("progress"))
+            return Outcome("interrupted", record=record, done=self.control["progress"])
         return Outcome("ok", self._result(ret_size))
 
     def run(self) -> int:
@@ -248,14 +245,11 @@ class InlineExecutor(Executor):
         if failure is not None:
             raise failure
         kind, record = self._report.record(seq, "", 0)
-        return Outcome(kind, record=record, done=self._get("progress"))
+        return Outcome(kind, record=record, done=self.control["progress"])
 
     def called(self) -> None:
         """Code of the program has run."""
         self._threads.called = True
-
-    def restore_order(self) -> str:
-        return ""
 
     def interrupt(self) -> bool:
         """Nobody can stop native code in this process; what comes next does not run."""
@@ -358,9 +352,6 @@ class InlineExecutor(Executor):
         child.libc.sigaction(number, None, now)
         return int(now[0])
 
-    def page_table(self) -> PageTable | None:
-        return None
-
     def park(self, threads: bool = True) -> None:
         """Hold signals back on this thread."""
         if self._mask is None:
@@ -385,14 +376,6 @@ class InlineExecutor(Executor):
             return self._loader.serve(op, payload)
         except ValueError as error:
             raise OSError(str(error)) from None
-
-    # -- streams and memory --------------------------------------------------------------------
-
-    def fds(self) -> list[int]:
-        return []
-
-    def drain(self) -> None:
-        """The program writes to this process's own streams."""
 
     def settle(self) -> None:
         """The program is as it will be: who calls it past the session finds its unwind tables."""

@@ -15,6 +15,7 @@ from collections.abc import Callable
 
 from jitkernel import procfs
 from jitkernel.executor import abi
+from jitkernel.executor.control import ControlBlock
 
 __all__ = ["Check", "Interruption", "StopRequest"]
 
@@ -51,23 +52,23 @@ class StopRequest:
 class Interruption:
     """One request to stop the call with number `seq`, begun at `now` (seconds, monotonic).
 
-    `cause` is "" for the user's wish, "timeout" or "stdin".  `put` writes a control word.
+    `cause` is "" for the user's wish, "timeout" or "stdin".
     """
 
     def __init__(
         self,
         pid: int,
         seq: int,
-        put: Callable[[str, int], None],
+        control: ControlBlock,
         grace: float,
         cause: str,
         now: float,
     ):
         self.pid, self.seq, self.cause = pid, seq, cause
-        self._put, self._grace, self._began = put, max(grace, 0.2), now
+        self._control, self._grace, self._began = control, max(grace, 0.2), now
         self._children, self._forced = False, False
         self.due = now  # when `step` has something to do
-        put("interrupt_seq", seq)
+        control["interrupt_seq"] = seq
 
     def step(self, now: float) -> bool:
         """Do what is due; False when the grace period is over and the process has to go."""
@@ -81,7 +82,7 @@ class Interruption:
         blocked = passed >= BLOCKED * self._grace and procfs.first_thread(self.pid) == "S"
         if not self._forced and (blocked or passed >= LATE * self._grace):
             self._forced = True
-            self._put("force_seq", self.seq)
+            self._control["force_seq"] = self.seq
         _send(self.pid, abi.SIGINTERRUPT)
         self.due = now + AGAIN
         return True

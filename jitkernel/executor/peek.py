@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 
 from jitkernel.errors import UsageError
 from jitkernel.executor.abi import FAULTS, STACK_SIZE, signal_set
+from jitkernel.executor.control import ControlBlock
 from jitkernel.executor.records import FaultRecord, LockHolder
 from jitkernel.procfs import memory, regions, threads_that_block
 
@@ -117,23 +118,23 @@ def stack_pointer(thread: int) -> int:
     return int(words[_FIELDS.index("rsp")])
 
 
-def lock_holder(get: Callable[[str], int], pid: int) -> LockHolder | None:
-    """The thread that held a stream's lock when the last call ended; `get` reads a control word.
+def lock_holder(control: ControlBlock, pid: int) -> LockHolder | None:
+    """The thread that held a stream's lock when the last call ended; None where none did.
 
     A thread of the program may take stdout's lock and sleep; the runtime then leaves what was
     printed where it is (native/enter.ll, `flush_one`).
     """
-    thread = get("lock_owner")
+    thread = control["lock_owner"]
     if not thread:
         return None
-    at = get("tid_at")
+    at = control["tid_at"]
     tid = int.from_bytes(memory(pid, thread + at, 4) if at else b"", "little")
     if not os.path.exists(f"/proc/{pid}/task/{tid}"):
         tid = 0
     stack = memory(pid, stack_pointer(tid), _DEPTH) if tid else b""
-    low, high = get("text_start"), get("text_stop")
+    low, high = control["text_start"], control["text_stop"]
     words = struct.unpack_from(f"<{len(stack) // 8}Q", stack)
-    stream = "stdout" if get("lock_fd") == 1 else "stderr"
+    stream = "stdout" if control["lock_fd"] == 1 else "stderr"
     return LockHolder(stream, tid, tuple(w for w in words if low <= w < high))
 
 

@@ -1,7 +1,7 @@
 """The executor as the kernel process sees it: start it, call thunks in it, outlive its end.
 
 What the process does with a request is in child.py and native/; how requests and streams are
-served is in conversation.py.  Start from `ProcessExecutor._call`.
+served is in channel.py.  Start from `ProcessExecutor._call`.
 """
 
 from __future__ import annotations
@@ -14,11 +14,10 @@ from jitkernel import procfs
 from jitkernel.arena.writes import PageTable
 from jitkernel.errors import ArenaFull, Interrupted, JitError, present
 from jitkernel.executor import abi
-from jitkernel.executor.conversation import Conversation
-from jitkernel.executor.doorbell import Doorbell
+from jitkernel.executor.channel import ExecutorChannel
 from jitkernel.executor.executor import Executor
 from jitkernel.executor.exit_report import LOST, left_library
-from jitkernel.executor.inbox import HEAD, AskRequests, WakeRequests, new_number
+from jitkernel.executor.inbox import HEAD, new_number
 from jitkernel.executor.interrupt import Check, Interruption
 from jitkernel.executor.peek import lock_holder, peek, unblock_faults
 from jitkernel.executor.records import ExecutorSettings, FaultRecord, Outcome
@@ -51,12 +50,8 @@ class ProcessExecutor(Executor):
         on_input: Callable[[str], str | None] | None = None,
     ):
         super().__init__(arena, entry, settings, on_output, on_input)
-        done = self._data + abi.FIELDS["wake_done"]
-        wakes = WakeRequests(self, self._get, self._put, self._view, done)
         self.services = Services(self._ask, self._here, self.settings.env, self.settings.cwd)
-        asks = AskRequests(self, self._get, self._put, self._view, self._data)
-        bell = Doorbell(self._view, self._data)
-        self._talk = Conversation(self, self._get, self._put, wakes, asks, self.services.note, bell)
+        self._channel = ExecutorChannel(self, self.control, self.services.note)
         self._tracking = Tracking()
         self._mark = os.urandom(8).hex()
         self._alone_after = 0  # how many forks had been when nothing lived of them any more
@@ -68,60 +63,52 @@ class ProcessExecutor(Executor):
 
     @property
     def pid(self) -> int:
-        """The process's id, 0 while there is none."""
-        child = self._talk.child
+        child = self._channel.child
         return child.pid if child else 0
 
     @property
     def alive(self) -> bool:
-        """True if the process is there; False once it ended, until the next call or respawn."""
-        child = self._talk.child
+        child = self._channel.child
         return child is not None and not child.ended()
 
     def start(self) -> None:
-        """Start the process without waiting for it; nothing where it runs already."""
-        if self._talk.closed:
+        if self._channel.closed:
             raise JitError("the executor is closed")
-        if self._talk.child is not None:
+        if self._channel.child is not None:
             return
         for name in abi.FIELDS:
-            self._put(name, 0)
+            self.control[name] = 0
         self._alone_after = 0
-        self._put("unwind_start", self._unwind[0])
-        self._put("unwind_generation", self._unwind[1])
+        self._tell_unwind()
         setup = first_message(
-            self._arena, self._entry, self._address, self.services,
+            self._arena, self._entry, self.control.address, self.services,
             self.settings.memory_limit,
         )  # fmt: skip
-        talk, memory, size = self._talk, self._arena.fd, max(self.settings.stack_size, _LEAST_STACK)
+        channel, size = self._channel, max(self.settings.stack_size, _LEAST_STACK)
         env, cwd = self.services.env, self.services.cwd
         if self._born:
             self.generation += 1  # wherever it is that the last one was given up
             if not os.path.isdir(cwd):
                 cwd = ""  # it was removed meanwhile
         self._born = True
-        talk.attach(Spawned(talk.pipes, memory, setup, self._mark, env, cwd, size))
+        channel.attach(Spawned(channel.pipes, self._arena.fd, setup, self._mark, env, cwd, size))
 
     def respawn(self) -> None:
-        """Replace the process by a new one at the same addresses.
-
-        Raises JitError where it runs a call, and a callback of that asks for it.
-        """
         if self.serving:
             raise JitError("the executor runs a call: stop that, and replace it afterwards")
-        self._talk.detach()
+        self._channel.detach()
         self.start()
 
     def close(self) -> None:
         """End the process and all that it started."""
-        self._talk.detach()
-        self._talk.close()
+        self._channel.detach()
+        self._channel.close()
         self._tracking.close()
 
     def _running(self) -> Spawned:
-        if self._talk.child is None:
+        if self._channel.child is None:
             self.start()
-        return present(self._talk.child, "the executor's process")
+        return present(self._channel.child, "the executor's process")
 
     def _here(self) -> tuple[int, int]:
         return self.generation, self.pid
@@ -129,8 +116,8 @@ class ProcessExecutor(Executor):
     # -- calls ---------------------------------------------------------------------------------
 
     def _call(self, thunk: int, fn: int, args: int, ret: int, ret_size: int) -> Outcome:
-        talk = self._talk
-        if talk.busy:
+        channel = self._channel
+        if channel.busy:
             raise JitError(
                 "the executor is running another call: Python that the program calls, or that "
                 'watches it, cannot call it (what it calls can in Session(executor="inline"))'
@@ -141,25 +128,24 @@ class ProcessExecutor(Executor):
         for attempt in range(3):
             seq = new_number()
             self._tell_ends()
-            talk.begin_call()
+            channel.begin_call()
             if asked or self.stopping():
-                talk.interrupt()
+                channel.interrupt()
             try:
                 message = HEAD.pack(abi.CALL, seq, thunk, fn, args, ret, ret_size, 0)
-                answer = talk.ask(self._running(), message)
-                stop, talk.stop = talk.stop, None
+                answer = channel.ask(self._running(), message)
+                stop, channel.stop = channel.stop, None
                 if answer is not None and not answer[2] and not answer[4]:
                     outcome = Outcome("ok", self._result(ret_size))
                 else:
                     outcome = self._explain(answer, seq, ret_size, stop)
             finally:
-                failure, talk.failure = talk.failure, None
-                talk.busy, talk.stop = False, None
+                failure = channel.end()
             if failure is not None:
                 raise failure
-            if self._get("lock_owner") and not outcome.respawned:
-                outcome = outcome._replace(lock_holder=lock_holder(self._get, self.pid))
-            asked = talk.stop_request.end() or stop is not None or self.stopping()
+            if self.control["lock_owner"] and not outcome.respawned:
+                outcome = outcome._replace(lock_holder=lock_holder(self.control, self.pid))
+            asked = channel.stop_request.end() or stop is not None or self.stopping()
             if asked and outcome.kind == "ok":
                 outcome = self._too_late(outcome, stop.cause if stop is not None else "")
             if outcome.started or self.on_respawn is None or attempt == 2:
@@ -170,9 +156,9 @@ class ProcessExecutor(Executor):
     def _tell_ends(self) -> None:
         """Tell the process how far there are data and, where that matters, code."""
         zones = self._arena.zones
-        self._put("data_high", zones["data"].high + _PAGE - 1 & -_PAGE)
+        self.control["data_high"] = zones["data"].high + _PAGE - 1 & -_PAGE
         if self._stale:
-            self._put("text_stale", zones["text"].high + _PAGE - 1 & -_PAGE)
+            self.control["text_stale"] = zones["text"].high + _PAGE - 1 & -_PAGE
 
     def _try_changes(self) -> Outcome | None:
         """Find out whether the process runs code as it is after this process has changed it, as it
@@ -213,22 +199,21 @@ class ProcessExecutor(Executor):
             arena.free(extent)
 
     def restore_order(self) -> str:
-        """End a request whose caller left by an exception; what was lost by that, in words."""
-        talk = self._talk
-        if not talk.busy and not talk.pending:
+        channel = self._channel
+        if not channel.busy and not channel.pending:
             return ""
-        lost, child = "", talk.child
-        if talk.pending and child is not None:
-            talk.busy, talk.failure = True, JitError("nobody waits for this")
-            if talk.stop is None:
-                talk.interrupt_now("")
-            answer = talk.wait(child)
-            talk.stop = None
+        lost, child = "", channel.child
+        if channel.pending and child is not None:
+            channel.busy, channel.failure = True, JitError("nobody waits for this")
+            if channel.stop is None:
+                channel.interrupt_now("")
+            answer = channel.wait(child)
+            channel.stop = None
             if answer is None or answer[3] or not self._healthy():
                 self.respawn()
                 lost = LOST
-        talk.busy, talk.pending = False, False
-        talk.stop = talk.failure = None
+        channel.end()
+        channel.pending = False
         return lost
 
     def _too_late(self, outcome: Outcome, cause: str) -> Outcome:
@@ -237,7 +222,7 @@ class ProcessExecutor(Executor):
         record = FaultRecord(
             cause=cause, stdin_refused=cause == "stdin", generation=self.generation
         )
-        return outcome._replace(kind="interrupted", record=record, done=self._get("progress"))
+        return outcome._replace(kind="interrupted", record=record, done=self.control["progress"])
 
     def _explain(
         self,
@@ -250,7 +235,7 @@ class ProcessExecutor(Executor):
         cause = stop.cause if stop else ""
         if answer is None:
             # The process is gone, or has to go.
-            status = self._talk.detach(0.0 if stop else _PATIENCE)
+            status = self._channel.detach(0.0 if stop else _PATIENCE)
             words = self._report.process_ended(
                 status, seq, self._result(ret_size), cause, stop is not None, self.generation
             )
@@ -260,7 +245,7 @@ class ProcessExecutor(Executor):
             lost = "the cell closed a standard stream; it was opened again"
             return Outcome("ok", self._result(ret_size), lost=lost)
         kind, record = self._report.record(seq, cause, self.generation)
-        done = self._get("progress")
+        done = self.control["progress"]
         sick = bool(answer[3]) or record is None
         if record is not None and not sick:
             if left_library(record, self.services.code()):
@@ -278,47 +263,38 @@ class ProcessExecutor(Executor):
         child = self._running()
         for op, payload in ((abi.CHECK, b""), (abi.LOCATE, b"%x" % address)):
             message = HEAD.pack(op, new_number(), 0, 0, 0, 0, 0, 0) + payload
-            check = Check(child.pid, lambda: self._get("fresh_tid"))
-            answer = self._talk.ask(child, message, check)
+            check = Check(child.pid, lambda: self.control["fresh_tid"])
+            answer = self._channel.ask(child, message, check)
             if answer is None or answer[3]:
                 return False
         return True
 
     def peek(self) -> FaultRecord:
-        """The registers and stack of the cell that runs, now; for `on_wait`.  Raises UsageError."""
-        return peek(self.pid, self._get("saved_rsp"), self.generation)
+        return peek(self.pid, self.control["saved_rsp"], self.generation)
 
     def interrupt(self) -> bool:
-        """Stop the call in progress; False where there is none.
-
-        May be called from any thread and from a signal handler; returns at once.
-        """
-        return self._talk.interrupt()
+        return self._channel.interrupt()
 
     # -- rare requests -------------------------------------------------------------------------
 
     @property
     def busy(self) -> bool:
-        """True if it runs a call, or does what it was asked."""
-        return self._talk.busy
+        return self._channel.busy
 
     @property
     def serving(self) -> bool:
-        """True if somebody waits for a request to be answered, and what runs meanwhile is one of
-        the callbacks."""
-        return self._talk.serving
+        return self._channel.serving
 
     @property
     def threads(self) -> int:
-        """The number of threads that the program has running of its own."""
-        child = self._talk.child
+        child = self._channel.child
         return child.threads if child else 0
 
     @property
     def shared(self) -> bool:
         if self.threads > 0:
             return True
-        forks = self._get("forks")
+        forks = self.control["forks"]
         if forks == self._alone_after:
             return False
         if self._running().has_descendants():
@@ -327,10 +303,9 @@ class ProcessExecutor(Executor):
         return False
 
     def page_table(self) -> PageTable | None:
-        """The page table that tells what the program wrote in the arena; None where none can."""
         if self.busy or self.threads:
             return None  # what the system writes for a thread by and by it notes when it begins
-        return self._tracking.table(self.pid, self._get("fork_pages"))
+        return self._tracking.table(self.pid, self.control["fork_pages"])
 
     @property
     def emulated(self) -> bool:
@@ -338,20 +313,16 @@ class ProcessExecutor(Executor):
 
     @property
     def handles_signals(self) -> bool:
-        """True if the program may have handlers of its own for signals."""
         if self._handled is None:
             self._handled = bool(procfs.handled(self.pid) & ~_OUR_SIGNALS)
         return self._handled
 
     def park(self, threads: bool = True) -> None:
-        """Hold the program's signals back; stop its own threads, where it has some, at their next
-        instruction of session code."""
         if threads:
-            unblock_faults(self.pid, self._get("lifeline_tid"))
+            unblock_faults(self.pid, self.control["lifeline_tid"])
         self._ask(abi.PARK, b"", argument=int(threads))
 
     def unpark(self) -> None:
-        """Let signals and threads go on."""
         self._tell_ends()
         self._ask(abi.UNPARK, b"")
 
@@ -366,25 +337,24 @@ class ProcessExecutor(Executor):
         answer that does not fit.  Raises OSError with the process's words, Interrupted, JitError,
         and what a callback raised meanwhile.
         """
-        talk = self._talk
-        if talk.busy:
+        channel = self._channel
+        if channel.busy:
             raise JitError("the executor is running a call")
         if op == abi.LIBRARY:
             self._handled = None
         for _ in range(2):
-            talk.begin()
+            channel.begin()
             try:
                 head = HEAD.pack(op, new_number(), argument, 0, 0, 0, 0, 0)
-                answer = talk.ask(self._running(), head + payload)
-                stop = talk.stop
+                answer = channel.ask(self._running(), head + payload)
+                stop = channel.stop
             finally:
-                failure, talk.failure = talk.failure, None
-                talk.busy, talk.stop = False, None
-            if answer is not None and (answer[3] or fits(talk.payload())):
+                failure = channel.end()
+            if answer is not None and (answer[3] or fits(channel.payload())):
                 if failure is not None:
                     raise failure
                 break
-            talk.detach(0.0 if answer or stop else _PATIENCE)
+            channel.detach(0.0 if answer or stop else _PATIENCE)
             self.start()
             if failure is not None:
                 raise failure
@@ -393,16 +363,13 @@ class ProcessExecutor(Executor):
         else:
             raise JitError("the executor ended twice, or gave no answer that makes sense")
         if answer[3]:
-            raise OSError(talk.payload().decode("utf-8", "replace"))
-        return talk.payload()
+            raise OSError(channel.payload().decode("utf-8", "replace"))
+        return channel.payload()
 
     # -- streams and memory --------------------------------------------------------------------
 
     def fds(self) -> list[int]:
-        """Descriptors to watch while idle: when one is readable, call `drain`, then ask again."""
-        return self._talk.watched
+        return self._channel.watched
 
     def drain(self) -> None:
-        """Hand on what the program's threads and children have written by now, and serve those that
-        have called code which is not in memory."""
-        self._talk.attend()
+        self._channel.attend()

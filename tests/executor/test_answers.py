@@ -13,6 +13,7 @@ import pytest
 
 from jitkernel.errors import JitError
 from jitkernel.executor import ExecutorSettings, abi
+from jitkernel.executor.control import ControlBlock
 from jitkernel.executor.doorbell import Doorbell
 from jitkernel.executor.inbox import HEAD, Inbox, new_number
 
@@ -100,10 +101,10 @@ def test_forged_messages_are_dropped(lab: Lab, kind: str) -> None:
 
 def test_whoever_reads_the_present_number_cannot_answer_before_the_runtime() -> None:
     noted = {"done_seq": 0}
-    bell = Doorbell(memoryview(bytearray(1 << 20)), 0)
+    bell = Doorbell(ControlBlock(memoryview(bytearray(1 << 20)), 0))
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours, theirs:
-        inbox, number = Inbox(noted.__getitem__, bell), new_number()
+        inbox, number = Inbox(noted, bell), new_number()
         inbox.expect(HEAD.pack(1, number, 0, 0, 0, 0, 0, 0))
         for message in (
             HEAD.pack(1, number, 0, 0, 0, 0, 0, 0),  # right, but the runtime knows nothing of it
@@ -130,8 +131,8 @@ def test_numbers_of_requests_cannot_be_foretold() -> None:
 def test_a_process_that_answers_nonsense_is_replaced(fresh: Lab) -> None:
     """Its Python part runs on memory that cells can write to."""
     fresh.square(2)
-    ask, replies = fresh.executor._talk.payload, [b"", b"abc"]
-    fresh.executor._talk.payload = lambda: replies.pop() if replies else ask()  # type: ignore[method-assign]
+    ask, replies = fresh.executor._channel.payload, [b"", b"abc"]
+    fresh.executor._channel.payload = lambda: replies.pop() if replies else ask()  # type: ignore[method-assign]
     pid = fresh.executor.pid
     with pytest.raises(JitError, match="makes sense"):
         fresh.executor.services.lookup(["puts"])
@@ -242,7 +243,7 @@ def test_control_words_of_any_value_raise_no_raw_exception() -> None:
                          *(abi.RECORD_AT + 8 * i for i in abi.RECORD.values())]
                     )  # fmt: skip
                     value = chance.choice([0, 1, 2**64 - 1, chance.getrandbits(64)])
-                    lab.arena.write(lab.executor._address + at, struct.pack("<Q", value))
+                    lab.arena.write(lab.executor.control.address + at, struct.pack("<Q", value))
 
         thread = threading.Thread(target=scribble)
         thread.start()

@@ -2,7 +2,7 @@
 
 A single loop in the caller's thread waits for the answer, hands on output, asks for input and
 stops what is to be stopped; there are no threads here.  What requests mean is not known here
-(process.py), nor how a process starts (spawn.py).  Start from `Conversation.ask`.
+(process.py), nor how a process starts (spawn.py).  Start from `ExecutorChannel.ask`.
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ from collections.abc import Callable, Sequence
 from jitkernel import procfs
 from jitkernel.errors import JitError
 from jitkernel.executor import abi
+from jitkernel.executor.control import ControlBlock
 from jitkernel.executor.doorbell import Doorbell
-from jitkernel.executor.inbox import AskRequests, Inbox, WakeRequests
+from jitkernel.executor.inbox import Inbox, ThreadRequests
 from jitkernel.executor.interrupt import Check, Interruption, StopRequest
 from jitkernel.executor.peek import unblock_faults
 from jitkernel.executor.records import Callbacks
 from jitkernel.executor.spawn import Pipes, Spawned, waiting
 
-__all__ = ["Conversation"]
+__all__ = ["ExecutorChannel"]
 
 _PIECE = 1 << 16  # bytes read at once; as much as a pipe holds
 _END = select.POLLHUP | select.POLLRDHUP | select.POLLERR
@@ -31,27 +32,16 @@ _FIRST_LOOK, _LOOK = 0.02, 0.03  # seconds until a call counts as long, and betw
 _START = 20.0  # seconds for a process to say hello
 
 
-class Conversation:
+class ExecutorChannel:
     """The executor's side of a socket, and the program's streams, through changing processes.
 
-    `user` is told and asked; `get` and `put` read and write control words; `wakes` answers who asks
-    for code, `asks` who calls Python; `on_ready` hears of a process that is ready; `bell` hands
-    over calls that nobody has to be woken for.  `stop` is the interruption in progress, `failure`
-    what a callback raised during this request.
+    `user` is told and asked; `on_ready` hears of a process that is ready.  `stop` is the
+    interruption in progress, `failure` what a callback raised during this request.
     """
 
-    def __init__(
-        self,
-        user: Callbacks,
-        get: Callable[[str], int],
-        put: Callable[[str, int], None],
-        wakes: WakeRequests,
-        asks: AskRequests,
-        on_ready: Callable[[], None],
-        bell: Doorbell,
-    ):
-        self._user, self._wakes, self._on_ready = user, wakes, on_ready
-        self._asks, self._bell = asks, bell
+    def __init__(self, user: Callbacks, control: ControlBlock, on_ready: Callable[[], None]):
+        self._user, self._control, self._on_ready = user, control, on_ready
+        self._threads, self._bell = ThreadRequests(user, control), Doorbell(control)
         self.pipes = Pipes()
         self.child: Spawned | None = None
         self.busy = False
@@ -59,10 +49,9 @@ class Conversation:
         self.serving = False  # somebody waits for it: what runs is a callback
         self.stop: Interruption | None = None
         self.failure: BaseException | None = None
-        self._get, self._put = get, put
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self.stop_request = StopRequest()  # to stop the present request
-        self._inbox = Inbox(get, bell)
+        self._inbox = Inbox(control, self._bell)
         self._began, self._due, self._looks = 0.0, 0.0, 0
         self._fed = False  # input was written that may be unread
         self._line = b""  # what stands on the last line of stdout
@@ -104,6 +93,12 @@ class Conversation:
         self.stop, self.stop_request = None, StopRequest()
         self.busy = True
 
+    def end(self) -> BaseException | None:
+        """End a request; what a callback raised meanwhile."""
+        failure, self.failure = self.failure, None
+        self.busy, self.stop = False, None
+        return failure
+
     def begin_call(self) -> None:
         """Begin a call; nor does input that the last one left unread."""
         if self._fed:
@@ -111,7 +106,7 @@ class Conversation:
             self.pipes.drop_input()
             self._fed = False
         self._line = b""
-        self._asks.forget()
+        self._threads.forget()
         self.begin()
 
     def ask(
@@ -222,9 +217,9 @@ class Conversation:
         """Bring back the code that a thread waits for; what stops the cell has to wait for it.  Run
         the function of Python's that one waits for."""
         try:
-            self._wakes.serve()
+            self._threads.bring_code()
             if self.stop is None:
-                self._asks.serve()
+                self._threads.run_function()
         except BaseException as error:
             self._fail(error)
 
@@ -292,10 +287,10 @@ class Conversation:
             return
         now = time.monotonic()
         grace = self._user.settings.interrupt_grace
-        self.stop = Interruption(self.child.pid, self._inbox.seq, self._put, grace, cause, now)
+        self.stop = Interruption(self.child.pid, self._inbox.seq, self._control, grace, cause, now)
         if self.child.ready:  # before that, a signal would end it
             if self.child.threads:
-                unblock_faults(self.child.pid, self._get("lifeline_tid"))
+                unblock_faults(self.child.pid, self._control["lifeline_tid"])
             self.stop.step(now)
         self._due = self.stop.due
 
