@@ -35,7 +35,7 @@ def under_budget(scale: Scale) -> Iterator[Figure]:
         over = 0
         for i in range(count):
             s.run(_cell(i))
-            over += s.inspect.code_bytes > budget
+            over += s.inspect.residency.code > budget
         s.frontend.idle()
         asleep = sum(c.state.value == "hibernated" for c in s.cells)
         chance = random.Random(1)
@@ -47,13 +47,13 @@ def under_budget(scale: Scale) -> Iterator[Figure]:
         without: list[int] = []
         with frozen():
             for which in chance.choices(names, cum_weights=weights, k=calls):
-                before = s.inspect.woken
+                before = s.inspect.residency.woken
                 start = time.perf_counter_ns()
                 answer = s.run(f"@via(@f{which}, 1)").value
                 took = time.perf_counter_ns() - start
                 assert answer == which + 1
-                (woken if s.inspect.woken > before else resident).append(took)
-                over += s.inspect.code_bytes > budget
+                (woken if s.inspect.residency.woken > before else resident).append(took)
+                over += s.inspect.residency.code > budget
                 start = time.perf_counter_ns()
                 free.run(f"@via(@f{which % 200}, 1)")
                 without.append(time.perf_counter_ns() - start)

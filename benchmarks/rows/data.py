@@ -53,11 +53,11 @@ def _costs(megabytes: int, times: int) -> dict[str, dict[str, list[float]]]:
     with Session(undo_data=1 << 30, undo_depth=2) as s:
         s.run(_PROGRAM.format(size=size))
         s.run("@fill(1)")
-        tells = s._core.arena.writes.runner
+        tells = s._core.engine.arena.writes.runner
         for what, call in calls.items():
             for turn in range(4):
                 side = ("told", "compared")[turn % 2]
-                s._core.arena.writes.runner = tells if side == "told" else lambda: None
+                s._core.engine.arena.writes.runner = tells if side == "told" else lambda: None
                 for i in range(3):  # what does not change is known to
                     s.run(call(-i))
                 for i in range(times if what != "everything" else max(times // 6, 2)):

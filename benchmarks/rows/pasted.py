@@ -81,7 +81,7 @@ def matmul(scale: Scale) -> Iterator[Figure]:
             s.run(source("pasted", type_, cpu=True))
             s.run(source("kept", type_, cpu=True), options=CellOptions(keep_cpu=True))
             code = [
-                s.inspect.read(f.address, f.size)
+                s.inspect.engine.arena.read(f.address, f.size)
                 for f in map(s.symbols.get, ("native", "pasted"))
                 if f
             ]

@@ -44,7 +44,7 @@ def save_and_restore(scale: Scale) -> Iterator[Figure]:
         for _ in range(scale.pick(1, 3)):
             start = time.perf_counter()
             with Session(spare=False) as s:
-                s.frontend.start()
+                s.frontend.core.engine.ready()
                 empty.append(time.perf_counter() - start)
     took = median(restores)
     yield Figure(f"compile and link {count:,} cells", made, "s")

@@ -31,6 +31,7 @@ from jitkernel.ir.types import IntType
 from jitkernel.languages.llvm.values import Pointer, TypedValue
 from jitkernel.session.operation import operation
 from jitkernel.session.program.signatures import Signature
+from jitkernel.session.run.calls import Scratch
 from jitkernel.session.run.results import Collector
 from jitkernel.wording import counted
 
@@ -88,7 +89,7 @@ def _grade(session: Session, exercise: Exercise, name: str) -> tuple[int, list[F
     """Count the inputs that give the right answer, and collect what the rules find."""
     _check_type(session, exercise, name)
     with (
-        session.frontend.scratch("the check") as scratch,
+        Scratch(session.frontend.core, "the check") as scratch,
         scratch.limited(PATIENCE) as limit,
     ):
         address = scratch.function(exercise.reference, REFERENCE)
@@ -294,7 +295,7 @@ class _Trial:
         for kind, value in zip(free, values, strict=True):
             if kind.in_memory:
                 size = capacity(kind) + 2 * len(_GUARD)
-                data = self.session.inspect.read(next(arrays), size)
+                data = self.session.inspect.engine.arena.read(next(arrays), size)
                 stop = len(_GUARD) + len(encode(kind, value))
                 yield kind, value, data[: len(_GUARD)], data[len(_GUARD) : stop], data[stop:]
 

@@ -134,8 +134,8 @@ def make_exercise(session: Session, name: str, source: str) -> Exercise:
         raise UsageError("an exercise only defines: it has no calls and no instructions outside")
     assembled = assemble(plan, lambda name: None, {}, block_name="", prelude=True, part="entities")
     request = Request(assembled.source, label=name, first_line=assembled.first_line)
-    bitcode = session.inspect.compiler.internalised(request, function, REFERENCE)
-    summary = session.inspect.compiler.compile(request).summary
+    bitcode = session.inspect.engine.pool.internalised(request, function, REFERENCE)
+    summary = session.inspect.engine.pool.compile(request).summary
     type = next(info.type for info in summary.functions if info.name == function)
     made = Exercise(
         name, function, type, head.get("task", ""), head.get("hint", ""), head.get("inputs", ""),

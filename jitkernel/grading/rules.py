@@ -85,7 +85,7 @@ def _lines(session: Session, name: str, raw: bool) -> list[str]:
     cell = session.symbols[name].cell
     module = session.inspect.module(cell)
     if not raw:
-        module = session.inspect.compiler.optimised(session.inspect.request(cell))
+        module = session.inspect.engine.pool.optimised(session.inspect.request(cell))
     begin, end = next((f.body() for f in functions(module, "define") if f.name == name), (0, 0))
     lines = (line.strip() for line in without_comments(module[begin + 1 : end - 1]).splitlines())
     return [line for line in lines if line and not line.endswith(":")]
@@ -106,7 +106,7 @@ def _machine_code(session: Session, name: str) -> list[tuple[int, int, str, str]
     from capstone import CS_ARCH_X86, CS_MODE_64, Cs
 
     symbol = session.symbols[name]
-    code = session.inspect.read(symbol.address, symbol.size)
+    code = session.inspect.engine.arena.read(symbol.address, symbol.size)
     rows = Cs(CS_ARCH_X86, CS_MODE_64).disasm_lite(code, symbol.address)
     return [row for row in rows if row[2] not in ("nop", "int3")]
 

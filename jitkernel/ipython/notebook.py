@@ -264,21 +264,21 @@ class Notebook:
         """Ask the user; what a signal's handler raises ends it at once."""
         side = self._started.frontend if self._started is not None else None
         try:
-            if side is None or not side.operating:
+            if side is None or not side.core.operating:
                 return ask(prompt)
-            return side.stoppable(ask, prompt)
+            return side.core.foreign.run(ask, prompt)
         except KeyboardInterrupt as error:
             if self._frontend.running:
                 raise Interrupted("interrupted while waiting for input") from None
             if side is not None:  # Python code has called what asks
-                side.put_off(error)
+                side.core.signals.put_off(error)
             raise
 
     # -- names in Python -------------------------------------------------------------------
 
     def _functions(self) -> set[str]:
         session = self._started
-        if session is None or session.closed or not session.frontend.begun:
+        if session is None or session.closed or not session.frontend.core.begun:
             return set()
         return set(session.inspect.glance.functions)
 
@@ -293,7 +293,7 @@ class Notebook:
         with contextlib.suppress(JitError):
             self._prune(session)
             numbers = range(number + 1, session.number + 1)
-            cells = [session.inspect.cell(each) for each in numbers]
+            cells = [session.inspect.program.cells.get(each) for each in numbers]
             again = {name for cell in cells if cell is not None for name in cell.names}
             found = self._functions()
             placed = self.names.place(session, _in_order(found, (found - before) | again))

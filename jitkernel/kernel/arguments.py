@@ -142,7 +142,7 @@ def _values(
 def _names(context: Frontend, argument: Argument, word: str, code: str) -> Iterator[Match]:
     """`sq` is understood for `@sq`; in free text, as after %timeit, only `@sq` is."""
     free = argument.completes == "code"
-    mark, called = free or word.startswith("@"), context.session.inspect.called
+    mark, called = free or word.startswith("@"), context.session.inspect.program.called
     tail = word[word.rfind("@") :] if free and "@" in word else "" if free else word
     lead = word[: len(word) - len(tail)]
     if free and word and not tail:

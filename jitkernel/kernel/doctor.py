@@ -146,7 +146,7 @@ def check_session() -> Finding:
             text = session.run(
                 "define i32 @doctor(i32 %x) {\n  %y = mul i32 %x, %x\n  ret i32 %y\n}\n@doctor(7)"
             ).text
-            emulated = session.inspect.emulated
+            emulated = session.inspect.engine.executor.emulated
     except Exception as error:
         first = str(error).splitlines()[0] if str(error) else type(error).__name__
         return Finding(

@@ -129,9 +129,9 @@ class Frontend:
         from jitkernel.kernel.last_session import offer
 
         session = self.session
-        session.frontend.begin()
+        session.frontend.core.begin()
         if session.restored is not None:
-            self.note(f"{session.inspect.file} goes on: {session.restored}")
+            self.note(f"{session.inspect.store.name} goes on: {session.restored}")
         elif session.settings.autosave and (words := offer()):
             self.note(words)
         for name in self.setting("JITKernel.startup_files"):

@@ -144,7 +144,7 @@ def _row_view(context: Frontend, symbol: Symbol) -> View:
             if isinstance(handle, VariableHandle):
                 rows.append(("value", session.inspect.text_of(symbol.name, handle.typed)))
     width = max(len(key) for key, _ in rows)
-    name = session.inspect.called(symbol.name)
+    name = session.inspect.program.called(symbol.name)
     return View(
         "\n".join([name, *(f"  {key:<{width}}  {value}" for key, value in rows)]),
         f"<p><b>{prose(name)}</b></p><table><tbody>"

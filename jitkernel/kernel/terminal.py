@@ -112,9 +112,9 @@ def _run_source(source: str, language: str, path: str, trust: bool, words: list[
     settings["trust"] |= trust
     with Session(**settings) as session:
         frontend = Frontend(session, TerminalOutput(), found)
-        session.frontend.begin()
-        if session.frontend.withheld:
-            names = printable(", ".join(session.frontend.withheld))
+        session.frontend.core.begin()
+        if session.frontend.core.withheld:
+            names = printable(", ".join(session.frontend.core.withheld))
             print(f"{path}: not loaded without --trust: {names}", file=sys.stderr)
         signal.signal(signal.SIGINT, lambda *_: frontend.interrupt())
         frontend.begin()

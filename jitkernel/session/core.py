@@ -31,15 +31,13 @@ from jitkernel.session.report.places import Places
 from jitkernel.session.report.watch import Observers
 from jitkernel.session.residency.garbage import GarbageCollector
 from jitkernel.session.residency.residency import Residency
-from jitkernel.session.run.definer import Definer
-from jitkernel.session.run.host import Execution, SessionGlance, SessionHost
+from jitkernel.session.run.host import Execution, SessionHost
 from jitkernel.session.run.results import Results, Streams
 from jitkernel.session.saved.keeping import Keeper
 from jitkernel.session.saved.store import Store
 from jitkernel.session.saved.texts import Texts
 
 if TYPE_CHECKING:
-    from jitkernel.arena import Arena
     from jitkernel.compiler.process import WorkerProcess
     from jitkernel.linker import Image
     from jitkernel.session.run.calls import DirectCalls
@@ -161,29 +159,10 @@ class Core:
 
             self.direct = DirectCalls(self)
 
-    @property
-    def arena(self) -> Arena:
-        """The slab."""
-        return self.engine.arena
-
     def release_contexts(self) -> None:
         """Free the contexts of cells whose code is gone."""
         if self.begun:
             self.engine.pool.release_contexts(self.program.cells.__contains__)
-
-    def definer(self, options: CellOptions | None = None, cell_id: str | None = None) -> Definer:
-        """What compiles and places the definitions of the next cell."""
-        return Definer(self.execution(options=options, cell_id=cell_id))
-
-    def execution(
-        self,
-        sink: Sink | None = None,
-        options: CellOptions | None = None,
-        cell_id: str | None = None,
-        number: int | None = None,
-    ) -> Execution:
-        """On whose behalf the next cell runs."""
-        return Execution(self, sink, options, cell_id, number)
 
     @cached_property
     def python_functions(self) -> PythonFunctions:
@@ -198,10 +177,6 @@ class Core:
         from jitkernel.session.run.quick import QuickCalls  # not every session calls from Python
 
         return QuickCalls(self)
-
-    def glance(self) -> SessionGlance:
-        """What a language may ask that reads no cell."""
-        return SessionGlance(self)
 
     def finish(self, image: Image) -> None:
         """Run an image's destructors: see `calls.finish`."""

@@ -9,50 +9,28 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import TYPE_CHECKING
 
 from jitkernel.session.operation import operation
 
 if TYPE_CHECKING:
     from jitkernel.session.core import Core
     from jitkernel.session.report.faults import Stopped
-    from jitkernel.session.run.calls import Scratch
     from jitkernel.session.run.results import Sink
-    from jitkernel.session.settings import CellOptions
 
 __all__ = ["FrontendSide"]
 
-P = ParamSpec("P")
-R = TypeVar("R")
-
 
 class FrontendSide:
-    """A session as kernels and notebook extensions see it, beside what every user sees."""
+    """A session as kernels and notebook extensions see it, beside what every user sees: its `core`,
+    to start it, to stop what runs and to change a cell's options, and what they do between cells.
+    """
 
-    __slots__ = ("_core", "_keeps")
+    __slots__ = ("_core", "_keeps", "core")
 
     def __init__(self, core: Core, keeps: object):
-        self._core, self._keeps = core, keeps  # a session that nobody has ends
-
-    # -- life ------------------------------------------------------------------------------------
-
-    def start(self) -> None:
-        """Start what the first cell would have to wait for."""
-        self._core.engine.ready()
-
-    def begin(self) -> None:
-        """Wait until it is ready; what a session's file has is there from then on."""
-        self._core.begin()
-
-    @property
-    def begun(self) -> bool:
-        """Whether it is ready."""
-        return self._core.begun
-
-    @property
-    def withheld(self) -> list[str]:
-        """Libraries that its file names and that were not loaded: the file is not trusted."""
-        return self._core.withheld
+        self.core = self._core = core
+        self._keeps = keeps  # a session that nobody has ends
 
     # -- between cells ---------------------------------------------------------------------------
 
@@ -119,15 +97,6 @@ class FrontendSide:
                 core.results.pop(core.number, None)
                 core.number, core.results.last = number, last
 
-    @property
-    def cell_options(self) -> CellOptions | None:
-        """While the magics above a cell's code run: its options, which they may change."""
-        return self._core.cell_options
-
-    @cell_options.setter
-    def cell_options(self, options: CellOptions | None) -> None:
-        self._core.cell_options = options
-
     def look_after(self, seconds: float, call: Callable[[Stopped], object]) -> None:
         """When code has run for so long, this cell's or a later one's, call `call` once with where
         it is: its registers, frames and stack.  The program goes on; what `call` raises stops it.
@@ -135,27 +104,6 @@ class FrontendSide:
         """
         with self._core.lock:
             self._core.observers.look_after(seconds, call)
-
-    @property
-    def operating(self) -> bool:
-        """Whether an operation of the session is in progress."""
-        return self._core.operating
-
-    def stoppable(self, function: Callable[P, R], *arguments: P.args, **named: P.kwargs) -> R:
-        """Call a function of somebody else's within an operation: an interrupt ends it at once."""
-        return self._core.foreign.run(function, *arguments, **named)
-
-    def put_off(self, error: BaseException) -> None:
-        """Raise this when the operation in progress is over."""
-        self._core.signals.put_off(error)
-
-    # -- code of no cell -------------------------------------------------------------------------
-
-    def scratch(self, what: str) -> Scratch:
-        """Code and memory of no cell, for the time of an operation; `what` it is, for messages."""
-        from jitkernel.session.run.calls import Scratch
-
-        return Scratch(self._core, what)
 
     @operation(observed=True)
     def time_beside(

@@ -311,7 +311,7 @@ class VariableHandle:
         from jitkernel.session.arrays import view_of
 
         type, address, constant, host = self._place()
-        if address not in self._session._core.arena:
+        if address not in self._session._core.engine.arena:
             raise UsageError(f"{_called(self)} is a library's: session.read({address:#x}, n)")
         part = self._part(address, host.layout(type).size)
         view: NDArray[Any] = view_of(type, part, host.layout, constant, self._shape())
@@ -319,7 +319,7 @@ class VariableHandle:
 
     def _part(self, address: int, size: int) -> memoryview:
         """The variable's bytes, which are nobody else's as long as that is there."""
-        program, arena = self._session._core.program, self._session._core.arena
+        program, arena = self._session._core.program, self._session._core.engine.arena
         symbol = program.named(self.name)
         cell = program.cell_of(symbol) if symbol is not None else None
         image = symbol.image if symbol is not None else None

@@ -255,7 +255,7 @@ def operation(
         def step(session: S, *arguments: P.args, **named: P.kwargs) -> R:
             if not atomic:
                 return function(session, *arguments, **named)
-            with without_collections(), session._core.arena.rollback.atomic():
+            with without_collections(), session._core.engine.arena.rollback.atomic():
                 return function(session, *arguments, **named)
 
         @wraps(function)

@@ -206,6 +206,7 @@ class Session:
             >>> s.run("@inc(41)").value
             42
         """
+        from jitkernel.session.run.host import Execution
         from jitkernel.session.run.runner import Runner
 
         # These are kept, or are not needed at once.
@@ -220,7 +221,7 @@ class Session:
             core.garbage.collect_data()
         if not isinstance(source, str):
             source = self._text(source, language)
-        execution = core.execution(sink, options, cell_id, number)
+        execution = Execution(core, sink, options, cell_id, number)
         core.texts.begin("run", {"language": language, "cell_id": cell_id}, source, cell_id)
         try:
             result = Runner(execution).run(source, language)
@@ -314,14 +315,21 @@ class Session:
         >>> s.place(compiled).cell.names
         ['table']
         """
-        return self._core.definer(options).compile_only(self._text(source))
+        from jitkernel.session.run.definer import Definer
+        from jitkernel.session.run.host import Execution
+
+        execution = Execution(self._core, options=options)
+        return Definer(execution).compile_only(self._text(source))
 
     @operation()
     def place(self, compiled: CompiledCell, cell_id: str | None = None) -> Result:
         """Place what `compile` gave."""
+        from jitkernel.session.run.definer import Definer
+        from jitkernel.session.run.host import Execution
+
         _check("place", "cell_id", "str | None", cell_id)
         core = self._core
-        definer = core.definer(compiled.options, cell_id)
+        definer = Definer(Execution(core, options=compiled.options, cell_id=cell_id))
         result = definer.place_only(compiled.source, compiled.request, compiled.compiled)
         core.texts.placed([compiled.source], compiled.options, core.number, cell_id)
         return result

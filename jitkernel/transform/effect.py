@@ -85,7 +85,7 @@ def apply_pass(  # noqa: PLR0913  (public, options by their names)
         return Effect(name, cell.number, last, made, str(error))
     new = session.inspect.passes(compiled.request)
     data = session.inspect.object(cell.number)
-    sizes = session.inspect.placed_sizes(data)
+    sizes = session.inspect.program.linker.sizes(data)
     figures = [
         Figure("IR, as the pass sees it", _count(made.before), _count(made.after), "instructions"),
         Figure("IR, as it is emitted", _count(old.after), _count(new.after), "instructions"),
@@ -110,7 +110,7 @@ def apply_pass(  # noqa: PLR0913  (public, options by their names)
 
 @operation()
 def _transformed(session: Session, code: str, name: str, text: str, timeout: float) -> Transformed:
-    return transform(code, name, text, timeout, lambda: session.inspect.stopping)
+    return transform(code, name, text, timeout, lambda: session.inspect.engine.stopping)
 
 
 def _options(options: Options, last: bool) -> CellOptions:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from jitkernel.errors import UsageError
-from jitkernel.session.report.memory import STATES, Occupant
+from jitkernel.session.report.memory import STATES, Occupant, occupancy
 from jitkernel.views.svg import INK, LETTER, SHEET, Fill, image, label, rectangle
 from jitkernel.views.view import View, folding, join, size_text, table
 from jitkernel.wording import counted, cut_list
@@ -53,7 +53,7 @@ def arena(session: Session, zone: str | None = None, part: int | None = None) ->
     has no such part.
     """
     zones = session.inspect.zones()
-    every = session.inspect.occupancy()
+    every = occupancy(session.inspect.engine, session.inspect.program)
     found = {n: rows for n, rows in every.items() if zone in (None, n)}
     if part is not None:
         if zone is None:
@@ -180,10 +180,10 @@ def _parts(name: str, row: Sequence[Part]) -> View:
 
 
 def _names(session: Session, number: int) -> str:
-    cell = session.inspect.cell(number)
+    cell = session.inspect.program.cells.get(number)
     if cell is None:
         return ""
-    return cut_list([session.inspect.called(n) for n in cell.names], 4, " ")
+    return cut_list([session.inspect.program.called(n) for n in cell.names], 4, " ")
 
 
 def _content(rows: Sequence[Occupant]) -> str:

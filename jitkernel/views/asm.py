@@ -64,7 +64,7 @@ def asm(
     Raises UsageError where there is no machine code.
     """
     cell, functions = code_of(session, target, traps=True)
-    rows = session.inspect.lines(cell.number) if lines else []
+    rows = session.inspect.places.lines.of_cell(cell.number) if lines else []
     describe = describer(session, cell)
     views = [_function(session, code, syntax, rows, describe) for code in functions]
     if any(line for _, line in rows):
@@ -105,7 +105,7 @@ def code_of(
         ]
     if not found:
         what = (
-            session.inspect.called(bare(target))
+            session.inspect.program.called(bare(target))
             if isinstance(target, str)
             else f"cell {cell.number}"
         )
@@ -117,7 +117,9 @@ def _trap(session: Session, image: Image, address: int) -> int:
     """The number of bytes at an address of an image's text that do nothing but trap."""
     if image.text is None or not image.text.start <= address < image.text.stop:
         return 0
-    content = session.inspect.read(address, min(image.text.stop - address, _MOST_TRAPS))
+    content = session.inspect.engine.arena.read(
+        address, min(image.text.stop - address, _MOST_TRAPS)
+    )
     return len(content) - len(content.lstrip(_INT3))
 
 
@@ -163,10 +165,10 @@ def _function(
     mine = [*before, *(row for row in rows if start < row[0] < stop)]
     markers = [(at, str(line) if line else "") for at, line in mine]
     shown = markers if any(text for _, text in markers) else None
-    content = session.inspect.read(start, code.size)
+    content = session.inspect.engine.arena.read(start, code.size)
     size = "0 bytes, and a trap in their place," if code.trap else f"{code.size} bytes"
     said = session.inspect.spelled(code.name) if code.type else ""
-    called = session.inspect.called(code.name, code.cell or None)
+    called = session.inspect.program.called(code.name, code.cell or None)
     title = said or f"{called}: {code.type or 'known to its cell only'}"
     title += f", {size}"
     title += f" at {start:#x}" + (f", cell {code.cell}" if code.cell else "")
@@ -177,23 +179,23 @@ def describer(session: Session, cell: Cell | None = None) -> Callable[[int], str
     """Names for addresses in the arena, those that only `cell` knows too; others get none."""
     look = session.inspect
     known: dict[int, str] = {}
-    for symbol in look.linked.values():
+    for symbol in look.program.linker.symbols.values():
         if symbol.slot:
-            known[symbol.slot] = f"{look.called(symbol.name)} in its GOT slot"
+            known[symbol.slot] = f"{look.program.called(symbol.name)} in its GOT slot"
         if symbol.far_slot:
-            known[symbol.far_slot] = f"{look.called(symbol.name)} in its slot"
+            known[symbol.far_slot] = f"{look.program.called(symbol.name)} in its slot"
     own = _own(session, cell) if cell is not None else []
     of = cell.number if cell is not None else 0
 
     def describe(address: int) -> str:
-        if not look.in_arena(address):
+        if address not in look.engine.arena:
             return ""
         if address in known:
             return known[address]
         for symbol in own:
             if symbol.address <= address < symbol.address + max(symbol.size, 1):
                 offset = address - symbol.address
-                return look.called(symbol.name, of) + (f"+{offset}" if offset else "")
+                return look.program.called(symbol.name, of) + (f"+{offset}" if offset else "")
         return look.name_of(address)
 
     return describe

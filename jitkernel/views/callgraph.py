@@ -74,7 +74,7 @@ def callgraph(
     here = {n for n in names if n in functions and not functions[n].kind}
     if not here:
         what = (
-            session.inspect.called(bare(target))
+            session.inspect.program.called(bare(target))
             if isinstance(target, str)
             else f"cell {cell.number}"
         )
@@ -88,7 +88,7 @@ def callgraph(
 def _functions(session: Session) -> dict[str, _Function]:
     """Every function that has code in memory, by name, and what they refer to; local ones are
     called `name, cell 3`."""
-    linked = session.inspect.linked
+    linked = session.inspect.program.linker.symbols
     starts: dict[int, str] = {}
     codes: list[tuple[str, Code]] = []
     for cell in session.cells[-_CELLS:]:
@@ -110,7 +110,7 @@ def _functions(session: Session) -> dict[str, _Function]:
     functions: dict[str, _Function] = {}
     for key, code in codes:
         made = functions[key] = _Function(f"cell {code.cell}")
-        content = session.inspect.read(code.address, code.size)
+        content = session.inspect.engine.arena.read(code.address, code.size)
         for i in decode(content, code.address, lambda address: "?"):
             inside = code.address < i.target < code.address + code.size
             branch = i.mnemonic.startswith(("call", "j"))
@@ -258,14 +258,14 @@ def _text(title: str, rows: list[tuple[str, str, str, str, str]], note: str) -> 
 
 def _called(session: Session, name: str) -> str:
     plain, comma, cell = name.partition(", cell ")
-    return session.inspect.called(plain, int(cell) if cell else None) + comma + cell
+    return session.inspect.program.called(plain, int(cell) if cell else None) + comma + cell
 
 
 class _Links:
     """The users and uses of each cell, read from the session once."""
 
     def __init__(self, session: Session):
-        self.called = session.inspect.called
+        self.called = session.inspect.program.called
         self.names = {cell.number: cell.names for cell in session.cells}
         self.uses: dict[int, list[tuple[str, int, str]]] = {n: [] for n in self.names}
         self.used: dict[int, set[int]] = {n: set() for n in self.names}

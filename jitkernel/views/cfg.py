@@ -49,11 +49,11 @@ def cfg(
         raise UsageError("--depth is a number of edges, 0 or more")
     if level is not None:
         request = request._replace(options=request.options._replace(opt_level=level, passes=""))
-    flows = session.inspect.compiler.flow(request, optimised=not raw)
+    flows = session.inspect.engine.pool.flow(request, optimised=not raw)
     names = [bare(target)] if isinstance(target, str) else list(flows)
     if any(name not in flows for name in names) or not names:
         what = (
-            session.inspect.called(bare(target))
+            session.inspect.program.called(bare(target))
             if isinstance(target, str)
             else f"cell {cell.number}"
         )
@@ -67,7 +67,7 @@ def cfg(
         [
             _view(
                 flows[name],
-                session.inspect.called(name, cell.number),
+                session.inspect.program.called(name, cell.number),
                 how,
                 around.lstrip("%"),
                 depth,
@@ -86,9 +86,8 @@ def _with_block(
     if not found:
         known = [own for name in names for own, _ in flows[name].blocks]
         words = did_you_mean(label, known, "%{}".format)
-        raise UsageError(
-            f"there is no block %{label} in {', '.join(map(session.inspect.called, names))}{words}"
-        )
+        where = ", ".join(map(session.inspect.program.called, names))
+        raise UsageError(f"there is no block %{label} in {where}{words}")
     return found
 
 

@@ -95,7 +95,7 @@ def _sides(
     if len(names) == 2:
         return [placed(session, bare(name), syntax) for name in names]
     name = bare(names[0])
-    shown = session.inspect.called(name)
+    shown = session.inspect.program.called(name)
     if cells:
         found = [
             compiled(session, session.inspect.request(n), name, n, f"{shown} of cell {n}", syntax)
@@ -241,11 +241,11 @@ class Side:
 def placed(session: Session, name: str, syntax: str) -> Side:
     """A function as it stands in memory."""
     cell, (code,) = code_of(session, name)
-    lines = session.inspect.lines(cell.number)
-    content = session.inspect.read(code.address, code.size)
+    lines = session.inspect.places.lines.of_cell(cell.number)
+    content = session.inspect.engine.arena.read(code.address, code.size)
     rows = _rows(decode(content, code.address, describer(session, cell), syntax), lines)
     return Side(
-        f"{session.inspect.called(name)}, cell {cell.number}",
+        f"{session.inspect.program.called(name)}, cell {cell.number}",
         name,
         cell.number,
         rows,
@@ -258,8 +258,8 @@ def compiled(
     session: Session, request: Request, name: str, cell: int, title: str, syntax: str
 ) -> Side:
     """A function as the request has it; its object is not placed.  Raises CompileError."""
-    called = session.inspect.called
-    data = session.inspect.compiler.compile(request).object
+    called = session.inspect.program.called
+    data = session.inspect.engine.pool.compile(request).object
     obj = read_object(data)
     known = _functions(obj)
     if name not in known:
@@ -273,7 +273,7 @@ def compiled(
     base = 1 << 20
     line_of = session.inspect.cell_lines(cell, request)
     lines = [(base + at, line_of(line))
-             for where, at, line in session.inspect.compiler.lines(request)
+             for where, at, line in session.inspect.engine.pool.lines(request)
              if where == obj.section_name(section)]  # fmt: skip
     content = obj.content(section)[value : value + size]
 
@@ -304,12 +304,12 @@ def elsewhere(
     session: Session, request: Request, name: str, cell: int, machine: str, cpu: str, syntax: str
 ) -> Side:
     """A function as it would be on another machine."""
-    called = session.inspect.called(name)
+    called = session.inspect.program.called(name)
     lines = session.inspect.cell_lines(cell, request)
     code = code_for(session, request, machine, cpu, syntax, lines)
     if name not in code.functions:
         raise UsageError(f"{called} has no machine code on {machine}")
-    compiler, triple = session.inspect.compiler, triple_of(machine)
+    compiler, triple = session.inspect.engine.pool, triple_of(machine)
     data = compiler.foreign_object(request, triple, cpu_of(machine, cpu))
     try:
         size = _functions(read_object(data))[name][2]
@@ -317,8 +317,8 @@ def elsewhere(
         size = 0  # an object of another kind than the reader knows: it is not known
 
     def refers(name: str) -> str:
-        known = name in code.functions or name in session.inspect.linked
-        return session.inspect.called(name) if known else ""
+        known = name in code.functions or name in session.inspect.program.linker.symbols
+        return session.inspect.program.called(name) if known else ""
 
     rows = tuple((line, _named(text.split(), refers), c) for line, text, c in code.functions[name])
     return Side(f"{called} on {machine}", name, cell, rows, size, False)

@@ -79,7 +79,7 @@ def explain(
     progress(first)
     number, symbol, trace = trace_of(session, target, lambda: progress(first))
     machine = functions_of(trace, symbol)
-    title = f"{session.inspect.called(only)}, cell {number}" if only else f"cell {number}"
+    title = f"{session.inspect.program.called(only)}, cell {number}" if only else f"cell {number}"
     parts_: list[tuple[str, Callable[[], View]]] = [
         ("Source", lambda: _source(session, number, only)),
         ("IR as it was given to the compiler", lambda: _written(session, number, only)),
@@ -174,7 +174,7 @@ def _passes(session: Session, number: int, trace: PassTrace, symbol: str) -> Vie
     head = f"{len(steps)} of {trace.ran} passes changed it"
     if all(s.step.verified for s in steps):
         head += f"; {spent_text(trace)}. Each step was verified."
-    views, called = [paragraph(head)], session.inspect.called
+    views, called = [paragraph(head)], session.inspect.program.called
     what = f"%passes {called(symbol) if symbol else number}"
     for step in steps[:_STEPS]:
         more = f"; {what} --only {step.step.name} shows them"
@@ -187,7 +187,7 @@ def _passes(session: Session, number: int, trace: PassTrace, symbol: str) -> Vie
 def _machine(session: Session, machine: dict[str, list[Stage]]) -> View:
     if not machine:
         raise UsageError("no function reached code generation")
-    views, called = [], session.inspect.called
+    views, called = [], session.inspect.program.called
     for name, found in list(machine.items())[:_FUNCTIONS]:
         views.append(paragraph(f"{called(name)}: {spill_note(found)}"))
         for stage in found:
@@ -206,7 +206,7 @@ def _assembly(session: Session, target: int | str | None, syntax: str) -> View:
     lines = view.text.splitlines()
     if len(lines) <= 2 * _LINES:
         return view
-    what = session.inspect.called(bare(target)) if isinstance(target, str) else target or ""
+    what = session.inspect.program.called(bare(target)) if isinstance(target, str) else target or ""
     return _cut("", view.text, f"%asm {what}")
 
 
@@ -239,7 +239,7 @@ def _place(cell: Cell) -> View:
 def _symbols(session: Session, names: list[str]) -> View:
     rows = []
     for name in names:
-        symbol, own = session.symbols[name], session.inspect.linked[name]
+        symbol, own = session.symbols[name], session.inspect.program.linker.symbols[name]
         users = [
             f"cell {image.cell} at {counted(sum(1 for _ in sites(packed)), 'place')}"
             for image, packed in (own.users or {}).items() if image.cell
@@ -248,7 +248,7 @@ def _symbols(session: Session, names: list[str]) -> View:
         used = ", ".join(users) or "nobody"
         address = f"{symbol.address:#x}"
         type = session.inspect.type_of(symbol)
-        rows.append((session.inspect.called(name), type, address, symbol.size, entry, used))
+        rows.append((session.inspect.program.called(name), type, address, symbol.size, entry, used))
     return table(
         "Symbols", ("name", "type", "address", "#bytes", "canonical entry", "used by"), rows,
         "A canonical entry is the address that everything but a call uses; it never moves.",

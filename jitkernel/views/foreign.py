@@ -124,7 +124,7 @@ def code_for(
 
     cpu = cpu_of(target, cpu)
     source = with_locations(request.source, request.first_line) or request.source
-    compiler, triple = session.inspect.compiler, triple_of(target)
+    compiler, triple = session.inspect.engine.pool, triple_of(target)
     text = compiler.assembly(request._replace(source=source), triple, cpu, syntax)
     if "@function" not in text:  # of another kind, such as PTX: as it is, without debug sections
         text = compiler.assembly(request, triple, cpu, syntax)
@@ -194,7 +194,9 @@ def _view(
         return listing(f"{where} on {triple_of(machine)}, not placed here", code.text)
     names = [only] if only in code.functions else [] if only else list(code.functions)
     if not names:
-        raise UsageError(f"{session.inspect.called(only) if only else where} has no machine code")
+        raise UsageError(
+            f"{session.inspect.program.called(only) if only else where} has no machine code"
+        )
     views, used = [], set[int]()
     chosen = cpu_of(machine, cpu)
     on = triple_of(machine) + (f", {chosen}" if chosen else "")
@@ -207,7 +209,7 @@ def _view(
             for line, text, is_code in rows
         ]
         count = sum(is_code for _, _, is_code in rows)
-        called, many = session.inspect.called(name), counted(count, "instruction")
+        called, many = session.inspect.program.called(name), counted(count, "instruction")
         title = f"{called} on {on}: {many}, not placed here"
         views.append(listing(title, "\n".join(body)))
     if code.data and not only:

@@ -116,16 +116,18 @@ def residency(session: Session) -> View:
     budget = session.budget
     rows = [
         ("budget", f"{budget:,}" if budget else "none", size_text(budget) if budget else ""),
-        ("code in memory", f"{look.code_bytes:,}", cells_words([c.number for c in awake])),
+        ("code in memory", f"{look.residency.code:,}", cells_words([c.number for c in awake])),
         ("hibernated cells", len(asleep), cells_words([c.number for c in asleep])),
-        ("calls that brought code back", look.woken, ""),
+        ("calls that brought code back", look.residency.woken, ""),
     ]
     view = table("Code in memory (bytes)", ("what", "#how much", "which"), rows, threads(session))
-    staying = [(c, why) for c in awake if (why := look.why_resident(c)) and c.sizes.get("text")]
+    staying = [
+        (c, why) for c in awake if (why := look.residency.why_not(c)) and c.sizes.get("text")
+    ]
     if not staying:
         return view
     listed = [
-        (c.number, " ".join(map(session.inspect.called, c.names)), c.sizes["text"], why)
+        (c.number, " ".join(map(session.inspect.program.called, c.names)), c.sizes["text"], why)
         for c, why in staying[:_LISTED]
     ]
     more = f"{len(staying) - _LISTED} more" if len(staying) > _LISTED else ""
@@ -135,7 +137,7 @@ def residency(session: Session) -> View:
 
 def threads(session: Session) -> str:
     """That threads of the program hold code in memory, where there are any."""
-    count = session.inspect.threads
+    count = session.inspect.engine.executor.threads
     if not count:
         return ""
     running, ended = ("s are", "they have") if count > 1 else (" is", "it has")
@@ -149,7 +151,7 @@ def last_use(session: Session, cell: Cell) -> str:
     """`now`, `3 runs ago`; empty where it was never called."""
     if not cell.used:
         return ""
-    ago = session.inspect.runs_since(cell)
+    ago = session.inspect.residency.clock - cell.used
     return "now" if ago <= 0 else f"{counted(ago, 'run')} ago"
 
 

@@ -77,7 +77,7 @@ def _symbols(session: Session, made: LinkMap, cell: Cell, most: int) -> View:
     shown = [s for s in made.symbols if s.kind not in ("section", "file")]
     rows = [
         (
-            session.inspect.called(s.name, cell.number if s.symbol is None else None),
+            session.inspect.program.called(s.name, cell.number if s.symbol is None else None),
             s.binding,
             s.kind,
             s.section or "undefined",
@@ -127,7 +127,7 @@ def _relocations(
         (
             f"+{r.offset:#x}",
             r.type,
-            (session.inspect.called(r.symbol) if r.target is not None else r.symbol)
+            (session.inspect.program.called(r.symbol) if r.target is not None else r.symbol)
             + (f"{r.addend:+#x}" if r.addend else ""),
             f"{r.how} to {r.form}" if r.form else r.how,
             f"{r.value:#x}" if r.at else "",
@@ -150,7 +150,7 @@ def _name(session: Session, made: MappedRelocation, describe: Callable[[int], st
     if made.how in ("size", "nothing", "not loaded"):
         return ""
     address = made.final or made.refers_to
-    if session.inspect.in_arena(address):
+    if address in session.inspect.engine.arena:
         return describe(address)
     return session.inspect.name_of(address).replace("+0x0,", ",")
 
@@ -167,9 +167,13 @@ def _entries(session: Session, made: LinkMap, most: int) -> View | None:
     rows = []
     for name, s in sorted(found.items())[:most]:
         jump = (f"{s.address:#x}" if s.address else "an error") if s.stub else ""
-        held = f"{int.from_bytes(session.inspect.read(s.slot, 8), 'little'):#x}" if s.slot else ""
+        held = (
+            f"{int.from_bytes(session.inspect.engine.arena.read(s.slot, 8), 'little'):#x}"
+            if s.slot
+            else ""
+        )
         slots = _address(s.far_slot), _address(s.slot)
-        rows.append((session.inspect.called(name), _address(s.stub), jump, *slots, held))
+        rows.append((session.inspect.program.called(name), _address(s.stub), jump, *slots, held))
     columns = ("symbol", "stub", "which jumps to", "through slot", "GOT slot", "which holds")
     title = "Stubs and slots of these symbols, shared by all cells"
     return table(title, columns, rows, _more(len(found), "symbols", most))

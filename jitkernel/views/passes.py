@@ -160,7 +160,7 @@ def passes(
             raise UsageError(_no_such(only, trace))
     elif symbol:
         steps = [s for s in steps if s.lines]
-    shown = (session.inspect.called(symbol) + ", " if symbol else "") + f"cell {number}"
+    shown = (session.inspect.program.called(symbol) + ", " if symbol else "") + f"cell {number}"
     head = f"{shown}: {every} of {trace.ran} passes changed the module; {spent_text(trace)}"
     left = steps[_STEPS:] if until is None else steps[:-_STEPS]
     steps = steps[:_STEPS] if until is None else steps[-_STEPS:]
@@ -252,7 +252,7 @@ def ir(session: Session, target: int | str | None = None, stage: str = "") -> Vi
         if isinstance(target, str):
             name = bare(target)
             return listing(
-                f"{session.inspect.called(name)}, cell {cell.number}",
+                f"{session.inspect.program.called(name)}, cell {cell.number}",
                 entity(module, name) or module,
             )
         return listing(f"cell {cell.number}, {cell.options}".rstrip(", "), module)
@@ -304,11 +304,11 @@ def mir(
     number, symbol, trace = trace_of(session, target, tick)
     functions = functions_of(trace, symbol)
     if not functions:
-        what = session.inspect.called(symbol) if symbol else f"cell {number}"
+        what = session.inspect.program.called(symbol) if symbol else f"cell {number}"
         raise UsageError(f"{what} has no machine IR: no function of it reached code generation")
     note = f"{LEFT_OUT} {object_note(session, number, trace)}"
     views = [
-        _function(session.inspect.called(name, number), number, found, stage)
+        _function(session.inspect.program.called(name, number), number, found, stage)
         for name, found in functions.items()
     ]
     return join([*views, paragraph(note)])

@@ -39,7 +39,7 @@ def stack(session: Session) -> View:
 
     Raises UsageError where none was.
     """
-    stopped = session.inspect.stopped
+    stopped = session.inspect.observers.stopped
     if stopped is None:
         raise UsageError(
             "no cell has been stopped yet: a fault or an interrupt leaves its stack to look at, "
@@ -63,7 +63,7 @@ def _distinct(frames: Sequence[NamedFrame]) -> list[NamedFrame]:
 
 
 def _frames(session: Session, stopped: Stopped) -> View:
-    line_of = session.inspect.line_finder()
+    line_of = session.inspect.places.lines.find
     rows: list[tuple[object, ...]] = []
     number, live = 0, stopped.kind == "running"
     for _, run in groupby(stopped.frames, key=lambda f: f.where):
@@ -138,15 +138,15 @@ def _namer(session: Session, stopped: Stopped) -> Callable[[int], str]:
     describe = describer(session)
     starts = [named.frame.start for named in stopped.frames]
     codes = {named.frame.pc: named.where for named in stopped.frames if named.cell}
-    entries = {s.stub: s.name for s in session.inspect.linked.values() if s.stub}
+    entries = {s.stub: s.name for s in session.inspect.program.linker.symbols.values() if s.stub}
 
     def name(value: int) -> str:
         if value in entries:
-            return f"{session.inspect.called(entries[value])}, its entry"
+            return f"{session.inspect.program.called(entries[value])}, its entry"
         if value in codes:
             return codes[value]
-        if session.inspect.in_arena(value):
-            return "what calls cells" if session.inspect.is_thunk(value) else describe(value)
+        if value in session.inspect.engine.arena:
+            return "what calls cells" if session.inspect.places.is_thunk(value) else describe(value)
         if record.sp <= value < record.stack_top:
             at = bisect_right(starts, value) - 1
             return f"stack: #{at}+{value - starts[at]:#x}" if at >= 0 else "stack"

@@ -53,7 +53,7 @@ def _defines(session: Session, cell: Cell) -> str:
     """The symbols that a cell defines, or the types that it has alone."""
     if cell.image is None and cell.types:
         return cut_list(["%" + quote_name(n) for n in cell.types], NAMES, " ")
-    called = session.inspect.called
+    called = session.inspect.program.called
     names = [called(n) if at < NAMES else n for at, n in enumerate(cell.names)]
     return cut_list(names, NAMES, " ") or "(statements)"
 
@@ -63,7 +63,7 @@ def symbols(session: Session, pattern: str | None = None, everything: bool = Fal
     chosen, inspect = _chosen(session, pattern, everything), session.inspect
     rows = [
         (
-            inspect.called(symbol.name),
+            inspect.program.called(symbol.name),
             "constant" if symbol.constant else symbol.kind,
             inspect.type_of(symbol),
             symbol.size or "",
@@ -85,7 +85,7 @@ def nothing(pattern: str | None) -> str:
 
 def symbol_names(session: Session, pattern: str | None = None) -> list[str]:
     """The names alone, as they are written."""
-    return [session.inspect.called(s.name) for s in _chosen(session, pattern, False)]
+    return [session.inspect.program.called(s.name) for s in _chosen(session, pattern, False)]
 
 
 def _chosen(session: Session, pattern: str | None, everything: bool) -> list[Symbol]:
@@ -115,7 +115,7 @@ def watched_view(session: Session, watched: Sequence[Watched]) -> View:
         return paragraph(words)
     rows = [
         (
-            session.inspect.called(w.name),
+            session.inspect.program.called(w.name),
             session.inspect.text_of(w.name, w.typed) if w.typed is not None else w.why,
             _number(w.least),
             _number(w.most),
@@ -139,7 +139,7 @@ def undo(session: Session) -> View:
             number,
             step.cell or "",
             step.title.removeprefix(f"cell {step.cell}: "),
-            cut_list([session.inspect.called(n) for n in step.names], 4),
+            cut_list([session.inspect.program.called(n) for n in step.names], 4),
             step.old_data or "",
             step.lasting,
         )
@@ -155,7 +155,7 @@ def undo(session: Session) -> View:
             f"Kept for undo and redo: {_zones(held)} of what is gone, {values} of old values. "
             "%gc --undo forgets it."
         )
-    if undone := session.inspect.redo_steps:
+    if undone := session.inspect.history.undone:
         notes.append("%redo brings back, in this order: " + "; ".join(undone))
     columns = ("#%undo", "#cell", "what ran", "names", "#old data", "what stays")
     return table("What can be undone", columns, rows, "\n".join(notes))
@@ -164,7 +164,7 @@ def undo(session: Session) -> View:
 def garbage(session: Session, found: Garbage) -> View:
     """The view of what `%gc` freed, or would."""
     rows = [
-        (n, ", ".join(map(session.inspect.called, names)) or "(statements)")
+        (n, ", ".join(map(session.inspect.program.called, names)) or "(statements)")
         for n, names in found.cells
     ]
     notes = []

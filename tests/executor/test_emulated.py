@@ -72,7 +72,7 @@ def test_redefinitions_are_seen_and_memory_comes_back(emulated: Session) -> None
     for number in range(30):
         s.run(constant("f", number))
         right += s.call("f") == s.call("g") == number
-    assert right == 30 and s.inspect.emulated
+    assert right == 30 and s.inspect.engine.executor.emulated
     s.configure("undo_depth", 0)
     used = s.memory()["zones"]["text"]["used"]
     for number in range(5):
@@ -99,7 +99,11 @@ def test_a_thread_of_the_program_sees_them_too(emulated: Session) -> None:
     s = emulated
     s.run(constant("f", 100))
     s.run(THREAD)
-    assert s.inspect.threads == 0 and s.call("begin") == 0 and s.inspect.threads == 1
+    assert (
+        s.inspect.engine.executor.threads == 0
+        and s.call("begin") == 0
+        and s.inspect.engine.executor.threads == 1
+    )
     for number in range(101, 106):
         s.run(constant("f", number))
         deadline = time.monotonic() + 20
@@ -108,9 +112,11 @@ def test_a_thread_of_the_program_sees_them_too(emulated: Session) -> None:
         assert s["seen"].value == number
     s.call("finish")
     deadline = time.monotonic() + 20
-    while s.inspect.threads and time.monotonic() < deadline:  # it returned; the system ends it
+    while (
+        s.inspect.engine.executor.threads and time.monotonic() < deadline
+    ):  # it returned; the system ends it
         time.sleep(0.005)
-    assert s.inspect.threads == 0
+    assert s.inspect.engine.executor.threads == 0
 
 
 def test_faults_and_another_process(emulated: Session) -> None:
@@ -148,9 +154,9 @@ def test_one_that_has_to_be_told_is_found_out(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(x86_64, "answer", late)
     with Session(capacity=64 << 20) as s:
-        assert not s.inspect.emulated
+        assert not s.inspect.engine.executor.emulated
         s.run(constant("f", 5))
-        assert s.call("f") == 5 and s.inspect.emulated and 3 in asked
+        assert s.call("f") == 5 and s.inspect.engine.executor.emulated and 3 in asked
         for number in range(20):
             s.run(constant("f", number))
             assert s.call("f") == number

@@ -23,6 +23,7 @@ from live import bytes_now, types_now
 
 from jitkernel import Session
 from jitkernel.errors import JitError
+from jitkernel.session.run.calls import Scratch
 from jitkernel.session.run.results import Collector
 
 BASE = r"""define i32 @f(i32 %n) {
@@ -141,7 +142,7 @@ def operations(s: Session, folder: Path) -> dict[str, Callable[[int], Any]]:
             s.load("/no/such/library.so")
 
     def scratched(i: int) -> None:
-        with s.frontend.scratch("a test") as scratch:
+        with Scratch(s.frontend.core, "a test") as scratch:
             scratch.write(scratch.reserve(8), i.to_bytes(8, "little"))
 
     def callback(i: int) -> None:
@@ -173,7 +174,7 @@ def operations(s: Session, folder: Path) -> dict[str, Callable[[int], Any]]:
         "array share": arrays,
         "read write": lambda i: s.write(s["g"].address, s.read(s["g"].address, 4)),
         "run: a cell again": again,
-        "start": lambda i: s.frontend.start(),
+        "start": lambda i: s.frontend.core.engine.ready(),
         "scratch": scratched,
         "run_many": lambda i: s.run_many([function("many", i), function("more", i)]),
         "call": lambda i: s.call("f", i),
@@ -209,7 +210,7 @@ def operations(s: Session, folder: Path) -> dict[str, Callable[[int], Any]]:
         "save restore close": lambda i: restored(i) if i % 10 == 0 else None,
         "reproduce": lambda i: s.reproduce(0.05) if i % 10 == 0 else None,
         "begin_cell end_cell": client,
-        "reset begin": lambda i: (s.reset(), s.frontend.begin(), s.run(BASE)) if i % 10 == 0 else None,
+        "reset begin": lambda i: (s.reset(), s.frontend.core.begin(), s.run(BASE)) if i % 10 == 0 else None,
     }  # fmt: skip
 
 

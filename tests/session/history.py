@@ -381,7 +381,7 @@ class Walk:
             return
         offset = min(offset % len(value), len(value) - 4)
         new = (value[:offset] + data + value[offset + len(data) :])[: len(value)]
-        self.s._core.arena.write(self.s.symbols[name].address, new)
+        self.s._core.engine.arena.write(self.s.symbols[name].address, new)
         if new != value:
             self.now = self.now.copy()
             self.now.values[name] = new
@@ -477,7 +477,7 @@ class Walk:
 
     def _pointed(self, cells: set[int]) -> set[int]:
         """Those of the cells that some word of data, live or kept for undo, seems to point into."""
-        arena = self.s._core.arena
+        arena = self.s._core.engine.arena
         words = set()
         for start, size in arena.zones["data"].list.live.items():
             for at in range(-(-start // 8) * 8, start + size - 7, 8):
@@ -588,9 +588,9 @@ class Walk:
         for name, value in now.values.items():
             address = symbols[name].address
             assert now.place.setdefault(name, address) == address, name
-            assert s._core.arena.read(address, len(value)) == value, name
+            assert s._core.engine.arena.read(address, len(value)) == value, name
         for address, text in now.strings.values():
-            assert s._core.arena.read(address, len(text)) == text
+            assert s._core.engine.arena.read(address, len(text)) == text
         for name in functions if functions is not None else [*FUNCTIONS, *TYPED]:
             if name not in now.owner:
                 assert name not in s
@@ -608,7 +608,7 @@ class Walk:
 
     def _read(self, name: str) -> bytes:
         symbol = self.s.symbols[name]
-        return self.s._core.arena.read(symbol.address, symbol.size)
+        return self.s._core.engine.arena.read(symbol.address, symbol.size)
 
     def _compiled(self, spec: Spec) -> Any:
         retype = spec[0].name in (*TYPED, CHANGING)

@@ -36,7 +36,7 @@ def picture(s: Session) -> dict[str, Any]:
         "results": {n: (str(v.type), v.data) for n, v in s.results.items()},
         "last": s.results.last and (str(s.results.last.type), s.results.last.data),
         "number": s.number,
-        "base": (s._core.arena.base, s._core.arena.capacity),
+        "base": (s._core.engine.arena.base, s._core.engine.arena.capacity),
         "sources": {n: s._core.store.get(n) for n in program.cells},
         "unwind": program.linker.unwind.shared,
     }  # fmt: skip
@@ -77,13 +77,15 @@ def _far_words(s: Session) -> dict[int, int]:
             found |= {at: 8 for at in (y.slot, y.far_slot) if at}
             for packed in (y.users or {}).values():
                 found |= {
-                    s._core.arena.base + site.offset: 8 for site in sites(packed) if site.type == 1
+                    s._core.engine.arena.base + site.offset: 8
+                    for site in sites(packed)
+                    if site.type == 1
                 }
     return found
 
 
 def _read(s: Session, start: int, size: int, far: dict[int, int]) -> bytes:
-    data = bytearray(s._core.arena.read(start, size))
+    data = bytearray(s._core.engine.arena.read(start, size))
     for at, width in far.items():
         if start <= at < start + size:
             data[at - start : at - start + width] = bytes(width)

@@ -62,7 +62,7 @@ def state(s: Session) -> dict[str, Any]:
 
     Symbols of libraries are left out: looking one up is no change.
     """
-    arena = s._core.arena
+    arena = s._core.engine.arena
     linker = s._core.program.linker
     live = {
         zone: dict(arena.zones[zone].list.live) for zone in ("text", "rodata", "unwind", "data")

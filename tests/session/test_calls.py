@@ -241,7 +241,7 @@ def test_symbols_tell_what_is_known(s):
         number,
         (user,),
     )
-    assert y.defined and y.state == "defined" and y.size > 0 and y.address in s._core.arena
+    assert y.defined and y.state == "defined" and y.size > 0 and y.address in s._core.engine.arena
     s.run("@g = constant [3 x i8] zeroinitializer")
     g = s.symbols["@g"]
     assert (g.kind, g.type, g.constant, g.size) == ("variable", "[3 x i8]", True, 3)

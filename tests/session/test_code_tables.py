@@ -41,7 +41,7 @@ def test_a_stack_map_has_the_address_of_the_code(s: Session) -> None:
     s.run(READ)
     assert s.call("word", 0) & 0xFF == 3
     assert s.call("word", 2) == body(s, "f") != s["f"].address
-    text = s._core.arena.read(s._core.program.linker.symbols["pointer"].address, 8)
+    text = s._core.engine.arena.read(s._core.program.linker.symbols["pointer"].address, 8)
     assert int.from_bytes(text, "little") == s["f"].address, "a pointer is to the canonical entry"
     s.run(constant("other", 1))
     assert s.run("@__LLVM_StackMaps").value == 3
@@ -79,7 +79,7 @@ def test_entries_that_can_be_patched(s: Session) -> None:
     s.run(f"@at = global ptr @f\ndefine i32 @f() {attributes} {{\n  ret i32 7\n}}")
     image = s._core.program.cells[s.cells[-1].number].image
     assert image is not None and image.data is not None
-    held = s._core.arena.read(image.data.extent.start, image.data.extent.size)
+    held = s._core.engine.arena.read(image.data.extent.start, image.data.extent.size)
     words = struct.unpack(f"<{len(held) // 8}Q", held[: len(held) & -8])
     assert {body(s, "f"), s["f"].address} <= set(words), "the table's, and the variable's"
 

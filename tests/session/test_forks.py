@@ -152,7 +152,7 @@ def test_nothing_is_left_of_it(s):
         "c",
     )
     assert s.call("forks", 3) == 3
-    arena, pid = s._core.arena, s._core.engine.executor.pid
+    arena, pid = s._core.engine.arena, s._core.engine.executor.pid
 
     def seen() -> tuple[int, int]:
         return arena.resident(), Path(f"/proc/{pid}/maps").read_text().count("\n")

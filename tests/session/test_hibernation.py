@@ -49,7 +49,7 @@ def test_a_call_in_the_middle_of_a_run_brings_code_back(s: Session) -> None:
         assert [c.names for c in s.hibernate("sq")] == [["sq"]]
         s.check()
         assert asleep(s) == [s.find("sq")[0].number]
-        assert s._core.arena.read(before, 1) == b"\xcc"
+        assert s._core.engine.arena.read(before, 1) == b"\xcc"
         assert s.call("both", 3) == 81
         assert asleep(s) == []
         s.check()
@@ -307,13 +307,13 @@ def test_no_room_is_that_cells_error(either: Callable[..., Session]) -> None:
     s.run(PADDED.format(1, 600_000))
     s.run("define i32 @f(i32 %x) {\n  %v = call i32 @p1(i32 %x)\n  ret i32 %v\n}")
     s.hibernate("p1")
-    room = s._core.arena.zones["text"]
-    held = s._core.arena.reserve("text", s._core.arena.usage()["text"]["largest"])
+    room = s._core.engine.arena.zones["text"]
+    held = s._core.engine.arena.reserve("text", s._core.engine.arena.usage()["text"]["largest"])
     assert room is not None
     with pytest.raises(ArenaFull):
         s.call("f", 1)
     with s._core.engine.writing():  # what a wake beside Python's threads frees waits for that
-        s._core.arena.abort(held)
+        s._core.engine.arena.abort(held)
     assert s.call("f", 1) == 2
     s.check()
 

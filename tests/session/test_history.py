@@ -127,17 +127,17 @@ def take_step(walk: Walk, rng: random.Random) -> None:
 
 def note_sizes(s: Session) -> dict[str, int]:
     """By zone: the most bytes that were live or kept for undo at once, kept up to date."""
-    most = dict.fromkeys(s._core.arena.zones, 0)
+    most = dict.fromkeys(s._core.engine.arena.zones, 0)
     for name in ("reserve", "reserve_at"):
-        reserve = getattr(s._core.arena, name)
+        reserve = getattr(s._core.engine.arena, name)
 
         def noting(zone, *arguments, reserve=reserve):
             extent = reserve(zone, *arguments)
-            books = s._core.arena.zones[zone].list
+            books = s._core.engine.arena.zones[zone].list
             most[zone] = max(most[zone], books.used + books.padding)
             return extent
 
-        setattr(s._core.arena, name, noting)
+        setattr(s._core.engine.arena, name, noting)
     return most
 
 
@@ -175,7 +175,7 @@ def test_a_long_random_walk_agrees_with_the_model_and_does_not_grow(capsys):
             if step == WARM:
                 warm = processes(s)
         grown, restarts = growth(s, warm), s._core.engine.pool.restarts
-        high = {name: z.high - z.start for name, z in s._core.arena.zones.items()}
+        high = {name: z.high - z.start for name, z in s._core.engine.arena.zones.items()}
         number = s.number
     ratio = sum(high.values()) / sum(most.values())
     with capsys.disabled():

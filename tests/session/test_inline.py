@@ -97,7 +97,7 @@ def test_each_session_has_a_base_of_its_own_and_a_high_one_where_it_must(
     for number, session in enumerate(sessions):
         session.run(f"@g = global i32 {number}\n@p = global ptr @f\n" + constant("f", number))
         session.run("define i32 @get() {\n  %v = load i32, ptr @g\n  ret i32 %v\n}")
-    bases = [session._core.arena.base for session in sessions]
+    bases = [session._core.engine.arena.base for session in sessions]
     assert max(bases) > 1 << 32, "two slabs of 1 GiB are not both below 2 GiB"
     for number, session in enumerate(sessions):
         assert session.call("f") == session.call("get") == number
@@ -515,13 +515,13 @@ def test_threads_of_the_program_keep_code_as_it_is_and_live_on() -> None:
         "  %r = call i32 @pthread_create(ptr @thread, ptr null, ptr @waits, ptr null)\n"
         "  ret i32 %r\n}\ndefine i32 @one() {\n  ret i32 1\n}''')\n"
         "s.call('begin')\n"
-        "print(s.inspect.threads, s.call('one'))\n"
+        "print(s.inspect.engine.executor.threads, s.call('one'))\n"
         "try:\n  s.run('define i32 @one() {\\n  ret i32 2\\n}')\n"
         "except Exception as error:\n  print(type(error).__name__, 'pthread_join' in str(error))\n"
         "print(s.call('one'))\n"
         "if len(sys.argv) < 2:\n"
         "  s['stop'].value = 1\n"
-        "  while s.inspect.threads: time.sleep(0.001)\n"
+        "  while s.inspect.engine.executor.threads: time.sleep(0.001)\n"
         "  s.run('define i32 @one() {\\n  ret i32 2\\n}')\n  print(s.call('one'))\n  s.check()\n"
         "  s['stop'].value = 0\n  s.call('begin')\n"
         "s.close()\ntime.sleep(0.05)\nprint('alive', flush=True)\nos._exit(0)\n"
@@ -537,7 +537,7 @@ def test_threads_of_others_are_not_the_programs(s: Session) -> None:
     for thread in threads:
         thread.start()
     try:
-        assert s.call("sq", 2) == 4 and s.inspect.threads == 0
+        assert s.call("sq", 2) == 4 and s.inspect.engine.executor.threads == 0
         s.run(SQ.replace("mul", "add"))
         s.hibernate("sq")
         assert s.call("sq", 3) == 6

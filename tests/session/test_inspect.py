@@ -9,6 +9,7 @@ import pytest
 from jitkernel import Session
 from jitkernel.errors import UsageError
 from jitkernel.session.inspect import Inspect
+from jitkernel.session.report.memory import occupancy
 
 SQUARE = "define i32 @sq(i32 %x) {\n  %r = mul i32 %x, %x\n  ret i32 %r\n}\n@n = global i32 5"
 PUBLIC = [name for name in vars(Inspect) if not name.startswith("_")]
@@ -41,11 +42,11 @@ def test_code_and_where_it_is(s: Session) -> None:
     look, symbol = s.inspect, s.symbols["sq"]
     made = look.link_map(symbol.cell)
     assert made is not None and any(m.name == "sq" for m in made.symbols)
-    assert look.in_arena(symbol.address) and "@sq" in look.name_of(symbol.address)
-    assert len(look.read(symbol.address, symbol.size)) == symbol.size
+    assert symbol.address in look.engine.arena and "@sq" in look.name_of(symbol.address)
+    assert len(look.engine.arena.read(symbol.address, symbol.size)) == symbol.size
     assert look.zones()["text"].used >= symbol.size
-    assert any(o.cell == symbol.cell for o in look.occupancy()["text"])
-    assert look.placed_sizes(look.object(symbol.cell))["text"] >= symbol.size
+    assert any(o.cell == symbol.cell for o in occupancy(look.engine, look.program)["text"])
+    assert look.program.linker.sizes(look.object(symbol.cell))["text"] >= symbol.size
 
 
 def test_looking_changes_nothing(s: Session) -> None:
@@ -53,9 +54,9 @@ def test_looking_changes_nothing(s: Session) -> None:
     before = s.memory()["zones"]
     look, number = s.inspect, s.cells[-1].number
     assert look.passes(look.request(number)).ran
-    assert "sq" in look.compiler.flow(look.request(number))
-    assert "@sq" in look.compiler.optimised(look.request(number))
-    assert look.occupancy() and look.lines(number)
+    assert "sq" in look.engine.pool.flow(look.request(number))
+    assert "@sq" in look.engine.pool.optimised(look.request(number))
+    assert occupancy(look.engine, look.program) and look.places.lines.of_cell(number)
     assert s.memory()["zones"] == before
     assert look.undo_steps()[0].cell == number
     assert s.call("sq", 7) == 49

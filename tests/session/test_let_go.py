@@ -47,8 +47,8 @@ def test_whoever_has_a_part_of_it_has_it(executor):
     function, look = made(executor)["sq"], made(executor).inspect
     front, variable = made(executor).frontend, made(executor)["n"]
     assert function(4) == 16
-    assert set(look.cell(1).names) == {"sq", "n"}
-    front.start()
+    assert set(look.program.cells.get(1).names) == {"sq", "n"}
+    front.core.engine.ready()
     assert variable.value == 5
 
 

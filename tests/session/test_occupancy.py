@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from jitkernel.session.report.memory import STATES
+from jitkernel.session.report.memory import STATES, occupancy
 
 SQ = "define i32 @sq(i32 %x) {\n  %r = mul i32 %x, %x\n  ret i32 %r\n}"
 USES = (
@@ -19,14 +19,14 @@ USES = (
 
 def prove(s) -> dict[str, list]:
     """The books of arena and occupants agree to the byte."""
-    found = s.inspect.occupancy()
-    for zone, usage in s._core.arena.usage().items():
+    found = occupancy(s.inspect.engine, s.inspect.program)
+    for zone, usage in s._core.engine.arena.usage().items():
         rows = found[zone]
-        at = s._core.arena.zones[zone].start
+        at = s._core.engine.arena.zones[zone].start
         for row in rows:
             assert row.start == at and row.size > 0 and row.state in STATES
             at = row.stop
-        assert at == s._core.arena.zones[zone].high
+        assert at == s._core.engine.arena.zones[zone].high
         held = [r for r in rows if r.state != "free"]
         assert sum(r.size - r.padding for r in held) == usage["used"]
         assert sum(r.padding for r in held) == usage["padding"]

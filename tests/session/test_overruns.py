@@ -45,7 +45,7 @@ def test_a_write_into_what_lies_behind_a_variable_is_told_once(s: Session) -> No
     assert overrun(s.run("@fill(@a, 12)").notes) == ""
     assert s["b"].value == 5
     assert overrun(s.run("@fill(@a, 16)").notes), "once more is told once more"
-    s._core.arena.check()
+    s._core.engine.arena.check()
 
 
 def test_what_was_run_over_is_named_and_undo_brings_it_back(s: Session) -> None:
@@ -85,7 +85,7 @@ def test_a_write_past_all_variables_is_a_fault(s: Session) -> None:
     s.undo()
     assert s["b"].value == 5
     s.run("@c = global i32 7")
-    assert s["c"].value == 7 and s._core.arena.resident() < 4 << 20
+    assert s["c"].value == 7 and s._core.engine.arena.resident() < 4 << 20
 
 
 @pytest.mark.process
@@ -108,7 +108,7 @@ def test_a_thread_finds_the_data_of_code_that_is_redefined(s: Session) -> None:
             f"define i32 @f() {{\n  %v = load volatile i32, ptr @n{number}\n  ret i32 %v\n}}"
         )
         while s["seen"].value != number:  # or the process has ended, and the thread with it
-            assert s.inspect.threads == 1
+            assert s.inspect.engine.executor.threads == 1
             time.sleep(0.001)
     s.run("@end = 1")
     assert s._core.engine.executor.generation == generation

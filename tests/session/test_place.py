@@ -195,7 +195,7 @@ def test_memory_tells_the_whole_account(s):
     assert m["total"] == m["slab"] + m["kernel"] + m["executor"] + m["files"] + sum(
         w["own"] for w in m["workers"]
     )
-    assert m["slab"] == sum(m["regions"].values()) == s._core.arena.resident()
+    assert m["slab"] == sum(m["regions"].values()) == s._core.engine.arena.resident()
     for zone in ("text", "rodata", "unwind", "data"):
         z = m["zones"][zone]
         assert z["used"] + z["padding"] + z["free"] == z["capacity"]

@@ -223,7 +223,7 @@ def test_two_sessions_side_by_side(fresh):
     with pytest.raises(Fault):
         a.run("@strlen(null)")
     assert (a.call("f"), b.call("f")) == (1, 2)
-    assert a._core.arena.base != b._core.arena.base
+    assert a._core.engine.arena.base != b._core.engine.arena.base
 
 
 # -- what is left behind ---------------------------------------------------------------------------

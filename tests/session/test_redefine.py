@@ -412,12 +412,14 @@ declare i32 @puts(ptr)
 """
     s.run(source.format(1, 2), cell_id="a")
     where = s.symbols["a"].address, s.symbols["b"].address
-    runtime = s._core.arena.regions[0]
+    runtime = s._core.engine.arena.regions[0]
     assert runtime.name == "runtime.text"
-    code = slice(runtime.start - s._core.arena.base, runtime.stop - s._core.arena.base)
-    before = bytes(s._core.arena.view[code])
+    code = slice(
+        runtime.start - s._core.engine.arena.base, runtime.stop - s._core.engine.arena.base
+    )
+    before = bytes(s._core.engine.arena.view[code])
     s.run(source.format(3, 4), cell_id="a")
-    assert bytes(s._core.arena.view[code]) == before, "nothing but variables was written"
+    assert bytes(s._core.engine.arena.view[code]) == before, "nothing but variables was written"
     assert (s.symbols["a"].address, s.symbols["b"].address) == where
     assert (s["a"].value, s["b"].value) == (3, 4)
     s.check()

@@ -36,7 +36,9 @@ def known(s):
             for n, y in s.symbols.items()
             if y.cell or y.users
         },
-        "data": {e.start: s._core.arena.read(e.start, e.size) for e in live if e.zone == "data"},
+        "data": {
+            e.start: s._core.engine.arena.read(e.start, e.size) for e in live if e.zone == "data"
+        },
     }
 
 

@@ -340,13 +340,13 @@ def test_a_session_goes_on_in_its_file(tmp_path: Path) -> None:
     path = str(tmp_path / "own.jks")
     with Session(capacity=SIZE, spare=False, store_path=path) as s:
         s.run("@n = global i32 1\n" + SQ)
-        base = s._core.arena.base
+        base = s._core.engine.arena.base
     for _ in range(2):
         with Session(spare=False, store_path=path) as s:
             assert (
                 s._core.program is not None
-                and s._core.arena.base == base
-                and s._core.arena.capacity == SIZE
+                and s._core.engine.arena.base == base
+                and s._core.engine.arena.capacity == SIZE
             )
             s["n"].value += 1
             before = picture(s)

@@ -86,7 +86,7 @@ def test_a_library_is_loaded_only_where_the_file_is_trusted(
     assert ran()
     with Session.restore(file, spare=False) as s:
         assert not ran()
-        assert s.frontend.withheld == [str(path)]
+        assert s.frontend.core.withheld == [str(path)]
         assert f"not loaded, since loading them runs their code: {path}" in str(s.restored)
         for name in ("call", "read"):
             with pytest.raises(UndefinedSymbol):
@@ -95,7 +95,7 @@ def test_a_library_is_loaded_only_where_the_file_is_trusted(
         s.save(file)
     with Session(store_path=file, spare=False) as s:  # whose own file it is now
         assert len(s.cells) == 1
-        assert s.frontend.withheld == [str(path)] and "not loaded" in str(s.restored)
+        assert s.frontend.core.withheld == [str(path)] and "not loaded" in str(s.restored)
         with pytest.raises(UndefinedSymbol):
             s.call("call")
     assert not ran()
@@ -107,7 +107,7 @@ def test_a_library_is_loaded_only_where_the_file_is_trusted(
         lambda: Session(store_path=file, spare=False, trust=True),
     ):
         with trusted() as s:
-            assert s.call("call") == 40 and ran() and not s.frontend.withheld
+            assert s.call("call") == 40 and ran() and not s.frontend.core.withheld
             assert (s.call("call"), s.call("read")) == (40, 3)
             s.check()
 

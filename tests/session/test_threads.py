@@ -220,8 +220,8 @@ def test_what_a_thread_uses_stays_though_its_cell_is_gone(session):
     for i in range(25):  # past what undo keeps
         s.run(f"@k = i64 {i}")
     kept = {
-        zone: sum(e.size for e in s._core.arena.deferred if e.zone == zone)
-        for zone in s._core.arena.zones
+        zone: sum(e.size for e in s._core.engine.arena.deferred if e.zone == zone)
+        for zone in s._core.engine.arena.zones
     }
     assert all(kept.values()), kept
     s.check()
@@ -239,7 +239,10 @@ def test_what_a_thread_uses_stays_though_its_cell_is_gone(session):
     before = s._core.engine.arena.usage()["data"]["used"]
     s.run("@k = i64 99")
     s.run("define i32 @another() {\n  ret i32 0\n}")
-    assert s._core.arena.deferred == () and s._core.engine.arena.usage()["data"]["used"] < before
+    assert (
+        s._core.engine.arena.deferred == ()
+        and s._core.engine.arena.usage()["data"]["used"] < before
+    )
     assert [s.call(f"get{i}") for i in range(40)] == list(range(40))
 
 

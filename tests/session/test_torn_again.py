@@ -118,7 +118,7 @@ def test_what_cannot_be_put_in_order_at_once_is_over_all_the_same(s, monkeypatch
             s.run("@n = global i32 1")
     assert not s._core.operating and not s._core.engine.running and not s._core.engine.stopping
     assert s.run(T.replace("add", "sub") + "\n@t(5)").value == 4
-    assert not s._core.arena.rollback.open
+    assert not s._core.engine.arena.rollback.open
 
 
 @pytest.mark.parametrize("twice", [False, True])
@@ -129,7 +129,7 @@ def test_data_that_destructors_wrote_is_as_before(s, monkeypatch, step, twice):
     s.run("@n = global i32 5")
     s.run(MADE)
     s.run("@n = 6")
-    rollback = s._core.arena.rollback
+    rollback = s._core.engine.arena.rollback
     with monkeypatch.context() as patch:
         patch.setattr(Linker, "unlink", failing(Linker.unlink))
         if twice:
@@ -145,7 +145,7 @@ def test_data_that_destructors_wrote_is_as_before(s, monkeypatch, step, twice):
 @pytest.mark.parametrize("twice", [False, True])
 def test_data_that_constructors_wrote_is_as_before(s, monkeypatch, twice):
     s.run("@n = global i32 5\n@untouched = global [65536 x i8] zeroinitializer")
-    rollback = s._core.arena.rollback
+    rollback = s._core.engine.arena.rollback
     with monkeypatch.context() as patch:
         patch.setattr(UndoHistory, "keep", failing(UndoHistory.keep))
         if twice:
@@ -158,7 +158,7 @@ def test_data_that_constructors_wrote_is_as_before(s, monkeypatch, twice):
 def test_what_was_done_keeps_what_its_constructors_wrote(s, monkeypatch):
     """It fails when the block has ended already."""
     s.run("@n = global i32 5")
-    rollback, keep = s._core.arena.rollback, UndoHistory.keep
+    rollback, keep = s._core.engine.arena.rollback, UndoHistory.keep
     with monkeypatch.context() as patch:
 
         def kept(*arguments: Any) -> None:
@@ -183,7 +183,7 @@ def test_what_a_thread_came_to_use_stays_when_it_is_taken_back(s):
     s.call("finish")
     assert s._core.engine.executor.pid == pid and s["answer"].value in (5, 6)
     s.run(T)  # what was kept for the thread goes
-    assert not s._core.arena.deferred
+    assert not s._core.engine.arena.deferred
 
 
 def test_text_is_taken_back_while_threads_are_parked(s, monkeypatch):
@@ -246,7 +246,7 @@ def test_numbers_of_states_are_not_given_twice(s):
     s.run(T)
     other = s.compile(T.replace("@t", "@a")).compiled.object
     before = linker.generation, linker.unwind.generation
-    with pytest.raises(Torn), s._core.arena.rollback.atomic():
+    with pytest.raises(Torn), s._core.engine.arena.rollback.atomic():
         linker.place(other, 7)
         seen = linker.generation, linker.unwind.generation
         raise Torn
@@ -326,4 +326,4 @@ def test_what_a_sink_may_not_do_leaves_the_call_as_it_was(s, step):
     held = {c.image.text.start for c in s.cells if c.image is not None and c.image.text}
     known = held | {i.text.start for i in s._core.engine.thunks.images if i.text}
     stubs = {symbol.stub for symbol in s._core.program.linker.symbols.values() if symbol.stub}
-    assert s._core.arena.zones["text"].list.live.keys() <= known | stubs
+    assert s._core.engine.arena.zones["text"].list.live.keys() <= known | stubs

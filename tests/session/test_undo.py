@@ -13,7 +13,7 @@ from jitkernel.errors import CompileError, Fault, UsageError
 def places(s):
     """Address and bytes of every variable."""
     return {
-        n: (y.address, s._core.arena.read(y.address, y.size))
+        n: (y.address, s._core.engine.arena.read(y.address, y.size))
         for n, y in s.symbols.items()
         if y.kind == "variable" and y.defined
     }

@@ -132,14 +132,14 @@ def test_old_values_of_all_steps_have_a_limit(either):
 def test_what_is_never_touched_takes_no_memory(either):
     s = either(undo_data=MB)
     s.run("@huge = global [20000000 x i8] zeroinitializer")
-    before = s._core.arena.resident()
+    before = s._core.engine.arena.resident()
     s.run(
         "define void @poke() {\n  %p = getelementptr i8, ptr @huge, i64 15000000\n  store i8 1, ptr %p\n  ret void\n}"
     )
     s.run("@poke()")
     with pytest.raises(UsageError, match="@huge"):
         s.undo()
-    assert s._core.arena.resident() - before < 256 << 10
+    assert s._core.engine.arena.resident() - before < 256 << 10
 
 
 def test_marks_tell_what_was_written():

@@ -71,5 +71,5 @@ def test_what_ends_without_a_return_does_not_run_into_its_neighbour(s: Session) 
     end = s.symbols["falls"].address + s.symbols["falls"].size
     assert (
         end == image.text.stop
-        or s._core.arena.read(end, image.text.stop - end).strip(b"\xcc") == b""
+        or s._core.engine.arena.read(end, image.text.stop - end).strip(b"\xcc") == b""
     )

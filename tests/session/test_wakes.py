@@ -144,14 +144,14 @@ def test_the_arena_is_full(either: Callable[..., Session]) -> None:
     s.run(PADDED.format(1, 600_000))
     s.run("@g = global i32 1")
     s.hibernate("p1")
-    held = s._core.arena.reserve("text", s._core.arena.usage()["text"]["largest"])
+    held = s._core.engine.arena.reserve("text", s._core.engine.arena.usage()["text"]["largest"])
     with pytest.raises(ArenaFull, match=r"@p1 of cell 1 was called and cannot come back: the text"):
         s.run("store i32 2, ptr @g\n%v = call i32 @p1(i32 1)\nstore i32 3, ptr @g")
     with pytest.raises(ArenaFull):
         s.call("p1", 1)
     assert s["g"].value == 2 and asleep(s) == [1]
     s.check()
-    s._core.arena.abort(held)
+    s._core.engine.arena.abort(held)
     assert s.run("%v = call i32 @p1(i32 1)").value == 2
 
 

@@ -159,13 +159,13 @@ def s() -> Iterator[Session]:
 def settle(s: Session) -> None:
     """Run until nothing that nobody wrote is compared; a page that holds memory each."""
     for page in range(0, SIZE, 4096):
-        s._core.arena.write(s["big"].address + page, b"\1")
+        s._core.engine.arena.write(s["big"].address + page, b"\1")
     for _ in range(4):
         s.run("@by_nothing()")
 
 
 def byte(s: Session, at: int) -> int:
-    return s._core.arena.read(s["big"].address + at, 1)[0]
+    return s._core.engine.arena.read(s["big"].address + at, 1)[0]
 
 
 def begin(s: Session, at: int) -> None:
@@ -236,17 +236,17 @@ def test_a_page_that_the_program_gave_back_and_somebody_read(s: Session) -> None
     s.run("@by_nothing()")
     assert s.run(f"@give(i64 {start})").value == 0
     place = start - s["big"].address
-    assert byte(s, place + 4096 & -4096) in (0, 1) and s._core.arena.read(start, 4096) == bytes(
-        4096
-    )
+    assert byte(s, place + 4096 & -4096) in (0, 1) and s._core.engine.arena.read(
+        start, 4096
+    ) == bytes(4096)
     s.undo()
-    assert s._core.arena.read(start, 4096).strip(b"\0")
+    assert s._core.engine.arena.read(start, 4096).strip(b"\0")
 
 
 def test_writes_of_the_kernel_process(s: Session) -> None:
     begin(s, 5)
     s["big"].address  # noqa: B018
-    s._core.arena.write(s["big"].address + 2_000_000, b"\x4d")
+    s._core.engine.arena.write(s["big"].address + 2_000_000, b"\x4d")
     s.run("@by_nothing()")
     s.run("@by_store()")
     s.undo()

@@ -33,7 +33,9 @@ NAMES = [n for n in IR if n not in ("constructors",)]
 def session() -> Iterator[Session]:
     with Session(capacity=64 << 20, object_cache=False) as running:
         running._core.engine.ready()
-        running._core.arena.reserve("rodata", 48)  # where ld puts what _GLOBAL_OFFSET_TABLE_ is
+        running._core.engine.arena.reserve(
+            "rodata", 48
+        )  # where ld puts what _GLOBAL_OFFSET_TABLE_ is
         yield running
 
 
@@ -93,7 +95,7 @@ def check_field(session, made: MappedRelocation, linked: Linked, sections, symbo
     if made.target is not None and made.target.state == SymbolState.NULL:
         where.append(0)
     if made.how == "relaxed":
-        opcodes = session._core.arena.read(made.at - 2, 2)
+        opcodes = session._core.engine.arena.read(made.at - 2, 2)
         if made.form == "lea" and content[made.offset - 2] == 0xC7:  # ld: mov $address, %reg
             assert value == made.refers_to and opcodes[0] == 0x8D
         elif made.form == "jmp":
@@ -113,7 +115,7 @@ def check_field(session, made: MappedRelocation, linked: Linked, sections, symbo
         assert (
             made.final
             == held
-            == struct.unpack("<Q", session._core.arena.read(made.refers_to, 8))[0]
+            == struct.unpack("<Q", session._core.engine.arena.read(made.refers_to, 8))[0]
         )
         return True
     assert made.value == value, made
@@ -137,7 +139,7 @@ def compare_code(session, folder: Path, made: LinkMap, linked: Linked, sections)
         for function in functions:
             if not section.address <= function.address < section.address + section.size:
                 continue
-            content = session._core.arena.read(function.address, function.size)
+            content = session._core.engine.arena.read(function.address, function.size)
             for ours in decode(content, function.address, lambda address: "x"):
                 assert ours.address in theirs, hex(ours.address)
                 raw, target = theirs[ours.address]
@@ -195,7 +197,7 @@ def test_operands_before_an_immediate(session: Session) -> None:
     wanted = [names["n"] + 20, names["n"] + 20, names["m"]]
     assert [r.refers_to for r in relocations] == wanted, relocations
     targets = [i.target for i in decode(
-        session._core.arena.read(session.symbols["f"].address, session.symbols["f"].size),
+        session._core.engine.arena.read(session.symbols["f"].address, session.symbols["f"].size),
         session.symbols["f"].address) if i.target]  # fmt: skip
     assert targets in (wanted, [])
 

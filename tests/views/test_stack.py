@@ -113,7 +113,7 @@ def test_return_addresses_follow_calls_and_frames_join(session: Session) -> None
         assert int.from_bytes(stopped.read(inner.returns, 8) or b"", "little") == outer.pc
         symbol = session.symbols["outer"]
         if symbol.address < outer.pc < symbol.address + symbol.size:
-            code = session._core.arena.read(symbol.address, symbol.size)
+            code = session._core.engine.arena.read(symbol.address, symbol.size)
             before = [
                 i for i in decode(code, symbol.address) if i.address + len(i.code) == outer.pc
             ]

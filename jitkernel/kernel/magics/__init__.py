@@ -44,7 +44,7 @@ def run_line_magic(context: Frontend, name: str, line: str, within: bool = False
     if known is not None and (name.endswith("?") or line.strip() in ("?", "??")):
         context.page(listing("", help_text(known)))
         return None
-    if known is None and context.session.inspect.was_local(name):
+    if known is None and name in context.session.frontend.core.hidden.locals:
         raise UsageError(
             f"%{name} was a value of an instruction block and ended with it. A cell shows its last "
             f"instruction's value by itself; it is `_` in the next cell, and `@{name} = _` keeps it"

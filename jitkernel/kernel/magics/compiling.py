@@ -178,16 +178,18 @@ def opt(context: Frontend, arguments: Any) -> None:
     for name in ("keep_cpu", "sanitize"):
         flag = f"--{name.replace('_', '-')}"
         if name in flags or flag in words:
-            if session.frontend.cell_options is None:
+            if session.frontend.core.cell_options is None:
                 raise UsageError(f"%opt {flag} is for one cell: write it above the cell's code")
             changed: dict[str, Any] = {name: True}
-            session.frontend.cell_options = replace(session.frontend.cell_options, **changed)
+            session.frontend.core.cell_options = replace(
+                session.frontend.core.cell_options, **changed
+            )
             words = [word for word in words if word != flag]
     if not words:
         return
     level, names = pipeline(" ".join(words))
-    if options := session.frontend.cell_options:  # above the code of a cell: for that one
-        session.frontend.cell_options = replace(options, opt_level=level, passes=names)
+    if options := session.frontend.core.cell_options:  # above the code of a cell: for that one
+        session.frontend.core.cell_options = replace(options, opt_level=level, passes=names)
         return
     if level is not None:
         context.configure("Compiler.opt_level", level)

@@ -98,7 +98,7 @@ def budget(context: Frontend, arguments: Any) -> None:
     except ValueError as error:
         raise UsageError(f"%budget: {error}") from None
     context.configure("Session.budget", size)
-    code = context.session.inspect.code_bytes
+    code = context.session.inspect.residency.code
     words = f"at most {size_text(size)}" if size else "no limit"
     context.print(f"code in memory between runs: {words}; now {size_text(code)}")
     if size and code > size:
@@ -130,9 +130,9 @@ def hibernate(context: Frontend, arguments: Any) -> None:
 
     if not arguments.target:
         raise UsageError("%hibernate needs a cell or a name: %hibernate 3, %hibernate sq")
-    before = context.session.inspect.code_bytes
+    before = context.session.inspect.residency.code
     cells = context.session.hibernate(*targets(arguments.target))
-    freed = before - context.session.inspect.code_bytes
+    freed = before - context.session.inspect.residency.code
     which = cells_words([c.number for c in cells])
     size = f"{freed} bytes" if freed > 0 else "its stubs are as large: nothing was gained"
     context.print(f"the code of {which} left memory ({size}); a call brings it back")

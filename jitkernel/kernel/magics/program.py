@@ -67,7 +67,7 @@ def evict(context: Frontend, arguments: Any) -> None:
     """Free cells or symbols. Refused while others use them, unless told what to do with those."""
     if not arguments.target:
         raise UsageError("%evict needs a cell or a name: %evict 3, %evict 3-5, %evict sq")
-    called = context.session.inspect.called
+    called = context.session.inspect.program.called
     before = {
         cell.number: ([called(n) for n in cell.names], sum(cell.sizes.values()))
         for cell in context.session.cells
@@ -201,7 +201,8 @@ def library(context: Frontend, arguments: Any) -> None:
     context.print(f"{name} is loaded; its functions can be declared and called.")
     if found:
         context.print(
-            "It defines what was missing: " + ", ".join(map(context.session.inspect.called, found))
+            "It defines what was missing: "
+            + ", ".join(map(context.session.inspect.program.called, found))
         )
 
 
@@ -233,7 +234,7 @@ def link(context: Frontend, arguments: Any) -> None:
             context.note(note)
     if result.cell is not None:
         names = result.cell.names
-        shown = ", ".join(map(context.session.inspect.called, names[:_LINKED])) or "nothing"
+        shown = ", ".join(map(context.session.inspect.program.called, names[:_LINKED])) or "nothing"
         more = f" and {len(names) - _LINKED} more" * (len(names) > _LINKED)
         context.print(f"{arguments.file} is cell {result.cell.number}; it defines {shown}{more}")
 

@@ -93,7 +93,7 @@ def _restored(context: Frontend, path: str, rebuild: bool, trust: bool) -> Sessi
     home, autosave = settings.pop("store_path"), settings.pop("autosave")
     settings |= {"rebuild": rebuild, "trust": trust}
     session = Session.restore(path, **settings)
-    if session.frontend.withheld and _trusted(context, path, session):
+    if session.frontend.core.withheld and _trusted(context, path, session):
         session.close()
         settings["trust"] = True
         session = Session.restore(path, **settings)
@@ -106,7 +106,7 @@ def _restored(context: Frontend, path: str, rebuild: bool, trust: bool) -> Sessi
 
 def _trusted(context: Frontend, path: str, session: Session) -> bool:
     """Whether the user wants a file's libraries; nobody does who cannot be asked."""
-    names = ", ".join(session.frontend.withheld)
+    names = ", ".join(session.frontend.core.withheld)
     try:
         return context.confirm(
             f"{path} names libraries, which run code when they are loaded: {names}\nLoad them?",

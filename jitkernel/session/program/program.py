@@ -116,16 +116,13 @@ class Program(Recorded):
             return symbols.get(CONTROL + name) or symbol
         return symbol
 
-    def called(self, name: str) -> str:
+    def called(self, name: str, cell: int | None = None) -> str:
         """A symbol as the user knows it: as the language of the cell writes it that defines it,
-        or where that has none (a library, an object, nobody), the language of the latest cell."""
-        symbol = self.named(name.removeprefix(CONTROL))
-        return self.called_in(
-            symbol.image.cell if symbol is not None and symbol.image is not None else 0, name
-        )
-
-    def called_in(self, cell: int, name: str) -> str:
-        """The same of what a cell (0: none) defines, perhaps for itself alone."""
+        or where that has none (a library, an object, nobody), the language of the latest cell.  A
+        `cell` (0: none) may define it for itself alone."""
+        if cell is None:
+            symbol = self.named(name.removeprefix(CONTROL))
+            cell = symbol.image.cell if symbol is not None and symbol.image is not None else 0
         language = self.state.notes.language_of(cell)
         if not language and self.speaks != "llvm" and not self._is_ir(cell):
             language = self.speaks

@@ -70,7 +70,7 @@ class Leads:
     def is_place(self, address: int) -> bool:
         """Whether a number is a pointer, as far as can be seen: to something that has a name, to
         text, or to memory of the program that is there."""
-        if address in self._core.arena:
+        if address in self._core.engine.arena:
             words = self.of(address)
             named = words.startswith(("@", '"')) and words != '""'
             return named or bool(self._inside(address))
@@ -101,7 +101,7 @@ class Leads:
 
     def _text(self, address: int) -> str:
         """What stands there up to its end, as text."""
-        arena = self._core.arena
+        arena = self._core.engine.arena
         zone = arena.zones[arena.zone_of(address)]
         data = arena.read(address, min(_TEXT, zone.stop - address))
         return _quoted(data.partition(b"\0")[0])

@@ -192,7 +192,10 @@ class _Comparison:
             if size != other_size:
                 yield Difference("type", name, f"{size} bytes", f"{other_size} bytes")
                 continue
-            data = self._here.arena.read(at, size), self._there.arena.read(other_at, size)
+            data = (
+                self._here.engine.arena.read(at, size),
+                self._there.engine.arena.read(other_at, size),
+            )
             found = self._contents.first_difference(_unknown(size), *data)
             if found is not None:
                 yield Difference("value", name, found.here, found.there)
@@ -289,7 +292,7 @@ def _bytes(core: Core, name: str) -> bytes:
     symbol = core.program.linker.symbols[name]
     if name.startswith(CONTROL):
         return core.engine.copies.content(symbol)
-    return core.arena.read(symbol.address, symbol.size)
+    return core.engine.arena.read(symbol.address, symbol.size)
 
 
 def _unknown(size: int) -> Shape:

@@ -42,14 +42,14 @@ _MARK = re.compile(r"\s*; line (\d+)\b")
 class FreedCode:
     """The last pieces of text that were freed, so that a stale pointer can be named."""
 
-    def __init__(self, called: Callable[[int, str], str]) -> None:
+    def __init__(self, called: Callable[[str, int], str]) -> None:
         self._called = called
         self._freed: deque[tuple[int, int, int, str]] = deque(maxlen=256)
 
     def add(self, image: Image) -> None:
         """The text of an image is about to be freed."""
         if (text := image.text) is not None:
-            names = [self._called(image.cell, s.name) for s, _, _ in image.exports if s.is_function]
+            names = [self._called(s.name, image.cell) for s, _, _ in image.exports if s.is_function]
             self._freed.append((text.start, text.stop, image.cell, ", ".join(names)))
 
     def find(self, address: int) -> str:
@@ -70,7 +70,7 @@ class Places:
         self._program, self._executor = program, engine.executor
         self.linker: Linker = program.linker
         self.is_thunk = engine.thunks.__contains__
-        self.freed = FreedCode(program.called_in)
+        self.freed = FreedCode(program.called)
         self.called = program.called
         self.lines = LineTables(program, engine.pool)
         self._texts = Ranges(self._text_ranges, self._version)
@@ -103,7 +103,7 @@ class Places:
         if symbol is None and (local := self._local(cell, address - returns)) is not None:
             # A copy for the optimiser, of a function that can be replaced, is called as that.
             name, offset = local[0].removesuffix(".inline"), local[1] + returns
-            name = self._program.called_in(cell, name)
+            name = self._program.called(name, cell)
             return f"{name}{f'+{offset}' if offset else ''}, cell {cell}"
         if symbol is None:  # a block of instructions, or a function that only its cell knows
             return f"cell {cell}"

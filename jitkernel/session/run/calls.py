@@ -105,7 +105,7 @@ class Caller:
             if symbol is None or symbol.state is not SymbolState.DEFINED:
                 name = name or functions.new_name()
                 source, language = functions.add(name, thing, type)
-                Runner(core.execution(Collector(), cell_id=f"py:{name}")).run(source, language)
+                Runner(Execution(core, Collector(), cell_id=f"py:{name}")).run(source, language)
             found[at] = SessionHost(core).address(name)
         return found
 
@@ -473,7 +473,7 @@ class Scratch:
 
     def reserve(self, size: int) -> int:
         """The address of so many bytes of the data zone."""
-        arena = self._core.arena
+        arena = self._core.engine.arena
         with arena.rollback.atomic():
             extent = arena.reserve("data", size, 16)
             self.own(Block(extent))
@@ -481,7 +481,7 @@ class Scratch:
 
     def write(self, address: int, data: bytes) -> None:
         """Fill what was reserved."""
-        self._core.arena.write(address, data)
+        self._core.engine.arena.write(address, data)
 
     @contextlib.contextmanager
     def limited(self, patience: float) -> Iterator[float]:

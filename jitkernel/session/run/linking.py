@@ -44,7 +44,7 @@ def link_file(core: Core, path: str, whole: bool = False) -> Result:
         return _link_archive(core, path, data, whole)
     if data[:4] == b"\x7fELF" and data[16:18] == b"\3\0":
         raise LinkError(f"{path} is a shared library: %lib {path} loads it")
-    definer = core.definer()
+    definer = Definer(Execution(core))
     obj = ReadObject.of(prepared(foreign_object(data, path), path, definer.program.linker.resolver))
     return definer.place_only(f"; %link {path}", *_compiled(path, obj), read=obj)
 
@@ -86,7 +86,7 @@ def _link_archive(core: Core, path: str, data: bytes, whole: bool) -> Result:
             linked.archive if whole else None, data,
         )  # fmt: skip
         try:
-            return _add_archive(core.definer(), path, linked, taken, whole, waits)
+            return _add_archive(Definer(Execution(core)), path, linked, taken, whole, waits)
         except LinkError as error:
             if whole or not error.undefined or not taken:
                 raise

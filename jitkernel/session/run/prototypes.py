@@ -97,7 +97,7 @@ class Prototypes:
             return None
         cell = symbol.image.cell if symbol is not None and symbol.image is not None else 0
         if language := notes.language_of(cell):
-            name = program.called_in(cell, name)  # a label may have given the symbol's
+            name = program.called(name, cell)  # a label may have given the symbol's
             glance = _Glance(self._core, NotesSeen(notes.found, name, cell))
             return find(language).spelled(name, glance)
         if not self._is_foreign(cell):

@@ -25,7 +25,7 @@ from jitkernel.languages.llvm.conversion import from_python
 from jitkernel.languages.llvm.values import TypedValue
 from jitkernel.languages.prototypes import Foreign
 from jitkernel.languages.shapes import to_bytes, to_python
-from jitkernel.session.run.host import SessionHost
+from jitkernel.session.run.host import SessionGlance, SessionHost
 
 if TYPE_CHECKING:
     from jitkernel.session.core import Core
@@ -93,7 +93,7 @@ class PythonFunctions:
             if any(isinstance(parameter, VoidType) for parameter in signature.parameters):
                 raise TypeSyntaxError("only a result is void in IR", 0)
         except TypeSyntaxError as error:
-            known = self._core.glance()
+            known = SessionGlance(self._core)
             found = find("c").foreign(name, type, number, known) if type.isprintable() else None
             if found is None:
                 raise UsageError(

@@ -208,7 +208,7 @@ def open_copy(
         worker.close()
         raise
     try:
-        session.frontend.begin()
+        session.frontend.core.begin()
     except BaseException:
         session.close()
         raise
