@@ -224,7 +224,9 @@ class Rollback:
 
     def atomic(self) -> Atomic:
         """A block (`with`) whose writes all stand, or none where an exception leaves it."""
-        return Atomic(self)
+        block = Atomic()
+        block.owner = self
+        return block
 
     @property
     def open(self) -> bool:
@@ -240,33 +242,6 @@ class Rollback:
         if self._blocks or self._log or self._restored or _thread.owner is self:
             self._take_back(0)
             self._leave()
-        if self._later:
-            self._do_later()
-
-    def _enter(self, block: Atomic) -> None:
-        if _thread.owner is not self or not self._blocks:
-            if self.open or _thread.owner is self:
-                self.recover()  # an earlier block was torn out of its end
-            _open.add(self)
-            self._before = (_thread.log, _thread.owner)
-            _thread.owner, _thread.log = self, self._log
-        block.mark = len(self._log)
-        self._blocks.append(block)
-
-    def _exit(self, block: Atomic, failed: bool) -> None:
-        blocks = self._blocks
-        if block is not (blocks[-1] if blocks else None):
-            if block not in blocks:
-                return  # it was taken back, and ends only now, perhaps within another one
-            while blocks[-1] is not block:  # these were torn out of their end
-                self._take_back(blocks[-1].mark)
-                blocks.pop()
-        if failed:
-            self._take_back(block.mark)
-        if len(blocks) > 1:
-            blocks.pop()
-            return
-        self._leave()
         if self._later:
             self._do_later()
 
@@ -313,14 +288,23 @@ class Rollback:
 class Atomic:
     """See `Rollback.atomic`."""
 
-    __slots__ = ("_owner", "mark")
+    __slots__ = ("mark", "owner")
 
-    def __init__(self, owner: Rollback):
-        self._owner = owner
-        self.mark = 0  # how long the log was when it began
+    owner: Rollback
+    mark: int  # how long the log was when it began
 
     def __enter__(self) -> None:
-        self._owner._enter(self)
+        owner = self.owner
+        if _thread.owner is not owner or not owner._blocks:
+            if owner._blocks or owner._log or owner._later or owner._restored:
+                owner.recover()  # an earlier block was torn out of its end
+            elif _thread.owner is owner:
+                owner.recover()
+            _open.add(owner)
+            owner._before = (_thread.log, _thread.owner)
+            _thread.owner, _thread.log = owner, owner._log
+        self.mark = len(owner._log)
+        owner._blocks.append(self)
 
     def __exit__(
         self,
@@ -328,4 +312,19 @@ class Atomic:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._owner._exit(self, kind is not None)
+        owner = self.owner
+        blocks = owner._blocks
+        if self is not (blocks[-1] if blocks else None):
+            if self not in blocks:
+                return  # it was taken back, and ends only now, perhaps within another one
+            while blocks[-1] is not self:  # these were torn out of their end
+                owner._take_back(blocks[-1].mark)
+                blocks.pop()
+        if kind is not None:
+            owner._take_back(self.mark)
+        if len(blocks) > 1:
+            blocks.pop()
+            return
+        owner._leave()
+        if owner._later:
+            owner._do_later()
