@@ -24,8 +24,8 @@ __all__ = [
 ]
 
 #: The passes: name in pipelines, class in LLVM's logs less `Pass`, what it does.  A `+`: llvmlite's
-#: pass managers can be given it, by LLVMPY_module_Add(class)Pass; a `-`: the default pipeline has it
-#: not.  Nothing is said of what may not be asked for: parts of the default pipeline that change
+#: pass managers can be given it, by LLVMPY_module_Add(class)Pass; a `-`: the default pipeline does
+#: without.  Nothing is said of what may not be asked for: parts of the default pipeline that change
 #: nothing in a cell, or that the session relies on.  LLVM's own page is llvm.org/docs/Passes.html.
 _TABLE = """
 adce ADCE+: removes what has no effect: all is dead until something needs it, branches too

@@ -9,9 +9,9 @@ from __future__ import annotations
 import builtins
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
-from uuid import uuid4
+from typing import TYPE_CHECKING
 
+from jitkernel.kernel.output import Output
 from jitkernel.kernel.streams import OutputStreams
 from jitkernel.kernel.terminal import TerminalOutput
 from jitkernel.views.view import View
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["NotebookOutput"]
 
 
-class NotebookOutput:
+class NotebookOutput(Output):
     """The frontend's `Output` in IPython.
 
     `limit` is how many bytes a cell may print, asked when it begins.  `aside` calls what waits for
@@ -30,13 +30,10 @@ class NotebookOutput:
     """
 
     def __init__(self, shell: InteractiveShell, limit: Callable[[], int]):
+        super().__init__()
         self._shell, self._limit = shell, limit
         self.aside: Callable[[Callable[[str], str], str], str] = lambda ask, prompt: ask(prompt)
         self.asking = False  # for a line; a signal handler reads it
-        self._live = ""  # the identity of the cell's display that is updated in place
-        self._held: View | None = None
-        # As in the kernel: a client that names no cell prints what it gets, and gets the last one.
-        self.in_place = False
         self._terminal = TerminalOutput()
         # IPython's streams have a pace of their own.
         self._streams = OutputStreams(_print, lambda seconds, call: None, limit(), interval=0)
@@ -45,44 +42,35 @@ class NotebookOutput:
 
     def begin(self, in_place: bool) -> None:
         """A cell of the notebook begins, of Python or another language."""
-        self._live, self._held, self.in_place = "", None, in_place
+        self.reset(in_place)
         self._streams.reset(self._limit())
 
     def end(self) -> None:
         """It is over: nothing of its output is held back."""
-        held, self._held = self._held, None
-        if held is not None:
-            self.display(held)
+        self.show_held()
         self._streams.finish()
 
-    # -- the Output protocol ---------------------------------------------------------------
+    # -- as an Output ----------------------------------------------------------------------
 
     def write(self, name: str, data: bytes | str) -> None:
         self._streams.write(name, data)
 
-    def display(self, view: View) -> None:
-        self._show(view)
+    def display(self, view: View, live: str = "", update: bool = False) -> None:
+        from IPython.display import publish_display_data
+
+        how = {"transient": {"display_id": live}, "update": update} if live else {}
+        publish_display_data(view._repr_mimebundle_(), **how)  # type: ignore[no-untyped-call]
 
     def live(self, view: View, last: bool) -> None:
-        if self.in_place:
-            update = bool(self._live)
-            self._live = self._live or uuid4().hex
-            self._show(view, transient={"display_id": self._live}, update=update)
-        elif not hasattr(self._shell, "kernel") and sys.stdout.isatty():
+        if not self.in_place and not hasattr(self._shell, "kernel") and sys.stdout.isatty():
             self._terminal.live(view, last)
         else:
-            self._held = view if last else self._held
+            super().live(view, last)
 
     def page(self, view: View) -> None:
         from IPython.core.page import page
 
         page({"data": view._repr_mimebundle_(), "start": 0})
-
-    def interrupt(self) -> None:
-        """An exception ends the waiting: see `aside`."""
-
-    def leave(self) -> None:
-        """`%jit` has no prompt to leave."""
 
     def clear(self, wait: bool) -> None:
         from IPython.display import clear_output
@@ -99,11 +87,6 @@ class NotebookOutput:
             return None
         finally:
             self.asking = False
-
-    def _show(self, view: View, **how: Any) -> None:
-        from IPython.display import publish_display_data
-
-        publish_display_data(view._repr_mimebundle_(), **how)  # type: ignore[no-untyped-call]
 
 
 def _print(name: str, text: str) -> None:

@@ -1,7 +1,7 @@
 """A small Jupyter client: starts the kernel of this installation and runs a notebook's cells.
 
 Used by `jitkernel run FILE.ipynb` and `jitkernel tour`; it needs nothing beyond jupyter_client.
-Start from `running_kernel` and `run_cell`.
+Start from `kernel_for` and `run_cells`.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from jitkernel.kernel.displays import plain
 from jitkernel.kernel.install import KERNELS, NAME, kernelspec_source
 
 __all__ = [
-    "answers_of", "code_cells", "is_python", "language_of", "outputs_text", "read_notebook",
-    "run_cell", "running_kernel",
+    "Ran", "answers_of", "code_cells", "kernel_for", "language_of", "outputs_text", "read_notebook",
+    "run_cell", "run_cells", "running_kernel",
 ]  # fmt: skip
 
 START_TIMEOUT = 60.0  # seconds
@@ -126,9 +126,34 @@ def language_of(notebook: dict[str, Any]) -> tuple[str, ...]:
     return (f"--JITKernel.default_language={spec['language']}",)
 
 
-def is_python(notebook: dict[str, Any]) -> bool:
-    """Whether IPython's kernel is to run it."""
-    return bool(notebook.get("metadata", {}).get("kernelspec", {}).get("language") == "python")
+def kernel_for(
+    notebook: dict[str, Any], folder: Path, *arguments: str
+) -> contextlib.AbstractContextManager[Any]:
+    """A client of a fresh kernel for a notebook, of ours with these arguments; in a notebook of
+    Python it is IPython's, and what is to be set is set in its cells."""
+    python = notebook.get("metadata", {}).get("kernelspec", {}).get("language") == "python"
+    return running_kernel(folder, () if python else (*arguments, *language_of(notebook)), python)
+
+
+class Ran(NamedTuple):
+    """A notebook's cell that was run: its number, what came; whether it failed, and was to."""
+
+    cell: dict[str, Any]
+    number: int | None
+    outputs: list[dict[str, Any]]
+    failed: bool
+    meant: bool
+
+
+def run_cells(client: Any, notebook: dict[str, Any]) -> Iterator[Ran]:
+    """Run the cells of a notebook in order, each as it is asked for."""
+    for cell in code_cells(notebook):
+        reply, outputs = run_cell(
+            client, cell["source"], cell_id=cell.get("id", ""), answers=answers_of(cell)
+        )
+        meant = "raises-exception" in cell["metadata"].get("tags", ())
+        failed = reply["status"] == "error"
+        yield Ran(cell, reply.get("execution_count"), outputs, failed, meant)
 
 
 def answers_of(cell: dict[str, Any]) -> list[str] | None:

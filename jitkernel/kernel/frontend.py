@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from html import unescape
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import CompileError, Interrupted, UsageError
 from jitkernel.files import read_text
@@ -17,6 +17,7 @@ from jitkernel.ir.names import bare, written
 from jitkernel.kernel import magics
 from jitkernel.kernel.displays import mask
 from jitkernel.kernel.history import History
+from jitkernel.kernel.output import Output
 from jitkernel.kernel.shell import ShellCommand
 from jitkernel.printable import printable
 from jitkernel.views.view import View, escape, preformatted, prose
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from jitkernel.session import CellOptions, Result, Session
 
-__all__ = ["Frontend", "Output", "deleted_cells"]
+__all__ = ["Frontend", "deleted_cells"]
 
 
 # What people type to get out of a console; none of it is IR.
@@ -39,34 +40,6 @@ def deleted_cells(request: Mapping[str, Any]) -> list[str]:
     """The ids of the cells that a notebook has no more, as JupyterLab says with each request."""
     deleted = (request.get("metadata") or {}).get("deletedCells")
     return list(map(str, deleted)) if isinstance(deleted, list) else []
-
-
-class Output(Protocol):
-    """Where a cell's output goes."""
-
-    def write(self, name: str, data: bytes | str) -> None:
-        """Bytes or text for `stdout` or `stderr`."""
-
-    def display(self, view: View) -> None:
-        """A display between the streams."""
-
-    def live(self, view: View, last: bool) -> None:
-        """A display that takes the place of the cell's last one of this kind; `last`: for good."""
-
-    def page(self, view: View) -> None:
-        """Help, for the pager where there is one."""
-
-    def clear(self, wait: bool) -> None:
-        """Clear the cell's output."""
-
-    def input(self, prompt: str) -> str | None:
-        """A line from the user; None where the client has no input box."""
-
-    def interrupt(self) -> None:
-        """Give up waiting for a line.  Callable from other threads and from a signal handler."""
-
-    def leave(self) -> None:
-        """Ask the client to end, where that is something a client can do."""
 
 
 class Frontend:

@@ -13,13 +13,14 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from jitkernel.kernel.output import Output
 from jitkernel.printable import printable
 from jitkernel.views.view import View
 
 __all__ = ["TerminalOutput", "console", "run_file"]
 
 
-class TerminalOutput:
+class TerminalOutput(Output):
     """The frontend's `Output` on this process's own streams.
 
     On a terminal a live display is written over itself as long as nothing else is printed; what
@@ -27,6 +28,7 @@ class TerminalOutput:
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self._over = 0  # lines above the cursor that the next live display may take
         self._line_open = False  # what was printed last has no newline
 
@@ -41,7 +43,7 @@ class TerminalOutput:
         else:
             print(data, end="", file=sys.stdout if name == "stdout" else sys.stderr, flush=True)
 
-    def display(self, view: View) -> None:
+    def display(self, view: View, live: str = "", update: bool = False) -> None:
         self.write("stdout", view.text + "\n")
 
     def live(self, view: View, last: bool) -> None:
@@ -54,18 +56,6 @@ class TerminalOutput:
         back = f"\x1b[{self._over}F\x1b[J" if self._over else "\n" * self._line_open
         self.write("stdout", back + "\n".join(lines) + "\n")
         self._over = 0 if last else len(lines)
-
-    def page(self, view: View) -> None:
-        self.display(view)
-
-    def interrupt(self) -> None:
-        """Reading a line ends by itself."""
-
-    def leave(self) -> None:
-        """The file ends by itself."""
-
-    def clear(self, wait: bool) -> None:
-        """A terminal keeps what was printed."""
 
     def input(self, prompt: str) -> str | None:
         if prompt:
@@ -137,37 +127,19 @@ def _run_source(source: str, language: str, path: str, trust: bool, words: list[
 
 
 def _run_notebook(path: Path, session: str, trust: bool) -> int:
-    from jitkernel.kernel.client import (
-        answers_of,
-        code_cells,
-        is_python,
-        language_of,
-        outputs_text,
-        read_notebook,
-        run_cell,
-    )
-    from jitkernel.kernel.client import running_kernel as kernel
+    from jitkernel.kernel.client import kernel_for, outputs_text, read_notebook, run_cells
 
     notebook = read_notebook(path)
-    cells = code_cells(notebook)
-    arguments: tuple[str, ...] = (f"--session={Path(session).resolve()}",) if session else ()
-    arguments += language_of(notebook)
-    if trust:
-        arguments += ("--Session.trust=True",)
-    python = is_python(notebook)
-    with kernel(path.resolve().parent, () if python else arguments, python) as client:
-        for cell in cells:
-            reply, outputs = run_cell(
-                client, cell["source"], cell_id=cell.get("id", ""), answers=answers_of(cell)
-            )
-            for text in outputs_text(outputs):
+    arguments = [f"--session={Path(session).resolve()}"] if session else []
+    arguments += ["--Session.trust=True"] if trust else []
+    with kernel_for(notebook, path.resolve().parent, *arguments) as client:
+        for ran in run_cells(client, notebook):
+            for text in outputs_text(ran.outputs):
                 kind, _, body = text.partition(": ")
                 stream = sys.stderr if kind in ("stderr", "error") else sys.stdout
                 print(body.rstrip("\n"), file=stream, flush=True)
-            if reply["status"] == "error" and "raises-exception" not in cell["metadata"].get(
-                "tags", ()
-            ):
-                print(f"stopped at cell [{reply['execution_count']}]", file=sys.stderr)
+            if ran.failed and not ran.meant:
+                print(f"stopped at cell [{ran.number}]", file=sys.stderr)
                 return 1
     return 0
 

@@ -20,14 +20,12 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from jitkernel.kernel.client import (
-    answers_of,
+    Ran,
     code_cells,
-    is_python,
-    language_of,
+    kernel_for,
     outputs_text,
     read_notebook,
-    run_cell,
-    running_kernel,
+    run_cells,
 )
 from jitkernel.wording import counted
 
@@ -78,34 +76,25 @@ def tour(path: Path | None = None, update: bool = False, out: TextIO | None = No
     except (OSError, ValueError) as error:
         print(f"{path}: {getattr(error, 'strerror', None) or error}", file=out)
         return 1
-    cells = code_cells(notebook)
     expected = unexpected = 0
-    python = is_python(notebook)  # which sets `deterministic` in a cell of its own
-    arguments = () if python else ("--deterministic", *language_of(notebook))
-    with running_kernel(path.parent, arguments, python) as client:
+    with kernel_for(notebook, path.parent, "--deterministic") as client:
         print(f"{time.monotonic() - start:8.1f} s  kernel started\n", file=out)
         print(MASKED + "\n", file=out, flush=True)
-        for cell in cells:
-            reply, outputs = run_cell(
-                client, cell["source"], cell_id=cell.get("id", ""), answers=answers_of(cell)
-            )
-            count = reply.get("execution_count")
-            failed = reply["status"] == "error"
-            meant = "raises-exception" in cell["metadata"].get("tags", ())
-            print(_shown(count, cell["source"], outputs, failed and meant, paint), file=out)
-            complaint = "" if update else _complaint(cell, outputs, failed, meant)
-            if failed and meant and not complaint:
+        for ran in run_cells(client, notebook):
+            print(_shown(ran, paint), file=out)
+            complaint = "" if update else _complaint(ran)
+            if ran.failed and ran.meant and not complaint:
                 expected += 1
             if complaint:
                 unexpected += 1
                 print(paint("31", complaint), file=out)
             print(file=out, flush=True)
-            cell["outputs"], cell["execution_count"] = outputs, count
+            ran.cell["outputs"], ran.cell["execution_count"] = ran.outputs, ran.number
     if update:
         _write(path, notebook)
     seconds = time.monotonic() - start
     summary = (
-        f"{counted(len(cells), 'cell')}, {counted(expected, 'expected error')},"
+        f"{counted(len(code_cells(notebook)), 'cell')}, {counted(expected, 'expected error')},"
         f" {unexpected} unexpected, {seconds:.1f} s"
     )
     print(paint("1", summary), file=out)
@@ -114,35 +103,27 @@ def tour(path: Path | None = None, update: bool = False, out: TextIO | None = No
     return 1 if unexpected else 0
 
 
-def _shown(
-    count: Any,
-    source: str,
-    outputs: list[dict[str, Any]],
-    meant: bool,
-    paint: Callable[[str, str], str],
-) -> str:
-    head = f"In [{count}]: "
+def _shown(ran: Ran, paint: Callable[[str, str], str]) -> str:
+    head = f"In [{ran.number}]: "
     pad = " " * len(head)
-    lines = [paint("34", head) + source.rstrip().replace("\n", "\n" + pad)]
-    for text in outputs_text(outputs):
+    lines = [paint("34", head) + ran.cell["source"].rstrip().replace("\n", "\n" + pad)]
+    for text in outputs_text(ran.outputs):
         kind, _, body = text.partition(": ")
-        if kind == "error" and meant:
+        if kind == "error" and ran.meant:
             lines.append(paint("33", "expected error"))
-        label = f"Out[{count}]: " if kind == "Out" else ""
+        label = f"Out[{ran.number}]: " if kind == "Out" else ""
         lines.append(paint("31", label) + body.rstrip().replace("\n", "\n" + " " * len(label)))
     return "\n".join(lines)
 
 
-def _complaint(
-    cell: dict[str, Any], outputs: list[dict[str, Any]], failed: bool, meant: bool
-) -> str:
-    """What is not as it should be; empty where all is well."""
-    if failed and not meant:
+def _complaint(ran: Ran) -> str:
+    """A complaint where a cell is not as it should be; empty where all is well."""
+    if ran.failed and not ran.meant:
         return "UNEXPECTED: this cell should not fail"
-    if meant and not failed:
+    if ran.meant and not ran.failed:
         return "UNEXPECTED: this cell should fail, and did not"
-    stored, came = outputs_text(cell.get("outputs", [])), outputs_text(outputs)
-    if "numbers-vary" in cell["metadata"].get("tags", ()):
+    stored, came = outputs_text(ran.cell.get("outputs", [])), outputs_text(ran.outputs)
+    if "numbers-vary" in ran.cell["metadata"].get("tags", ()):
         stored, came = [_any_number(t) for t in stored], [_any_number(t) for t in came]
     if stored == came:
         return ""

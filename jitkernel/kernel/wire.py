@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 import zmq
 
 from jitkernel.errors import Interrupted, present
+from jitkernel.kernel.output import Output
 from jitkernel.kernel.streams import OutputStreams
 from jitkernel.views.view import View
 
@@ -22,22 +22,18 @@ if TYPE_CHECKING:
 __all__ = ["WireOutput"]
 
 
-class WireOutput:
+class WireOutput(Output):
     """The frontend's `Output` in a kernel."""
 
     def __init__(self, kernel: Kernel, limit: Callable[[], int]) -> None:
         """`limit` is how many bytes a cell may print, asked when it begins."""
+        super().__init__()
         self._kernel, self._limit = kernel, limit
         self._parent: dict[str, Any] = {}
         self._ident: Any = b""
         self._silent = False
         self._allow_stdin = False
         self._count = 0
-        self._live = ""  # the identity of the cell's display that is updated in place
-        # A request that names no notebook cell comes from a client that prints what it gets (a
-        # console) or keeps what is there at the end: it gets one display, the last, at the end.
-        self._in_place = False
-        self._held: View | None = None
         self.payload: list[dict[str, Any]] = []
         # A plain flag: a signal handler sets it, and an Event's lock is not for those.
         self._stop_input = False
@@ -54,14 +50,14 @@ class WireOutput:
         self._parent = self._kernel.get_parent("shell")
         self._ident = self._kernel._get_shell_context_var(self._kernel._shell_parent_ident)
         self._silent, self._allow_stdin, self._count = silent, allow_stdin, count
-        self.payload, self._live, self._held = [], "", None
-        self._in_place = bool((self._parent.get("metadata") or {}).get("cellId"))
+        self.payload = []
+        self.reset(in_place=bool((self._parent.get("metadata") or {}).get("cellId")))
         self._stop_input = False
         self.streams.reset(self._limit())
 
     def end(self) -> None:
         """The request is done: nothing of its output is held back."""
-        self._show_held()
+        self.show_held()
         self.streams.finish()
         self._silent = False
 
@@ -69,30 +65,16 @@ class WireOutput:
         """An input request that waits is given up.  Callable from a signal handler."""
         self._stop_input = True
 
-    # -- the Output protocol ---------------------------------------------------------------
+    # -- as an Output ----------------------------------------------------------------------
 
     def write(self, name: str, data: bytes | str) -> None:
         if not self._silent:
             self.streams.write(name, data)
 
-    def display(self, view: View) -> None:
+    def display(self, view: View, live: str = "", update: bool = False) -> None:
         if not self._silent:
-            self._show("display_data", view, transient={})
-
-    def live(self, view: View, last: bool) -> None:
-        if self._silent:
-            return
-        if not self._in_place:
-            self._held = view if last else self._held
-            return
-        kind = "update_display_data" if self._live else "display_data"
-        self._live = self._live or uuid4().hex
-        self._show(kind, view, transient={"display_id": self._live})
-
-    def _show_held(self) -> None:
-        held, self._held = self._held, None
-        if held is not None:
-            self.display(held)
+            kind = "update_display_data" if update else "display_data"
+            self._show(kind, view, transient={"display_id": live} if live else {})
 
     def page(self, view: View) -> None:
         self.payload.append({"source": "page", "data": view._repr_mimebundle_(), "start": 0})
@@ -106,11 +88,11 @@ class WireOutput:
 
     def result(self, view: View) -> None:
         """The cell's `Out`."""
-        self._show_held()
+        self.show_held()
         self._show("execute_result", view, execution_count=self._count)
 
     def error(self, content: dict[str, Any]) -> None:
-        self._show_held()
+        self.show_held()
         self._send("error", content)
 
     def input(self, prompt: str) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from jitkernel import views
 from jitkernel.errors import UsageError
 from jitkernel.kernel.magics.parsing import CELLS, targets
 from jitkernel.kernel.magics.registry import Argument, magic
@@ -30,9 +31,9 @@ _CONTEXTS = {
 )
 def memory(context: Frontend, arguments: Any) -> None:
     """The whole account as one sum: the slab, every process, files; and how it came to that."""
-    from jitkernel.views.memory import memory as view
-
-    context.display(view(context.session, arena_only=arguments.arena, over_time=arguments.plot))
+    context.display(
+        views.memory(context.session, arena_only=arguments.arena, over_time=arguments.plot)
+    )
 
 
 @magic(
@@ -43,9 +44,7 @@ def memory(context: Frontend, arguments: Any) -> None:
 )
 def arena(context: Frontend, arguments: Any) -> None:
     """A map of the arena: what lies where, and what is free."""
-    from jitkernel.views.arena import arena as view
-
-    context.display(view(context.session, zone=arguments.zone, part=arguments.part))
+    context.display(views.arena(context.session, zone=arguments.zone, part=arguments.part))
 
 
 @magic(
@@ -87,11 +86,10 @@ def llvm_context(context: Frontend, arguments: Any) -> None:
 )
 def budget(context: Frontend, arguments: Any) -> None:
     """Bound the code in memory: what was used least recently leaves until it is called."""
-    from jitkernel.views.memory import residency as view
     from jitkernel.views.memory import threads
 
     if arguments.size is None:
-        context.display(view(context.session))
+        context.display(views.residency(context.session))
         return
     try:
         size = 0 if arguments.size in ("none", "off") else parse_size(arguments.size)

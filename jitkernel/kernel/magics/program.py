@@ -7,10 +7,11 @@ import shlex
 import textwrap
 from typing import TYPE_CHECKING, Any
 
+from jitkernel import views
 from jitkernel.errors import UsageError
 from jitkernel.files import read_text
 from jitkernel.ir.names import bare
-from jitkernel.kernel.magics.parsing import CELLS
+from jitkernel.kernel.magics.parsing import CELLS, shown
 from jitkernel.kernel.magics.registry import Argument, magic
 from jitkernel.wording import counted, cut_list
 
@@ -27,9 +28,7 @@ _PATTERN = Argument("pattern", "only names that match, * and ? allowed", "?", co
 @magic("cells")
 def cells(context: Frontend, arguments: Any) -> None:
     """The cells of the session: what each defines, its size, its state."""
-    from jitkernel.views import tables
-
-    context.display(tables.cells(context.session))
+    context.display(views.cells(context.session))
 
 
 @magic(
@@ -41,9 +40,7 @@ def cells(context: Frontend, arguments: Any) -> None:
 )
 def symbols(context: Frontend, arguments: Any) -> None:
     """The functions and globals of the session: type, size, cell, users."""
-    from jitkernel.views import tables
-
-    context.display(tables.symbols(context.session, arguments.pattern, everything=arguments.all))
+    context.display(views.symbols(context.session, arguments.pattern, everything=arguments.all))
 
 
 @magic("who", _PATTERN)
@@ -88,10 +85,8 @@ def evict(context: Frontend, arguments: Any) -> None:
 )
 def deps(context: Frontend, arguments: Any) -> None:
     """What a cell uses, who uses it, and what evicting it would break; without one, of all."""
-    from jitkernel.views import deps as view
-
-    target = arguments.target
-    context.display(view(context.session, int(target) if target and target.isdigit() else target))
+    for target in shown(arguments.target):
+        context.display(views.deps(context.session, target))
 
 
 @magic(

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from jitkernel import views
 from jitkernel.errors import UsageError
 from jitkernel.kernel.magics.parsing import SHOWN, cell_magic, one_of, shown, targets
 from jitkernel.kernel.magics.registry import LEVELS, Argument, magic
-from jitkernel.views.view import View, prose
 
 if TYPE_CHECKING:
     from jitkernel.kernel.frontend import Frontend
@@ -30,11 +30,9 @@ _EVERY = 0.5  # seconds between two words of progress
 )
 def ir(context: Frontend, arguments: Any) -> None:
     """The LLVM IR of a function or a cell, as it was given to the compiler."""
-    from jitkernel.views.passes import ir as view
-
     stage = one_of(arguments, ("raw", "opt", "diff"))
     for target in shown(arguments.target):
-        context.display(view(context.session, target, stage))
+        context.display(views.ir(context.session, target, stage))
 
 
 @magic(
@@ -59,7 +57,6 @@ def ir(context: Frontend, arguments: Any) -> None:
 def asm(context: Frontend, arguments: Any) -> None:
     """Machine code as it stands in the arena, or with --target as it would be elsewhere."""
     from jitkernel.languages import names
-    from jitkernel.views.asm import asm as view
     from jitkernel.views.foreign import foreign, unplaced
 
     session, body = context.session, arguments.body
@@ -84,7 +81,7 @@ def asm(context: Frontend, arguments: Any) -> None:
         if arguments.target:
             made = foreign(session, target, arguments.target, arguments.cpu or "", level, syntax)
         else:
-            made = view(session, target, syntax=syntax, lines=not arguments.no_lines)
+            made = views.asm(session, target, syntax=syntax, lines=not arguments.no_lines)
         context.display(made)
 
 
@@ -94,10 +91,8 @@ _ALL = Argument("-a --all", "all rows, however many", "flag")
 @magic("object", SHOWN, _ALL, example="%object sq")
 def object_file(context: Frontend, arguments: Any) -> None:
     """A cell's relocatable object, and what the linker made of each relocation."""
-    from jitkernel.views.object import object as view
-
     for target in shown(arguments.target):
-        context.display(view(context.session, target, arguments.all))
+        context.display(views.object(context.session, target, arguments.all))
 
 
 @magic(
@@ -113,10 +108,8 @@ def object_file(context: Frontend, arguments: Any) -> None:
 )
 def cfg(context: Frontend, arguments: Any) -> None:
     """Control flow of a function: its blocks and where each can go next."""
-    from jitkernel.views.cfg import cfg as view
-
     for target in shown(arguments.target):
-        made = view(
+        made = views.cfg(
             context.session, target, raw=arguments.raw, level=arguments.O,
             around=arguments.around or "", depth=arguments.depth,
         )  # fmt: skip
@@ -137,10 +130,8 @@ def cfg(context: Frontend, arguments: Any) -> None:
 )
 def callgraph(context: Frontend, arguments: Any) -> None:
     """Who calls whom, read from the machine code as it stands now."""
-    from jitkernel.views.callgraph import callgraph as view
-
     for target in shown(arguments.target):
-        context.display(view(context.session, target, arguments.depth, arguments.all))
+        context.display(views.callgraph(context.session, target, arguments.depth, arguments.all))
 
 
 @magic(
@@ -156,15 +147,15 @@ def callgraph(context: Frontend, arguments: Any) -> None:
 )
 def stack(context: Frontend, arguments: Any) -> None:
     """The stack where a cell was stopped last, by a fault or by you: frames, words, registers."""
-    from jitkernel.views.stack import stack as view
-
     session = context.session
     if arguments.after is None:
-        context.display(view(session))
+        context.display(views.stack(session))
         return
     if not arguments.after > 0:
         raise UsageError("%stack: --after takes seconds, more than 0")
-    session.frontend.look_after(arguments.after, lambda stopped: context.display(view(session)))
+    session.frontend.look_after(
+        arguments.after, lambda stopped: context.display(views.stack(session))
+    )
 
 
 @magic(
@@ -186,10 +177,8 @@ def stack(context: Frontend, arguments: Any) -> None:
 )
 def compare(context: Frontend, arguments: Any) -> None:
     """Two functions, levels, machines or versions side by side, counted and timed."""
-    from jitkernel.views.compare import compare as view
-
     context.display(
-        view(
+        views.compare(
             context.session,
             *targets(arguments.what),
             levels=arguments.O,
@@ -209,25 +198,21 @@ def compare(context: Frontend, arguments: Any) -> None:
 )
 def explain(context: Frontend, arguments: Any) -> None:
     """All that became of a function or a cell, from its source to its bytes in the arena."""
-    from jitkernel.views.explain import explain as view
-
     session = context.session
     syntax = arguments.syntax or context.setting("JITKernel.asm_syntax")
     picture = not context.setting("JITKernel.deterministic")
     for target in shown(arguments.target):
         with _telling(context, "explaining", "explained") as progress:
-            made = view(session, target, syntax, picture, progress)
+            made = views.explain(session, target, syntax, picture, progress)
         context.display(made)
 
 
 @magic("timeline", SHOWN, example="%timeline 3")
 def timeline(context: Frontend, arguments: Any) -> None:
     """Microseconds of each step of a cell: parse, verify, optimise, emit, link, run."""
-    from jitkernel.views.explain import timeline as view
-
     picture = not context.setting("JITKernel.deterministic")
     for target in shown(arguments.target):
-        context.display(view(context.session, target, picture))
+        context.display(views.timeline(context.session, target, picture))
 
 
 @magic(
@@ -246,12 +231,10 @@ def timeline(context: Frontend, arguments: Any) -> None:
 )
 def passes(context: Frontend, arguments: Any) -> None:
     """Which pass of the optimiser changed what, step by step, each step verified."""
-    from jitkernel.views.passes import passes as view
-
     only, stop = arguments.only or "", arguments.stop_after
     for target in shown(arguments.target):
         with _telling(context, "compiling it again, watched", "watched") as progress:
-            made = view(context.session, target, only, stop, lambda: progress("the passes"))
+            made = views.passes(context.session, target, only, stop, lambda: progress("the passes"))
         context.display(made)
 
 
@@ -265,12 +248,10 @@ def passes(context: Frontend, arguments: Any) -> None:
 )
 def mir(context: Frontend, arguments: Any) -> None:
     """Machine IR after instruction selection, after register allocation, final; spills marked."""
-    from jitkernel.views.passes import mir as view
-
     stage = one_of(arguments, ("isel", "regalloc", "final"))
     for target in shown(arguments.target):
         with _telling(context, "compiling it again, watched", "watched") as progress:
-            made = view(context.session, target, stage, lambda: progress("code generation"))
+            made = views.mir(context.session, target, stage, lambda: progress("code generation"))
         context.display(made)
 
 
@@ -288,12 +269,10 @@ def reproduce(context: Frontend, arguments: Any) -> None:
     here: values, definitions that no cell has any more, code. Nothing here changes. A cell stands
     where it was run first. What the cells print is dropped, they get no input, shell commands do
     not run, and what Python did to the program is not done again."""
-    from jitkernel.views.reproduce import reproduce as view
-
     if not arguments.timeout > 0:
         raise UsageError("%reproduce: --timeout takes seconds, more than 0")
     with _telling(context, "a fresh run", "") as progress:
-        made = view(context.session, arguments.timeout, progress)
+        made = views.reproduce(context.session, arguments.timeout, progress)
     context.live(made)
 
 
@@ -304,17 +283,13 @@ def _telling(context: Frontend, doing: str, done: str) -> Iterator[Callable[[str
     began = last = time.monotonic()
     shown = False
 
-    def tell(words: str) -> None:
-        # None of it is for good: a client that cannot write over it is not told.
-        context.live(View(words, f"<small>{prose(words)}</small>"), last=False)
-
     def progress(what: str) -> None:
         nonlocal last, shown
         now = time.monotonic()
         if now - last >= _EVERY:
             last, shown = now, True
-            tell(f"{doing}, {now - began:.1f} s: {what}")
+            context.progress(f"{doing}, {now - began:.1f} s: {what}")
 
     yield progress
     if shown and done:
-        tell(f"{done} in {time.monotonic() - began:.1f} s")
+        context.progress(f"{done} in {time.monotonic() - began:.1f} s")
