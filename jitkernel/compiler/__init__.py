@@ -10,7 +10,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from jitkernel.compiler.layout import Layout
     from jitkernel.compiler.pool import CompilerPool
     from jitkernel.compiler.records import (
         CallInfo,
@@ -37,7 +36,6 @@ __all__ = [
     "ContextCost",
     "FunctionInfo",
     "Identity",
-    "Layout",
     "Flow",
     "LineTable",
     "Options",
@@ -53,5 +51,5 @@ def __getattr__(name: str) -> Any:
     # Loaded on first use: who starts a worker before all else waits for none of it.
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    place = {"CompilerPool": "pool", "Layout": "layout"}.get(name, "records")
+    place = {"CompilerPool": "pool"}.get(name, "records")
     return getattr(import_module(f"{__name__}.{place}"), name)

@@ -11,7 +11,7 @@ import ctypes
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from ctypes import POINTER, byref, c_bool, c_char_p, c_int, c_longlong, c_size_t, c_uint, c_void_p
+from ctypes import POINTER, byref, c_bool, c_char_p, c_int, c_size_t, c_uint, c_void_p
 from functools import cache
 from types import SimpleNamespace
 from typing import Any
@@ -33,7 +33,6 @@ _WALKS = {
     "Blocks": "FunctionBlocksIter",
     "Instructions": "BlockInstructionsIter",
     "Operands": "InstructionOperandsIter",
-    "Element": "ElementIter",
     "AttributeList": "FunctionAttributesIter",
 }
 
@@ -77,12 +76,6 @@ _PROTOTYPES: dict[str, _Prototype] = {
     # types
     "PrintType": (_REF, (_REF,)),
     "GetNamedStructType": (_REF, (_REF, c_char_p)),
-    **_each("GetTypeKind GetTypeElementCount", c_int, _REF),
-    "GetTypeBitWidth": (c_longlong, (_REF,)),
-    "IsOpaqueStruct": (c_bool, (_REF,)),
-    "CreateTargetData": (_REF, (c_char_p,)),
-    **_each("ABISizeOfType ABIAlignmentOfType", c_longlong, _REF, _REF),
-    "OffsetOfElement": (c_longlong, (_REF, _REF, c_int)),
     # passes
     "SetCommandLine": (None, (c_char_p, c_char_p)),
     "CreatePassBuilder": (_REF, (_REF, _REF)),
@@ -267,11 +260,6 @@ def operands(instruction: int) -> Iterator[int]:
 def variables(module: int) -> Iterator[int]:
     """The module's global variables."""
     return _walk("Globals", module)
-
-
-def elements(type_: int) -> list[int]:
-    """The member types of a struct, the parameter types of a function."""
-    return list(_walk("Element", type_))
 
 
 def _walk(item: str, whole: int) -> Iterator[int]:

@@ -19,7 +19,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -68,7 +68,7 @@ def open_cache(size: int, packages: str) -> ObjectCache | None:
 
 
 class ObjectCache:
-    """Compiled modules and type layouts by content.  Safe to use from several threads.
+    """Compiled modules by content.  Safe to use from several threads.
 
     `identity` is unknown on a machine that never compiled: until `learn` is told, nothing is
     found and nothing is kept.
@@ -158,20 +158,6 @@ class ObjectCache:
         if key := self.key(request):
             size = len(compiled.object) + 4 * len(request.source)
             self._put(key, ("object", compiled), size)
-
-    # -- layouts
-
-    def layout(self, type_: str, named: str) -> list[Any] | None:
-        """The row of a type's layout, if it is there."""
-        if self.identity is None:
-            return None
-        row: list[Any] | None = self._find(self._key("layout", type_, named), json.loads)
-        return row
-
-    def put_layout(self, type_: str, named: str, row: Sequence[Any]) -> None:
-        """Keep the row of a type's layout."""
-        if self.identity is not None:
-            self._put(self._key("layout", type_, named), ("layout", row), 256)
 
     # -- writing
 

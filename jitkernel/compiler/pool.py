@@ -14,7 +14,6 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.compiler.answers import ask, compiled, interrupted, question, refuse, request_frame
-from jitkernel.compiler.layout import Layout
 from jitkernel.compiler.pass_trace import PassTrace
 from jitkernel.compiler.process import WorkerProcess
 from jitkernel.compiler.records import (
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
 __all__ = ["CompilerPool"]
 
 _NO_LIMIT = 1e6  # seconds
-_LAYOUTS_KEPT = 2000
 _LARGE = 64 << 10  # bytes of a request that may take a second and more
 _TRIES = 3  # the worker may have been killed, and the spare with it that forks the next one
 
@@ -71,7 +69,6 @@ class CompilerPool:
         self._count = max(1, workers)
         self._lock = threading.RLock()  # one call at a time
         self._identity: Identity | None = None
-        self._layouts: dict[tuple[str, str], Layout] = {}
         self._traced: tuple[Request, PassTrace] | None = None
 
     # -- life
@@ -251,31 +248,6 @@ class CompilerPool:
                 raise
 
     # -- other questions
-
-    def layouts(self, types: Sequence[str], named: str = "") -> list[Layout]:
-        """The memory layout of each type; `named` defines the structs that they mention.
-
-        Answers are kept.  Raises CompileError for a type that has no layout.
-        """
-        with self._lock:
-            if len(self._layouts) > _LAYOUTS_KEPT:
-                self._layouts.clear()
-            missing = []
-            for text in dict.fromkeys(types):
-                if (text, named) in self._layouts:
-                    continue
-                if self.cache and (row := self.cache.layout(text, named)):
-                    self._layouts[text, named] = Layout.of(row)
-                else:
-                    missing.append(text)
-            if missing:
-                data = frame({"do": "layouts", "types": missing}, named.encode())
-                header, _ = self._answer(data, "a type")
-                for text, row in zip(missing, header["layouts"], strict=True):
-                    self._layouts[text, named] = Layout.of(row)
-                    if self.cache and self._known:
-                        self.cache.put_layout(text, named, row)
-            return [self._layouts[text, named] for text in types]
 
     def identity(self) -> Identity:
         """Who compiles here, as the cache remembers or a worker says."""

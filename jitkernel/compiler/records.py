@@ -256,10 +256,6 @@ class Identity(NamedTuple):
         return (self.cpu, self.features) if cpu in ("native", self.cpu) else (cpu, "")
 
 
-# Values of more scalars than this are listed only as far as this.
-SCALARS_LIMIT = 4096
-
-
 class WorkerMemory(NamedTuple):
     """One worker process, in bytes, and its history.
 

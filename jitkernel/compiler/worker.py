@@ -43,7 +43,6 @@ from jitkernel.compiler.diagnose import warnings  # noqa: E402
 from jitkernel.compiler.foreign import assembly  # noqa: E402
 from jitkernel.compiler.forks import next_socket  # noqa: E402
 from jitkernel.compiler.records import Options, Part  # noqa: E402
-from jitkernel.compiler.sizes import layout_rows  # noqa: E402
 from jitkernel.compiler.wire import SPIN_ALLOWED, FrameReader, frame, readable  # noqa: E402
 from jitkernel.errors import CompileError, Diagnostic  # noqa: E402
 
@@ -173,11 +172,6 @@ def _release(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes
     return {}, b""
 
 
-def _layouts(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
-    rows = layout_rows(pipeline.machine(Options()), header["types"], blob.decode())
-    return {"layouts": rows}, b""
-
-
 def _trace(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
     from jitkernel.compiler.tracing import trace
 
@@ -233,7 +227,6 @@ _SERVED: dict[str, Callable[[dict[str, Any], bytes], tuple[dict[str, Any], bytes
     "compile": _compile,
     "contexts": _contexts,
     "release": _release,
-    "layouts": _layouts,
     "trace": _trace,
     "intrinsic": _intrinsic,
     "assembly": _assembly,

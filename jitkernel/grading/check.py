@@ -28,11 +28,11 @@ from jitkernel.grading.inputs import (
 from jitkernel.grading.rules import Finding, apply_rule, in_words
 from jitkernel.ir.names import bare, written
 from jitkernel.ir.types import IntType
-from jitkernel.languages.llvm.values import Pointer, TypedValue
 from jitkernel.session.operation import operation
 from jitkernel.session.program.signatures import Signature
 from jitkernel.session.run.calls import Scratch
 from jitkernel.session.run.results import Collector
+from jitkernel.values.value import Pointer, TypedValue
 from jitkernel.wording import counted
 
 if TYPE_CHECKING:

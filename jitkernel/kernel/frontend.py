@@ -247,7 +247,7 @@ class Frontend:
         if html:
             value = unescape(html[html.index(">") + 1 :].removesuffix("</pre>"))
             # the session has it by now; this module is imported before there is one
-            from jitkernel.languages.llvm.values import value_html
+            from jitkernel.values.value import value_html
 
             html = value_html(f"{label} = {value}" if label else value, result=False)
         self.display(View(shown, html))

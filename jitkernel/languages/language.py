@@ -18,13 +18,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, SupportsIndex
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from jitkernel.errors import CompileError
 from jitkernel.ir.names import shown
 from jitkernel.ir.types import FunctionType, Type
 from jitkernel.languages.llvm.plan import ENTRY, Kept, Plan, Remake, RunAction, parse_cell
-from jitkernel.languages.llvm.values import Layouts, TypedValue
+from jitkernel.values.conversion import Host as ValueHost
+from jitkernel.values.ir import Layouts
+from jitkernel.values.value import TypedValue
 
 if TYPE_CHECKING:
     from jitkernel.languages.prototypes import Foreign, Prototype, Spelling
@@ -173,7 +175,7 @@ class Completions(NamedTuple):
     found: Sequence[Suggestion]
 
 
-class Host(Names, Protocol):
+class Host(Names, ValueHost, Protocol):
     """The questions that an expression of a call line or an assignment may ask besides."""
 
     def address(self, name: str) -> int | None:
@@ -196,27 +198,8 @@ class Host(Names, Protocol):
     ) -> TypedValue:
         """Call an intrinsic; an argument that is text is a constant."""
 
-    def allocate(self, data: bytes, align: int) -> int:
-        """The address of a copy of `data` that the cell owns."""
-
-    def shared(self, thing: object) -> int:
-        """The address of an array that was found to be shared before; else 0."""
-
-    def buffer(self, thing: object, what: str) -> int:
-        """The address of what a Python object with a buffer holds, called `what` in messages.
-
-        Raises UsageError where there is none that stays.
-        """
-
-    def address_in(self, handle: SupportsIndex, what: str) -> int:
-        """The address of a number or a handle.  Raises UsageError for another program's handle."""
-
     def result(self, number: int | None) -> TypedValue | None:
         """The last result, or that of a cell; None where there is none."""
-
-    @property
-    def layout(self) -> Layouts:
-        """Layouts by type.  Values keep it: so it keeps alive nothing that belongs to one cell."""
 
 
 @dataclass(frozen=True, slots=True)

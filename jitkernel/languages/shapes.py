@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from jitkernel.errors import UsageError
 from jitkernel.ir.types import PTR, FloatType, IntType
-from jitkernel.languages.llvm.conversion import from_python
-from jitkernel.languages.llvm.values import Pointer, TypedValue
+from jitkernel.values.conversion import from_python
+from jitkernel.values.value import Pointer, TypedValue
 
 if TYPE_CHECKING:
     from jitkernel.languages.language import Host
-    from jitkernel.languages.llvm.values import Layouts
+    from jitkernel.values.ir import Layouts
 
 __all__ = ["Part", "Shape", "Shaped", "read_shape", "row_of", "to_bytes", "to_python"]
 

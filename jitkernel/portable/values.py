@@ -14,16 +14,14 @@ from jitkernel.errors import UsageError
 from jitkernel.ir.module import global_values
 from jitkernel.ir.names import CONTROL, escaped, quote_name, written
 from jitkernel.ir.text import type_at
-from jitkernel.ir.types import PTR, PointerType, parse_type
-from jitkernel.languages.llvm.values import element_count, element_type
+from jitkernel.ir.types import parse_type
 from jitkernel.linker import Image, SymbolState
 from jitkernel.linker.linkmap import read_link_map
 from jitkernel.session.program.signatures import Variable
+from jitkernel.values.datatype import DataType
 
 if TYPE_CHECKING:
     from jitkernel.arena import Arena
-    from jitkernel.compiler import Layout
-    from jitkernel.ir.types import Type
     from jitkernel.session.program.cell import Cell
     from jitkernel.session.program.program import Program
 
@@ -90,10 +88,9 @@ class PresentValues:
             if not isinstance(symbol.info, Variable):
                 raise UsageError(f"nobody knows the type of {self._program.called(name)}")
             address, shown = symbol.address, symbol.info.shown
-        type = parse_type(shown)
-        layout = self._program.layouts(type)
-        data = self._arena.read(address, layout.size)
-        pointers = list(self._pointers(type, layout))
+        type = self._program.layouts(parse_type(shown))
+        data = self._arena.read(address, type.size)
+        pointers = list(_pointers(type))
         self._lines[name] = ""  # that may point to itself
         align = min(_MOST_ALIGNED, address & -address)
         self._define(name, data, pointers, align, "global")
@@ -134,23 +131,6 @@ class PresentValues:
         self._lines[name] = (
             f"@{quote_name(name)} = {kind} <{{{', '.join(types)}}}> <{{{inside}}}>, align {align}"
         )
-
-    def _pointers(self, type: Type, layout: Layout, base: int = 0) -> Iterator[int]:
-        """The offsets of the pointers in a value."""
-        if isinstance(type, PointerType) and type == PTR:
-            yield base
-        elif layout.kind == "struct":
-            for i in range(element_count(layout)):
-                inner = element_type(layout, i)
-                yield from self._pointers(
-                    inner, self._program.layouts(inner), base + layout.offsets[i]
-                )
-        elif layout.kind in ("array", "vector") and layout.count and not layout.packed:
-            inner = element_type(layout, 0)
-            found = list(self._pointers(inner, self._program.layouts(inner)))
-            if found:
-                for i in range(layout.count):
-                    yield from (base + i * layout.stride + at for at in found)
 
     # -- addresses -------------------------------------------------------------------------------
 
@@ -219,6 +199,17 @@ class PresentValues:
         self.mentioned.add(name)
         at = written(name)
         return f"getelementptr (i8, ptr {at}, i64 {offset})" if offset else at
+
+
+def _pointers(type: DataType, base: int = 0) -> Iterator[int]:
+    """The offsets of the pointers in a value."""
+    if type.name == "ptr":
+        yield base
+    for member in type.members:
+        yield from _pointers(member.type, base + member.offset)
+    if type.element is not None and type.count and (found := list(_pointers(type.element))):
+        for i in range(type.count):
+            yield from (base + i * type.stride + at for at in found)
 
 
 def _word(data: bytes, at: int) -> int:

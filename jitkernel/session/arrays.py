@@ -22,14 +22,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jitkernel.arena.shared import SharedMemory, find
 from jitkernel.errors import UsageError
-from jitkernel.ir.types import Type, parse_type
-from jitkernel.languages.llvm.conversion import has_buffer, is_memory
+from jitkernel.ir.types import Type
 from jitkernel.procfs import memory, write_memory
+from jitkernel.values.conversion import has_buffer, is_memory
 
 if TYPE_CHECKING:
-    from jitkernel.languages.llvm.values import Layouts
     from jitkernel.languages.shapes import Shape
     from jitkernel.session.engine import Engine
+    from jitkernel.values.datatype import DataType
+    from jitkernel.values.ir import Layouts
 
 __all__ = [
     "Arrays",
@@ -146,38 +147,35 @@ _FLOATS = {"half": "<f2", "float": "<f4", "double": "<f8", "x86_fp80": "<f16"}
 _INTEGERS = {8: "<i1", 16: "<i2", 32: "<i4", 64: "<i8"}
 
 
-def dtype_of(type: Type, layouts: Layouts) -> Any:
+def dtype_of(type: DataType) -> Any:
     """The numpy dtype of a type as it lies in memory; elements of a struct are f0, f1, ...
 
     Pointers are unsigned numbers, and integers of other widths than 8, 16, 32 and 64 bits are
     bytes.  Raises UsageError for vectors whose elements share bytes.
     """
-    layout, np = layouts(type), numpy()
-    if layout.packed and layout.bits != 8 * layout.stride:
-        raise UsageError(f"elements of {type} share bytes, which numpy has no array for")
-    match layout.kind:
+    np = numpy()
+    match type.kind:
         case "int":
-            if layout.bits == 1:
+            if type.bits == 1:
                 return np.dtype("?")
-            return np.dtype(_INTEGERS.get(layout.bits, f"V{layout.size}"))
+            return np.dtype(_INTEGERS.get(type.bits, f"V{type.size}"))
         case "float":
-            return np.dtype(_FLOATS.get(str(type), f"V{layout.size}"))
+            return np.dtype(_FLOATS.get(type.name, f"V{type.size}"))
         case "pointer":
             return np.dtype("<u8")
         case "struct":
-            parts = [dtype_of(parse_type(e), layouts) for e in layout.elements]
             return np.dtype(
                 {
-                    "names": [f"f{i}" for i in range(len(parts))],
-                    "formats": parts,
-                    "offsets": list(layout.offsets),
-                    "itemsize": layout.size,
+                    "names": [f"f{i}" for i in range(len(type.members))],
+                    "formats": [dtype_of(member.type) for member in type.members],
+                    "offsets": [member.offset for member in type.members],
+                    "itemsize": type.size,
                 }
             )
-    if not layout.elements:
-        raise UsageError(f"{type} has no elements")
-    inner = dtype_of(parse_type(layout.elements[0]), layouts)
-    return np.dtype((inner.base, (layout.count, *inner.shape)))
+    if type.kind == "vector" and not type.stride:
+        raise UsageError(f"elements of {type.name} share bytes, which numpy has no array for")
+    inner = dtype_of(type.part(0))
+    return np.dtype((inner.base, (type.count, *inner.shape)))
 
 
 def dtype_of_shape(shape: Shape) -> Any:
@@ -210,7 +208,7 @@ def view_of(
 ) -> Any:
     """Memory of the program as a numpy array of a type; what it makes of `data` keeps that.
     `shape` is what the variable's language says of it."""
-    dtype, np = dtype_of(type, layouts) if shape is None else dtype_of_shape(shape), numpy()
+    dtype, np = dtype_of(layouts(type)) if shape is None else dtype_of_shape(shape), numpy()
     if not dtype.itemsize and not data.nbytes and not dtype.shape:
         raise UsageError(f"{type} has no bytes")
     # Not numpy.ndarray(buffer=...), which lets go of the buffer.

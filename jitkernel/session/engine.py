@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from jitkernel.arena import Arena
-from jitkernel.compiler import CompilerPool, Layout, Options, Request
+from jitkernel.compiler import CompilerPool, Options, Request
 from jitkernel.errors import Interrupted, JitError, UsageError
 from jitkernel.executor import (
     INLINE_INTERPOSED,
@@ -25,8 +25,6 @@ from jitkernel.executor import (
     runtime_ir,
 )
 from jitkernel.executor.exit_report import LOST
-from jitkernel.ir.types import parse_type
-from jitkernel.languages.llvm.values import plain_layout
 from jitkernel.linker import Linker
 from jitkernel.rollback import recording
 from jitkernel.session.run.thunks import ThreadCopies, Thunks
@@ -115,7 +113,6 @@ class Engine:
         self.copies = ThreadCopies(self)
         # Where an argument's own memory is, if code can use it as it is.
         self.address_of: Callable[[object], int | None] | None = None
-        self.known_layouts: dict[str, Layout] = {}  # by type, without names
         self.closed = False
         self._writing = self._parked = False
         # A run is in progress; it was interrupted, perhaps between two things that can be stopped.
@@ -160,7 +157,7 @@ class Engine:
             executor.stopping = lambda: self.stopping
             executor.start()
             self.arena.writes.runner = executor.page_table
-            self.thunks = Thunks(self.pool, linker, self.layout)
+            self.thunks = Thunks(self.pool, linker)
             self.linker, self.executor, self.started = linker, executor, True
 
     def _executor(self, entry: Mapping[str, int], linker: Linker) -> Executor:
@@ -358,17 +355,6 @@ class Engine:
             return ""
         self.renew()
         return LOST.replace(" was started", " had ended and was started", 1)
-
-    def layout(self, type: str) -> Layout:
-        """Sizes and offsets of a type without names, from LLVM's data layout; what numbers and
-        pointers have, and structs of them, is the same everywhere and not asked for."""
-        found = self.known_layouts.get(type)
-        if found is None:
-            found = plain_layout(parse_type(type)) or self.pool.layouts([type], "")[0]
-            if len(self.known_layouts) > 4096:
-                self.known_layouts.clear()
-            self.known_layouts[type] = found
-        return found
 
     def _lookup(self, names: Sequence[str]) -> Sequence[int]:
         return self.executor.services.lookup(names) if self.started else [0] * len(names)

@@ -14,10 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from jitkernel.compiler import Compiled, Request
 from jitkernel.errors import JitError, UnknownName, UsageError, WrongArgument
 from jitkernel.ir.names import CONTROL
-from jitkernel.languages.llvm.conversion import from_python
 from jitkernel.languages.llvm.pythonic import PerInstance, parameter_names, signature_of
 from jitkernel.languages.llvm.pythonic import signature as python_signature
-from jitkernel.languages.llvm.values import TypedValue
 from jitkernel.languages.shapes import Shape, to_bytes, to_python
 from jitkernel.linker import Symbol as LinkedSymbol
 from jitkernel.linker import SymbolState
@@ -25,6 +23,8 @@ from jitkernel.printable import shortened
 from jitkernel.session.operation import checked, operation
 from jitkernel.session.program.signatures import Signature, Variable
 from jitkernel.session.run.host import SessionHost
+from jitkernel.values.conversion import from_python
+from jitkernel.values.value import TypedValue
 from jitkernel.wording import did_you_mean
 
 if TYPE_CHECKING:

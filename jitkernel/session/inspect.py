@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from jitkernel.compiler import Request
     from jitkernel.compiler.pass_trace import PassTrace
     from jitkernel.languages.llvm.plan import Plan
-    from jitkernel.languages.llvm.values import TypedValue
     from jitkernel.linker.linkmap import LinkMap
     from jitkernel.session.core import Core
     from jitkernel.session.engine import Engine
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from jitkernel.session.residency.residency import Residency
     from jitkernel.session.run.host import SessionGlance
     from jitkernel.session.saved.store import Store
+    from jitkernel.values.value import TypedValue
 
 __all__ = ["Inspect", "UndoStep", "ZoneUse"]
 

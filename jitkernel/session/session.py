@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from jitkernel.compiler import ContextAccount
     from jitkernel.compiler.modules import Source
     from jitkernel.compiler.process import WorkerProcess
-    from jitkernel.languages.llvm.values import TypedValue
     from jitkernel.portable.gathering import Home
     from jitkernel.portable.records import Exported
     from jitkernel.portable.travelling import PortableFunction
@@ -54,6 +53,7 @@ if TYPE_CHECKING:
     from jitkernel.session.saved.restoring import Restored
     from jitkernel.session.saved.store import Store
     from jitkernel.session.settings import CellOptions
+    from jitkernel.values.value import TypedValue
 
     Element = TypeVar("Element", bound=numpy.generic)
     Sides = TypeVar("Sides", bound=tuple[int, ...])

@@ -168,9 +168,7 @@ def test_hit_and_miss_are_equal_byte_for_byte(tmp_path: Path) -> None:
             found = [pool.compile(r) for r in requests]
             found += [r for r in pool.compile_many(requests) if isinstance(r, Compiled)]
             assert [f.cached for f in found] == [cached] * len(requests) + [True] * len(requests)
-            layouts = pool.layouts(["{ i8, double }", "<4 x i32>"])
-            assert [(a.size, a.align) for a in layouts] == [(16, 8), (16, 16)]
-            assert pool.memory()[0].compiles == (0 if cached else len(requests) + 1)
+            assert pool.memory()[0].compiles == (0 if cached else len(requests))
             return found
 
     requests = [

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from elftools.elf.elffile import ELFFile
 from llvmlite import binding
 
-from jitkernel.compiler import CompilerPool, Layout
 from jitkernel.ir.types import FunctionType, Type, parse_type
 from jitkernel.languages.llvm.keywords import nearest
 from jitkernel.languages.llvm.prelude import prelude_type
-from jitkernel.languages.llvm.values import TypedValue
+from jitkernel.values.ir import Layouts, data_type_of
+from jitkernel.values.value import TypedValue
 
 NAMED_TYPES = {
     "pt": "{ i32, i32 }",
@@ -81,24 +81,14 @@ def llvm() -> LLVM:
 
 
 @pytest.fixture(scope="session")
-def layouts() -> Iterator[Callable[[Type], Layout]]:
-    known: dict[Type, Layout] = {}
-    pool = CompilerPool(workers=1, spare=False)
-    pool.start()
-
-    def layout(type: Type) -> Layout:
-        if type not in known:
-            known[type] = pool.layouts([str(type)], type_lines())[0]
-        return known[type]
-
-    yield layout
-    pool.close()
+def layouts() -> Layouts:
+    return lambda type: data_type_of(type, NAMED_TYPES)
 
 
 class FakeHost:
     """A session of Python functions and a dictionary of memory."""
 
-    def __init__(self, layout: Callable[[Type], Layout]):
+    def __init__(self, layout: Layouts):
         self.layout = layout
         self.functions: dict[str, tuple[FunctionType, Callable[..., Any]]] = {}
         self.variables: dict[str, tuple[Type, int, bool]] = {}
@@ -162,7 +152,7 @@ class FakeHost:
 
 
 @pytest.fixture
-def host(layouts: Callable[[Type], Layout]) -> FakeHost:
+def host(layouts: Layouts) -> FakeHost:
     host = FakeHost(layouts)
     host.define("sq", "i32 (i32)", lambda x: x * x)
     host.define("wide", "i64 (i64)", lambda x: x)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jitkernel.languages.llvm.literals import (
+from jitkernel.values.literals import (
     FORMATS,
     bits_of,
     convert,

@@ -11,7 +11,8 @@ from jitkernel.ir.types import parse_type
 from jitkernel.languages import find
 from jitkernel.languages.llvm.assemble import assemble
 from jitkernel.languages.llvm.plan import RunAction
-from jitkernel.languages.llvm.values import TypedValue, scalar_layout
+from jitkernel.values.ir import data_type
+from jitkernel.values.value import TypedValue
 
 LANGUAGE = find("kaleidoscope")
 
@@ -31,7 +32,7 @@ class Program:
         return (parse_type("i32"), 4096, True) if name == "binary|.precedence" else None
 
     def load(self, type, address):
-        return TypedValue(type, (5).to_bytes(4, "little"), scalar_layout)
+        return TypedValue(type, (5).to_bytes(4, "little"), lambda type: data_type(str(type)))
 
     def nearest(self, name):
         return "twice" if name.startswith("twic") else None

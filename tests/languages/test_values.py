@@ -7,13 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jitkernel.ir.types import VOID, IntType, parse_type
-from jitkernel.languages.llvm.conversion import from_python
 from jitkernel.languages.llvm.evaluate import evaluate
 from jitkernel.languages.llvm.expressions import parse_expression
-from jitkernel.languages.llvm.values import (
+from jitkernel.values.conversion import from_python
+from jitkernel.values.value import (
     Pointer,
     TypedValue,
-    scalar_layout,
     value_html,
     void,
 )
@@ -220,13 +219,6 @@ def test_very_wide_integers(host):
     value = read("i20000 -1", host)
     assert value.text().startswith("i20000 0xfff")
     assert read(value.text(), host).data == value.data
-
-
-def test_scalar_layouts_are_llvms(host):
-    for text in ("i1", "i8", "i16", "i32", "i64", "float", "double", "ptr"):
-        assert scalar_layout(parse_type(text)) == host.layout(parse_type(text))
-    for text in ("i7", "i128", "half", "%pt", "<4 x i32>", "ptr addrspace(1)"):
-        assert scalar_layout(parse_type(text)) is None
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import itertools
 import pytest
 from llvmlite import binding as llvm
 
-from jitkernel.languages.llvm.values import TypedValue
+from jitkernel.values.value import TypedValue
 
 _COUNT = itertools.count()
 

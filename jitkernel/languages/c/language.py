@@ -20,8 +20,8 @@ from jitkernel.languages.c.values import literal
 from jitkernel.languages.c.words import THREAD_LOCAL
 from jitkernel.languages.language import Completeness, Language, plain_call, split_commands
 from jitkernel.languages.llvm.plan import Kept
-from jitkernel.languages.llvm.values import TypedValue
 from jitkernel.printable import printable
+from jitkernel.values.value import TypedValue
 
 __all__ = ["LANGUAGE"]
 

@@ -13,8 +13,8 @@ from jitkernel.languages.c.shapes import shape_of
 from jitkernel.languages.c.types import CType
 from jitkernel.languages.c.values import Memory, show
 from jitkernel.languages.language import Known
-from jitkernel.languages.llvm.values import TypedValue
 from jitkernel.languages.shapes import Shape, Shaped
+from jitkernel.values.value import TypedValue
 
 __all__ = ["CValue", "present"]
 

@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Any
 
 from jitkernel.languages.c.types import CType
-from jitkernel.languages.llvm.values import Pointer
+from jitkernel.values.value import Pointer
 
 __all__ = ["Memory", "literal", "show"]
 

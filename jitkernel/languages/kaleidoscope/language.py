@@ -20,7 +20,7 @@ from jitkernel.languages.kaleidoscope.syntax import (
     parse,
 )
 from jitkernel.languages.llvm.plan import Plan
-from jitkernel.languages.llvm.values import TypedValue
+from jitkernel.values.value import TypedValue
 
 __all__ = ["LANGUAGE", "read"]
 

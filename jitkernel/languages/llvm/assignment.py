@@ -8,7 +8,7 @@ from jitkernel.ir.names import quote_name
 from jitkernel.languages.language import Host
 from jitkernel.languages.llvm.evaluate import evaluate
 from jitkernel.languages.llvm.expressions import Aggregate, Expr, Number, Text, Word, complaint
-from jitkernel.languages.llvm.values import TypedValue
+from jitkernel.values.value import TypedValue
 
 __all__ = ["ASSIGNED", "Assignment", "assign"]
 

@@ -7,7 +7,6 @@ run.  Start from `evaluate`.
 
 from __future__ import annotations
 
-from jitkernel.compiler.layout import Layout
 from jitkernel.errors import CompileError, UsageError
 from jitkernel.ir.names import written
 from jitkernel.ir.types import (
@@ -25,9 +24,9 @@ from jitkernel.ir.types import (
     Type,
     VectorType,
     VoidType,
+    parse_type,
 )
 from jitkernel.languages.language import Host
-from jitkernel.languages.llvm import literals
 from jitkernel.languages.llvm.expressions import (
     Aggregate,
     Call,
@@ -47,10 +46,10 @@ from jitkernel.languages.llvm.intrinsics import (
     literal_types,
     types_named,
 )
-from jitkernel.languages.llvm.values import (
+from jitkernel.values import literals
+from jitkernel.values.datatype import DataType
+from jitkernel.values.value import (
     TypedValue,
-    element_count,
-    element_type,
     encode_int,
     pack,
 )
@@ -207,7 +206,7 @@ class _Evaluator:
             raise self.unlike(expr, f"{expr.text} is an i1, but", type, why, hint)
         return self.scalar(IntType(1), bytes([expr.text == "true"]))
 
-    def sized(self, expr: Expr, type: Type) -> Layout:
+    def sized(self, expr: Expr, type: Type) -> DataType:
         if isinstance(type, (VoidType, FunctionType, OtherType)):
             raise self.fail(expr, f"{type} has no values")
         try:
@@ -227,7 +226,7 @@ class _Evaluator:
         if isinstance(type, PointerType):
             return self.owned(data, 1)
         layout = self.sized(expr, type)
-        if layout.kind != "array" or layout.elements[0] != "i8":
+        if layout.kind != "array" or layout.part(0).name != "i8":
             raise self.unlike(expr, "a string is given where", type, why)
         if layout.count != len(data):
             nul = ", with its NUL" if expr.terminated else ""
@@ -355,13 +354,13 @@ class _Evaluator:
             raise self.unlike(expr, f"{what} is given where", type, why)
         if isinstance(type, StructType) and expr.brackets != ("<{}>" if type.packed else "{}"):
             raise self.unlike(expr, f"{expr.brackets} is written where", type, why)
-        wanted = element_count(layout)
+        wanted = layout.elements
         if len(expr.elements) != wanted:
             words = f"{type} has {counted(wanted, 'element')}, and {_given(len(expr.elements))}"
             raise self.fail(expr, words + _because(why))
         parts = []
         for index, element in enumerate(expr.elements):
-            member = element_type(layout, index)
+            member = parse_type(layout.part(index).name)
             parts.append(self.value(element, member, f"element {index} of {type} is {member}").data)
         return self.scalar(type, pack(layout, parts))
 

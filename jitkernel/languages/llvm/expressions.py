@@ -18,8 +18,8 @@ from jitkernel.ir.names import NAME, symbol_name
 from jitkernel.ir.text import after_space
 from jitkernel.ir.types import NamedType, Type, TypeSyntaxError, parse_type_at
 from jitkernel.languages.llvm.keywords import OPCODES, nearest
-from jitkernel.languages.llvm.literals import unescape
 from jitkernel.languages.llvm.statements import diagnostic
+from jitkernel.values.literals import unescape
 
 __all__ = [
     "Aggregate",

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from jitkernel.errors import Diagnostic
 from jitkernel.ir.module import functions, global_values
 from jitkernel.ir.names import NAME, SKIP, decode_name, locals_in, quote_name
-from jitkernel.languages.llvm import literals
 from jitkernel.languages.llvm.instructions import call_declaration
 from jitkernel.languages.llvm.keywords import KEYWORDS, OPCODES, nearest
 from jitkernel.languages.llvm.miswritten import repaired
 from jitkernel.languages.llvm.prelude import PRELUDE
+from jitkernel.values import literals
 
 __all__ = ["Context", "explain"]
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from jitkernel.errors import Diagnostic
 from jitkernel.ir.names import NAME, decode_name
 from jitkernel.ir.text import without_comments
-from jitkernel.languages.llvm import literals
 from jitkernel.languages.llvm.keywords import (
     BINARY_OPCODES,
     ENTITY_WORDS,
@@ -22,6 +21,7 @@ from jitkernel.languages.llvm.keywords import (
     VARIABLE_WORDS,
     nearest,
 )
+from jitkernel.values import literals
 
 __all__ = ["most_telling", "nearest_form", "repaired"]
 

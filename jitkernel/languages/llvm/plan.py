@@ -21,7 +21,7 @@ from jitkernel.languages.llvm.expressions import Expr, parse_expression
 from jitkernel.languages.llvm.statements import Kind, Statement, diagnostic, normalise, split
 
 if TYPE_CHECKING:
-    from jitkernel.languages.llvm.values import TypedValue
+    from jitkernel.values.value import TypedValue
 
 __all__ = [
     "Action",

@@ -13,12 +13,12 @@ from mmap import PAGESIZE
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jitkernel.ir.names import CONTROL
-from jitkernel.languages.llvm.values import TypedValue
 from jitkernel.linker import Block, Symbol
 from jitkernel.linker.records import appended
 from jitkernel.printable import printable
 from jitkernel.rollback import Recorded, RecordedDict, RecordedList, set_first
 from jitkernel.session.run.results import Values
+from jitkernel.values.value import TypedValue
 
 if TYPE_CHECKING:
     from jitkernel.languages.llvm.plan import Kept

@@ -14,17 +14,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from jitkernel.compiler import FunctionInfo, Layout, Summary, VariableInfo
+from jitkernel.compiler import FunctionInfo, Summary, VariableInfo
 from jitkernel.errors import TypeMismatch, UsageError
 from jitkernel.ir.expansion import Expansion, is_digest
 from jitkernel.ir.names import CONTROL, quote_name
 from jitkernel.ir.text import split_at_commas
 from jitkernel.ir.types import FunctionType, NamedType, Type, function_type
-from jitkernel.languages.llvm.values import scalar_layout
 from jitkernel.linker import Symbol, SymbolState
 from jitkernel.printable import shortened
 from jitkernel.procfs import memory
 from jitkernel.session.program.cell import Cell, cells_words
+from jitkernel.values.datatype import DataType
+from jitkernel.values.ir import data_type
 
 if TYPE_CHECKING:
     from jitkernel.session.engine import Engine
@@ -160,32 +161,20 @@ def described(summary: Summary) -> Iterator[tuple[str, Signature | Variable, boo
 class TypeLayouts:
     """Layouts by type, named types as `named` has them at that time; one for a whole session.
 
-    This is all that a value keeps besides its bytes.  It keeps neither cell, run nor session alive:
-    what was asked once is known for good, what is new is asked of the engine while there is one.
+    This is all that a value keeps besides its bytes.  It keeps neither cell, run nor session alive.
     """
 
-    __slots__ = ("_engine", "_known", "_named")
+    __slots__ = ("_engine", "_named")
 
     def __init__(self, engine: Engine, named: Mapping[str, str]):
         self._engine = weakref.ref(engine)
-        self._known = engine.known_layouts
         self._named = named
 
-    def __call__(self, type: Type) -> Layout:
+    def __call__(self, type: Type) -> DataType:
         """The layout of a type.  Raises UsageError where nobody knows it (any more)."""
-        found = scalar_layout(type)
-        if found is not None:
-            return found
         if isinstance(type, NamedType) and type.name not in self._named:
             raise UsageError(f"%{type.name} is a type that this session does not know")
-        text = self.text(type)
-        found = self._known.get(text)
-        if found is not None:
-            return found
-        engine = self._engine()
-        if engine is None or engine.closed:
-            raise UsageError(f"the session is closed: nobody knows any more what {type} looks like")
-        return engine.layout(text)
+        return data_type(self.text(type))
 
     def read(self, address: int, size: int) -> bytes:
         """Bytes of the program's memory; fewer, or none, where there is no more."""

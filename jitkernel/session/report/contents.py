@@ -11,17 +11,15 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from jitkernel.compiler import Layout
 from jitkernel.elf import read_object
 from jitkernel.elf.constants import STT_OBJECT
-from jitkernel.ir.types import Type, parse_type
 from jitkernel.languages.shapes import Part, Shape, to_python
 from jitkernel.printable import printable
 from jitkernel.procfs import regions
 
 if TYPE_CHECKING:
-    from jitkernel.languages.llvm.values import Layouts
     from jitkernel.session.core import Core
+    from jitkernel.values.datatype import DataType
 
 __all__ = ["Contents", "Differing", "Leads", "shape_in_ir"]
 
@@ -131,9 +129,8 @@ def _has_own(data: bytes) -> bool:
     return bool(data) and any(info == STT_OBJECT for _, info, *_ in read_object(data).symbols)
 
 
-def shape_in_ir(type: Type | str, layouts: Layouts) -> Shape:
-    """What the bytes of a type of IR's are.  Raises UsageError where nobody knows."""
-    layout: Layout = layouts(parse_type(type) if isinstance(type, str) else type)
+def shape_in_ir(layout: DataType) -> Shape:
+    """What the bytes of a type of IR's are."""
     match layout.kind:
         case "pointer":
             return Shape("pointer", 8)
@@ -147,16 +144,14 @@ def shape_in_ir(type: Type | str, layouts: Layouts) -> Shape:
             )
         case "float" if layout.bits in (16, 32, 64):
             return Shape("number", layout.size, f"f{layout.size}")
-        case "array" | "vector" if not layout.packed and layout.count:
-            inner = shape_in_ir(layout.elements[0], layouts)
+        case "array" | "vector" if layout.element is not None and layout.count:
+            inner = shape_in_ir(layout.element)
             if inner.size == layout.stride:
                 return Shape("array", layout.count * inner.size, "", layout.count, inner)
         case "struct":
             parts = [
-                Part(str(number), offset, shape_in_ir(element, layouts))
-                for number, (element, offset) in enumerate(
-                    zip(layout.elements, layout.offsets, strict=True)
-                )
+                Part(str(number), member.offset, shape_in_ir(member.type))
+                for number, member in enumerate(layout.members)
             ]
             return Shape("struct", layout.size, parts=tuple(parts))
     used = (layout.bits + 7) // 8 if layout.kind == "float" else layout.size

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jitkernel.errors import JitError, LinkError
 from jitkernel.ir.names import ASK, CONTROL, quote_name
+from jitkernel.ir.types import parse_type
 from jitkernel.languages import find
 from jitkernel.languages.shapes import Shape
 from jitkernel.linker import SymbolState
@@ -179,7 +180,7 @@ class _Comparison:
             if there.has_prototypes and (said := there.prototypes.of(name).result) is not None:
                 return said
             if isinstance(info, Variable):
-                return shape_in_ir(info.shown, there.program.layouts)
+                return shape_in_ir(there.program.layouts(parse_type(info.shown)))
         except JitError:  # a type of too many parts
             pass
         return _unknown(size)

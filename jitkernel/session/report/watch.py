@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import JitError, UsageError
 from jitkernel.ir.names import CONTROL
-from jitkernel.languages.llvm.values import TypedValue
 from jitkernel.session.report.memory import MemoryLog
+from jitkernel.values.value import TypedValue
 
 if TYPE_CHECKING:
     from jitkernel.session.engine import Engine

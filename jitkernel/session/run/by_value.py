@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import UsageError
 from jitkernel.ir.types import PTR
-from jitkernel.languages.llvm.conversion import from_python
-from jitkernel.languages.llvm.values import TypedValue
 from jitkernel.languages.shapes import Shaped, to_bytes
 from jitkernel.session.program.signatures import attributes_of
+from jitkernel.values.conversion import from_python
+from jitkernel.values.value import TypedValue
 from jitkernel.wording import counted
 
 if TYPE_CHECKING:

@@ -19,11 +19,9 @@ from jitkernel.errors import Interrupted, JitError, UsageError
 from jitkernel.executor.records import NotReturned, Unfit
 from jitkernel.ir.module import functions
 from jitkernel.ir.types import IntType, Type
-from jitkernel.languages.llvm.conversion import SIMPLE, from_python
 from jitkernel.languages.llvm.evaluate import evaluate, evaluate_arguments
 from jitkernel.languages.llvm.expressions import Call
 from jitkernel.languages.llvm.plan import CallAction, parse_cell
-from jitkernel.languages.llvm.values import Pointer, TypedValue
 from jitkernel.linker import Block, Image, Symbol, SymbolKind, SymbolState
 from jitkernel.linker.layout import read_names
 from jitkernel.rollback import RecordedList
@@ -32,6 +30,8 @@ from jitkernel.session.operation import operation
 from jitkernel.session.program.signatures import Signature, attributes_of
 from jitkernel.session.run.host import Execution, SessionHost
 from jitkernel.session.run.results import Collector, Sink
+from jitkernel.values.conversion import SIMPLE, from_python
+from jitkernel.values.value import Pointer, TypedValue
 from jitkernel.wording import counted
 
 if TYPE_CHECKING:
@@ -297,7 +297,7 @@ class DirectCalls:
         thunk = core.engine.thunks.known(symbol.info, types)
         if thunk is None:
             return
-        offsets = thunk.arguments.offsets if thunk.arguments is not None else ()
+        offsets = [m.offset for m in thunk.arguments.members] if thunk.arguments is not None else ()
         check, code = None, ""
         if core.has_prototypes:
             check, said = partial(core.prototypes.check, name), core.prototypes.of(name)

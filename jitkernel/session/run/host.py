@@ -16,7 +16,6 @@ from jitkernel.ir.names import CONTROL
 from jitkernel.ir.types import FunctionType, Type, parse_type
 from jitkernel.languages.llvm.keywords import nearest
 from jitkernel.languages.llvm.prelude import PRELUDE, prelude_type
-from jitkernel.languages.llvm.values import TypedValue
 from jitkernel.linker import Block, Symbol, SymbolKind, SymbolState
 from jitkernel.linker.editing import describe
 from jitkernel.linker.exporters import nobodys
@@ -27,6 +26,7 @@ from jitkernel.session.program.cell import Cell, Change
 from jitkernel.session.program.signatures import Signature, Variable
 from jitkernel.session.run.results import Relay, Sink
 from jitkernel.session.settings import CellOptions
+from jitkernel.values.value import TypedValue
 from jitkernel.wording import counted
 
 if TYPE_CHECKING:
@@ -206,9 +206,9 @@ class SessionHost:
         layout = target.arguments
         if layout is not None:
             buffer = bytearray(layout.size)
-            for offset, argument in zip(layout.offsets, arguments, strict=True):
+            for member, argument in zip(layout.members, arguments, strict=True):
                 data = argument.data
-                buffer[offset : offset + len(data)] = data
+                buffer[member.offset : member.offset + len(data)] = data
             packed = bytes(buffer)
         size = target.result.size if target.result is not None else 0
         return self._engine.call(target.address, entry, packed, size)

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 from jitkernel.compiler import Request
 from jitkernel.errors import UsageError
 from jitkernel.languages import find
-from jitkernel.languages.llvm.conversion import PLAIN
 from jitkernel.languages.prototypes import Prototype
 from jitkernel.session.element_types import Elements, elements_of, named, refuse_other_members
 from jitkernel.session.program.names import NotesSeen
 from jitkernel.session.program.signatures import described
 from jitkernel.session.run.host import SessionGlance
+from jitkernel.values.conversion import PLAIN
 
 if TYPE_CHECKING:
     from jitkernel.languages.llvm.plan import Kept

@@ -21,11 +21,11 @@ from jitkernel.ir.types import (
     parse_type,
 )
 from jitkernel.languages import find
-from jitkernel.languages.llvm.conversion import from_python
-from jitkernel.languages.llvm.values import TypedValue
 from jitkernel.languages.prototypes import Foreign
 from jitkernel.languages.shapes import to_bytes, to_python
 from jitkernel.session.run.host import SessionGlance, SessionHost
+from jitkernel.values.conversion import from_python
+from jitkernel.values.value import TypedValue
 
 if TYPE_CHECKING:
     from jitkernel.session.core import Core
@@ -148,7 +148,7 @@ class PythonFunctions:
         first = 0 if isinstance(type.result, VoidType) else 1
         arguments: list[Any] = []
         for index, kind in enumerate(type.parameters, first):
-            at = layout.offsets[index]
+            at = layout.members[index].offset
             data = frame[at : at + host.layout(kind).size]
             arguments.append(TypedValue(kind, data, host.layout).python)
         result = self._core.foreign.run(exported.function, *arguments)

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jitkernel.executor.records import Unfit
 from jitkernel.executor.scalars import scalars
-from jitkernel.languages.llvm.values import Pointer
 from jitkernel.linker import SymbolState
 from jitkernel.session.program.signatures import Signature
 from jitkernel.session.run.calls import Caller
 from jitkernel.session.run.host import Execution
+from jitkernel.values.value import Pointer
 
 if TYPE_CHECKING:
     from jitkernel.linker import Image, Symbol
@@ -108,7 +108,7 @@ class QuickCalls:
             unsigned = said.result is not None and said.result.code[:1] == "u"
         offsets: Sequence[int] = ()
         if thunk is not None and thunk.arguments is not None:
-            offsets = thunk.arguments.offsets
+            offsets = [member.offset for member in thunk.arguments.members]
         found = scalars(function, offsets, Pointer, unsigned) if thunk is not None else None
         nothing = struct.Struct("")
         if found is None:

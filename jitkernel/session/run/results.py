@@ -14,14 +14,14 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
-from jitkernel.languages.llvm.values import TypedValue
 from jitkernel.printable import printable
 from jitkernel.rollback import Recorded, RecordedDict
 from jitkernel.session.settings import SessionSettings
+from jitkernel.values.value import TypedValue
 
 if TYPE_CHECKING:
-    from jitkernel.languages.llvm.values import TypedValue
     from jitkernel.session.program.cell import Cell
+    from jitkernel.values.value import TypedValue
 
 __all__ = [
     "Collector", "LARGE", "Relay", "Result", "Results", "Sink", "Streams", "StreamsOf", "Values",

@@ -34,7 +34,6 @@ from jitkernel.languages.llvm.plan import (
     parse_cell,
     progress,
 )
-from jitkernel.languages.llvm.values import TypedValue, value_html
 from jitkernel.linker import Block, SymbolState
 from jitkernel.session.history.snapshot import mentioned
 from jitkernel.session.program.cell import CellState, title
@@ -46,6 +45,7 @@ from jitkernel.session.run.host import Execution, LanguageHost
 from jitkernel.session.run.results import Result
 from jitkernel.session.saved.store import Record
 from jitkernel.session.settings import options_for, row
+from jitkernel.values.value import TypedValue, value_html
 
 if TYPE_CHECKING:
     from jitkernel.session.run.host import SessionHost

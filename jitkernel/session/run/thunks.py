@@ -8,11 +8,11 @@ the thread that runs cells has its thread-local variables.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from jitkernel.compiler import Layout, Options, Request
+from jitkernel.compiler import Options, Request
 from jitkernel.errors import TypeMismatch, UsageError
 from jitkernel.ir.expansion import is_digest
 from jitkernel.ir.types import function_type
@@ -21,6 +21,8 @@ from jitkernel.printable import shortened
 from jitkernel.procfs import memory, write_memory
 from jitkernel.rollback import note
 from jitkernel.session.program.signatures import Signature, attributes_of
+from jitkernel.values.datatype import DataType
+from jitkernel.values.ir import data_type
 
 if TYPE_CHECKING:
     from jitkernel.compiler import CompilerPool
@@ -46,15 +48,15 @@ class Thunk:
     key: tuple[object, ...]
     address: int
     image: Image
-    arguments: Layout | None
-    result: Layout | None
+    arguments: DataType | None
+    result: DataType | None
 
 
 class Thunks:
-    """The thunks of a session; `layout` gives sizes and offsets of a type without names."""
+    """The thunks of a session."""
 
-    def __init__(self, pool: CompilerPool, linker: Linker, layout: Callable[[str], Layout]):
-        self._pool, self._linker, self._layout = pool, linker, layout
+    def __init__(self, pool: CompilerPool, linker: Linker):
+        self._pool, self._linker = pool, linker
         self._thunks: OrderedDict[tuple[object, ...], Thunk] = OrderedDict()
 
     @property
@@ -83,14 +85,10 @@ class Thunks:
             )
         result = str(function_type(signature.type).result)
         for type in (*types, result):
-            layout = self._layout(type) if type != "void" else None
-            if (
-                layout is not None
-                and layout.kind in ("array", "struct")
-                and len(layout.scalars) > _MAX_SCALARS
-            ):
+            of = data_type(type) if type != "void" else None
+            if of is not None and of.kind in ("array", "struct") and of.scalars > _MAX_SCALARS:
                 raise TypeMismatch(
-                    f"{layout.type} has {len(layout.scalars)} scalars; passing more than "
+                    f"{type} has {of.scalars} scalars; passing more than "
                     f"{_MAX_SCALARS} by value takes the compiler seconds. "
                     "Pass a pointer: `ptr`, or `ptr byval(T)`"
                 )
@@ -142,8 +140,8 @@ class Thunks:
         options: Options = _OPTIONS,
     ) -> Thunk:  # fmt: skip
         """Compile and place a thunk that takes arguments of `types`; the oldest makes room."""
-        arguments = self._layout(_struct(types)) if types else None
-        layout = self._layout(result) if result != "void" else None
+        arguments = data_type(_struct(types)) if types else None
+        layout = data_type(result) if result != "void" else None
         compiled = self._pool.compile(Request(source, options, label="a thunk"))
         thunks, linker = self._thunks, self._linker
         with linker.arena.rollback.atomic():

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 from jitkernel.arena import Arena, Extent
 from jitkernel.errors import Interrupted, UsageError
 from jitkernel.forms import check
-from jitkernel.ir.types import parse_type
-from jitkernel.languages.llvm.values import TypedValue, scalar_layout
+from jitkernel.ir.types import FloatType, IntType, PointerType, parse_type
 from jitkernel.linker import Symbol
 from jitkernel.linker.editing import file, rebind_all, set_image
 from jitkernel.session.history.snapshot import far_words
@@ -28,6 +27,8 @@ from jitkernel.session.saved.rows import Index, info_of, read_cell, read_symbol
 from jitkernel.session.saved.tables import Damaged
 from jitkernel.session.saved.writing import LAST, put_back
 from jitkernel.session.settings import check_value
+from jitkernel.values.ir import data_type
+from jitkernel.values.value import TypedValue
 from jitkernel.wording import counted
 
 if TYPE_CHECKING:
@@ -253,8 +254,8 @@ def _read_results(
     found: dict[int, TypedValue] = {}
     for key, body, content in rows:
         type = parse_type(body)
-        scalar = scalar_layout(type)  # others were perhaps other types when they were kept
-        if scalar is not None and len(content) != scalar.size:
+        known = data_type(body) if isinstance(type, (IntType, FloatType, PointerType)) else None
+        if known is not None and len(content) != known.size:  # others may be other types by now
             raise ValueError(f"{len(content)} bytes are no {body}")
         found[int(key)] = TypedValue(type, content, layouts)
     last = results.last = found.pop(LAST, None)

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from jitkernel.arena import Arena, Extent
 from jitkernel.arena.mirror import Mirror
 from jitkernel.errors import UsageError
-from jitkernel.languages.llvm.values import TypedValue
 from jitkernel.linker import Symbol, SymbolState
 from jitkernel.linker.records import Journal
 from jitkernel.publishing import publish
@@ -35,6 +34,7 @@ from jitkernel.session.saved.tables import (
 )
 from jitkernel.setting import declared
 from jitkernel.settings import SessionSettings
+from jitkernel.values.value import TypedValue
 
 if TYPE_CHECKING:
     from jitkernel.languages.llvm.plan import Kept

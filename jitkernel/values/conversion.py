@@ -13,32 +13,47 @@ import struct
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, SupportsIndex
 
 from jitkernel.errors import UsageError
 from jitkernel.ir.types import I32, I64, PTR, FloatType, IntType, PointerType, Type, parse_type
-from jitkernel.languages.llvm import literals
-from jitkernel.languages.llvm.values import (
-    UNPACK,
-    TypedValue,
-    element_count,
-    element_type,
-    encode_int,
-    pack,
-)
+from jitkernel.values import literals
+from jitkernel.values.value import UNPACK, TypedValue, encode_int, pack
 
 if TYPE_CHECKING:
-    from jitkernel.compiler.layout import Layout
-    from jitkernel.languages.language import Host
-    from jitkernel.languages.llvm.values import Layouts
+    from jitkernel.values.datatype import DataType
+    from jitkernel.values.ir import Layouts
 
-__all__ = ["PLAIN", "SIMPLE", "from_python", "has_buffer", "is_buffer", "is_memory"]
+__all__ = ["PLAIN", "SIMPLE", "Host", "from_python", "has_buffer", "is_buffer", "is_memory"]
 
 _LARGEST_FLOAT = 3.4028234663852886e38
 _MANY = 16  # elements from which on they are converted at once
 
 
 _kind = type
+
+
+class Host(Protocol):
+    """The program that a value is made for."""
+
+    def allocate(self, data: bytes, align: int) -> int:
+        """The address of a copy of `data` that the cell owns."""
+
+    def shared(self, thing: object) -> int:
+        """The address of an array that was found to be shared before; else 0."""
+
+    def buffer(self, thing: object, what: str) -> int:
+        """The address of what a Python object with a buffer holds, called `what` in messages.
+
+        Raises UsageError where there is none that stays.
+        """
+
+    def address_in(self, handle: SupportsIndex, what: str) -> int:
+        """The address of a number or a handle.  Raises UsageError for another program's handle."""
+
+    @property
+    def layout(self) -> Layouts:
+        """Layouts by type.  Values keep it: so it keeps alive nothing that belongs to one cell."""
 
 
 def from_python(
@@ -205,44 +220,41 @@ def _remedy(thing: Any) -> str:
 
 
 def _aggregate(
-    type: Type, layout: Layout, thing: Any, host: Host, what: str, called: Callable[[], str]
+    type: Type, layout: DataType, thing: Any, host: Host, what: str, called: Callable[[], str]
 ) -> TypedValue:
-    if isinstance(thing, complex) and len(set(layout.elements)) == 1 == element_count(layout) - 1:
+    two = layout.elements == 2 and layout.part(0).name == layout.part(1).name
+    if isinstance(thing, complex) and two:
         thing = (thing.real, thing.imag)  # as C has it: two numbers
-    if (
-        isinstance(thing, (str, bytes))
-        and layout.kind == "array"
-        and layout.elements[:1] == ("i8",)
-    ):
+    if isinstance(thing, (str, bytes)) and layout.kind == "array" and layout.part(0).name == "i8":
         raw = thing.encode("utf-8", "surrogateescape") if isinstance(thing, str) else thing
         if len(raw) > layout.count:
             raise UsageError(
                 f"{what}: {called() or type} has {layout.count} bytes, and {len(raw)} are given"
             )
         return TypedValue(type, raw.ljust(layout.count, b"\0"), host.layout)
-    data = _at_once(type, layout, thing, host.layout, what)
+    data = _at_once(type, layout, thing, what)
     if data is not None:
         return TypedValue(type, data, host.layout)
     if hasattr(thing, "tolist"):
         thing = thing.tolist()
     if not isinstance(thing, Sequence) or isinstance(thing, str):
         raise UsageError(f"{what}: a Python {_name(thing)} cannot be {called() or type}")
-    wanted = element_count(layout)
+    wanted = layout.elements
     if len(thing) != wanted:
         raise UsageError(
             f"{what}: {called() or type} has {wanted} elements, and {len(thing)} are given"
         )
     parts = [
         from_python(
-            of := element_type(layout, i), e, host, f"{what}, element {i}",
-            partial(_in_words, host.layout(of), called),
+            parse_type(layout.part(i).name), e, host, f"{what}, element {i}",
+            partial(_in_words, layout.part(i), called),
         ).data
         for i, e in enumerate(thing)
     ]  # fmt: skip
     return TypedValue(type, pack(layout, parts), host.layout)
 
 
-def _in_words(layout: Layout, called: Callable[[], str]) -> str:
+def _in_words(layout: DataType, called: Callable[[], str]) -> str:
     """The words for an element where its array's type has a name of another language's."""
     if not called():
         return ""
@@ -251,10 +263,10 @@ def _in_words(layout: Layout, called: Callable[[], str]) -> str:
     return {"float": "a number", "pointer": "a pointer"}.get(layout.kind, "an array")
 
 
-def _at_once(type: Type, layout: Layout, thing: Any, layouts: Layouts, what: str) -> bytes | None:
+def _at_once(type: Type, layout: DataType, thing: Any, what: str) -> bytes | None:
     """The bytes of many numbers; None where they must be converted one by one, or refused so that
     the first wrong one is named."""
-    shape, code = dense(layout, layouts)
+    shape, code = dense(layout)
     if not code or (len(shape) == 1 and shape[0] < _MANY):
         return None
     if hasattr(thing, "astype") and hasattr(thing, "dtype"):
@@ -280,18 +292,15 @@ def _at_once(type: Type, layout: Layout, thing: Any, layouts: Layouts, what: str
         return None
 
 
-def dense(layout: Layout, layouts: Layouts) -> tuple[tuple[int, ...], str]:
+def dense(layout: DataType) -> tuple[tuple[int, ...], str]:
     """The shape of an array (of arrays) of numbers without gaps, and `array.array`'s code of them;
     an empty code for anything else."""
     shape: list[int] = []
-    while layout.kind in ("array", "vector") and not layout.packed and layout.elements:
+    while layout.element is not None and layout.stride == layout.element.size:
         shape.append(layout.count)
-        inner = layouts(parse_type(layout.elements[0]))
-        if inner.size != layout.stride:
-            return (), ""
-        if code := UNPACK.get(layout.elements[0]):
+        layout = layout.element
+        if code := UNPACK.get(layout.name):
             return tuple(shape), code
-        layout = inner
     return (), ""
 
 
