@@ -286,7 +286,7 @@ class Inspect:
             UndoStep(
                 change.cell,
                 change.title,
-                tuple(change.moved),
+                tuple(change.facts("name")),
                 sum(map(len, change.pages.values())),
                 lasting(session.program, change),
             )

@@ -95,10 +95,7 @@ def state(s: Session) -> dict[str, Any]:
     )
     found["groups"] = {g: i.cell for g, i in linker.groups.items()}, sorted(linker.copies)
     found["history"] = (
-        [
-            (c.title, c.added and c.added.number, [r.cell.number for r in c.removed], dict(c.pages))
-            for c in s._core.history
-        ],
+        [(c.title, sorted(map(str, c.before)), dict(c.pages)) for c in s._core.history],
         s._core.history.undone,
     )
     found["results"] = {number: value.data for number, value in s.results.items()}

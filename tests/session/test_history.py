@@ -10,6 +10,7 @@ import os
 import random
 
 import pytest
+from facts import compared
 from history import FUNCTIONS, IDS, NUMBERS, VARIABLES, Walk, random_spec
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
@@ -89,7 +90,7 @@ class Machine(RuleBasedStateMachine):
 
 
 def test_a_random_walk_agrees_with_the_model():
-    with Session(capacity=64 << 20, spare=False) as session:
+    with Session(capacity=64 << 20, spare=False) as session, compared():
         Machine.session, Machine.made = session, {}
         test = Machine.TestCase
         test.settings = settings(

@@ -107,12 +107,13 @@ def patch(other: Change, old: dict[int, bytes]) -> None:
 
 def _builds_on(program: Program, first: Change, other: Change, types: _Types) -> str:
     """How the definitions of `other` rest on those of `first`, or the empty string."""
-    for name in other.moved:
-        if name in first.moved:
+    moved = first.facts("name")
+    for name in other.facts("name"):
+        if name in moved:
             verb = "defines" if other.arrived else "evicts"
             return f"{verb} {program.called(name)}{' again' * bool(other.arrived)}"
     numbers = {c.number for c in first.arrived}
-    heirs = {owner for owner, _ in first.moved.values()} | set(first.facts("id").values())
+    heirs = {was.cell for was in moved.values()} | set(first.facts("id").values())
     for removed in other.removed:
         number = removed.cell.number
         if number in numbers:
@@ -128,7 +129,7 @@ def _builds_on(program: Program, first: Change, other: Change, types: _Types) ->
             return f"uses %{name}"
     if why := _needs_notes(program, first, other):
         return why
-    if {r.cell for r in first.remade} & {r.cell for r in other.remade}:
+    if first.facts("object").keys() & other.facts("object").keys():
         return "compiled the same cells again"
     new = _introduced(program, first)
     for cell in other.arrived if new else ():
@@ -150,7 +151,7 @@ def _needs_notes(program: Program, first: Change, other: Change) -> str:
 def _disagrees(program: Program, first: Change, other: Change, types: _Types) -> str:
     """How what would come back does not fit what names have meant since `other`."""
     after = types.after(other)
-    lost = {n for n, (owner, _) in other.moved.items() if owner and n not in after}
+    lost = {n for n, was in other.facts("name").items() if was.cell and n not in after}
     for removed in first.removed:
         number, stale = removed.cell.number, {s.name for s in removed.stale}
         for name in sorted((_uses(program, removed.cell) & lost) - stale):
@@ -162,14 +163,14 @@ def _disagrees(program: Program, first: Change, other: Change, types: _Types) ->
                     f"defines {program.called(name)} as {after[name]}; cell {number}, which would "
                     f"come back, uses it as {info}"
                 )
-    back = {n: info for n, (owner, info) in first.moved.items() if owner}
+    back = {n: was.info for n, was in first.facts("name").items() if was.cell}
     back |= {
         name: info
         for r in first.removed
         for name, info in r.infos.items()
         if name not in {s.name for s in r.stale}
     }
-    back |= {s.name: s.info for s in first.stale}
+    back |= {s.name: s.info for s, was in first.facts("stale").items() if was is None}
     for cell in other.arrived:
         for name, info in types.taken(cell).items():
             if name in back and not _agree(info, back[name]):
@@ -181,7 +182,7 @@ def _introduced(program: Program, change: Change) -> set[str]:
     """Names that would be missing, or of another type, without the change."""
     new: set[str] = set()
     numbers = {c.number for c in change.arrived}
-    for name, (owner, info) in change.moved.items():
+    for name, (owner, info, _) in change.facts("name").items():
         symbol = program.symbol(name)
         if symbol is None or symbol.image is None or symbol.image.cell not in numbers:
             continue
@@ -215,7 +216,7 @@ class _Types:
         later: dict[str, tuple[bool, Any]] = {}
         for change in reversed(changes):
             found = self._after[id(change)] = {}
-            for name, (owner, info) in change.moved.items():
+            for name, (owner, info, _) in change.facts("name").items():
                 defined, type = later.get(name) or self._now(name)
                 if defined:
                     found[name] = type
@@ -293,7 +294,7 @@ class _Data:
 
     def _left(self, cell: Cell) -> Block | None:
         gone = self._gone.get(cell.number)
-        return gone.at.get("data") if gone is not None else None
+        return gone.former.blocks.get("data") if gone is not None else None
 
     def name(self, ranges: Sequence[Range]) -> str:
         """A variable that lies in the ranges."""

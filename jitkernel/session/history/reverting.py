@@ -1,113 +1,92 @@
-"""A change of the program is taken back; data and results are `undo.UndoHistory`'s.
+"""The program is made what a change says that it was; data and results are `undo.UndoHistory`'s.
 
-Start from `revert`; what it returns is a change too: taking that back does the first again.
+Start from `reconcile`; what it returns is a change too: taking that back does the first again.
 `forget` gives up what was kept for that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from jitkernel.errors import LinkError
-from jitkernel.linker import Former, Image, Symbol, SymbolState
-from jitkernel.linker.editing import adopt, describe, restore_exports, set_reason
-from jitkernel.linker.records import NOWHERE
-from jitkernel.linker.retargeting import Retargeting, keep_stale
+from jitkernel.linker import Image, Symbol, SymbolState
+from jitkernel.linker.editing import describe, restore_exports, set_reason
+from jitkernel.linker.retargeting import Retargeting
 from jitkernel.rollback import RecordedDict, RecordedList
-from jitkernel.session.program.cell import CellState, Change, Removed, names_of
-from jitkernel.session.program.relinking import place_again, restore
+from jitkernel.session.program.cell import CellState, Change, Definition, Version, names_of
+from jitkernel.session.program.relinking import bring_back
 
 if TYPE_CHECKING:
     from jitkernel.session.program.program import Program
 
-__all__ = ["forget", "revert"]
+__all__ = ["forget", "reconcile"]
 
 
-def revert(program: Program, change: Change) -> Change:
-    """Take a change back: what it removed returns to its addresses, what it added goes.
+def reconcile(program: Program, wanted: Change) -> Change:
+    """Make the facts what they were before a change: what it removed returns to its addresses, what
+    it added goes.
 
-    The opposite change, which holds what is needed to do the first again: give that to `forget`
-    or to `revert`.  Data is not written: see `DataShadow.restore`.
+    The opposite change, whose facts are what they were before this: give that to `forget` or to
+    `reconcile`.  Data is not written: see `DataShadow.restore`.
     """
-    inverse = _opposite(program, change)
-    owned = {c.number: frozenset(c.names) for c in change.arrived}
+    effects = replace(wanted.effects, destroyed=())
+    inverse = Change(wanted.title, wanted.cell, effects=effects)
+    names, removed = wanted.facts("name"), wanted.removed
+    leaving = [cell for cell in wanted.arrived if cell.number in program.cells]
+    for name in names:
+        inverse.before["name", name] = program.definition(name)
     with program.writing():
-        _bring_back(program, change.removed)
-        inverse.back = [r.cell for r in change.removed]
-        for remade in reversed(change.remade):
-            if remade.cell in program.cells:
-                inverse.remade.append(restore(program, remade))
-        _move_back(program, change, inverse)
-        for cell in change.arrived:
-            if cell.number in program.cells:
-                program.remove(cell, CellState.EVICTED, owned[cell.number], inverse)
-        for name, why in change.whys.items():
-            symbol = program.symbol(name)
+        for was in reversed(removed):
+            inverse.before["cell", was.cell.number] = Version(was.cell)
+            bring_back(program, was, _owned(was, names))
+        if removed:
+            program.cells = RecordedDict(sorted(program.cells.items()))
+        for number, was in reversed(wanted.facts("object").items()):
+            if number in program.cells:
+                now = program.version(was.cell, inverse)
+                own = {s.name: s.info for s in was.cell.exports if s.info is not None}
+                inverse.before["object", number] = now._replace(
+                    held=(), infos={**now.infos, **own}, record=program.store.get(number)
+                )
+                bring_back(program, was, _owned(was, names))
+        moving = {cell.image for cell in (*leaving, *(was.cell for was in removed))}
+        _define(program, names, moving)
+        _split(program, wanted, inverse)
+        for cell in leaving:
+            program.remove(cell, CellState.EVICTED, inverse)
+        for name, (_, _, why) in names.items():
+            symbol = program.symbol(name) if why else None
             if symbol is not None and symbol.state is SymbolState.MISSING:
                 set_reason(program.linker, symbol, why)
-    for cell_id, number in change.facts("id").items():
-        is_there = number in program.cells or program.has_notes(number)
-        program.name(cell_id, number if is_there else 0, inverse)
-    forget(program, change)
+    for (kind, key), value in wanted.before.items():
+        if kind == "id":
+            is_there = value in program.cells or program.has_notes(value)
+            program.name(key, value if is_there else 0, inverse)
+        elif kind not in _OF_LINKER:
+            program.state.put(kind, key, value, inverse.before)
+    forget(program, wanted)
     return inverse
 
 
-def _opposite(program: Program, change: Change) -> Change:
-    """The change that leads from after the revert to what is now, as far as it is known before."""
-    inverse = Change(change.title, change.cell, effects=replace(change.effects, destroyed=()))
-    for name in change.moved:
-        symbol = program.symbol(name)
-        if symbol is None:
-            inverse.moved[name] = 0, None
-            continue
-        inverse.moved[name] = symbol.image.cell if symbol.image is not None else 0, symbol.info
-        inverse.whys[name] = symbol.why
-    for name in change.infos:
-        symbol = program.symbol(name)
-        inverse.infos[name] = symbol.info if symbol is not None else None
-    return inverse
+_OF_LINKER = ("name", "cell", "object", "stale", "taken")
 
 
-def _bring_back(program: Program, gone: Sequence[Removed]) -> None:
-    """Link the cells that left again, the last first."""
-    for removed in reversed(gone):
-        cell = removed.cell
-        for block in cell.strings:
-            program.linker.retain_block(block)
-        cell.state = CellState.LIVE
-        program.cells[cell.number] = cell
-        program.note(cell)
-        program.libraries.add(cell)
-        program.type_uses.add(cell)
-        if removed.image is None:
-            continue
-        record = program.store.get(cell.number)
-        if record is None:
-            raise LinkError(f"cell {cell.number} cannot come back: its object is gone")
-        cell.image = image = place_again(
-            program, cell, record.object, names_of(removed.image), removed.owned,
-            removed.image.pins, Former(removed.at, keeps_data=True, text=removed.text),
-        )  # fmt: skip
-        adopt(program.linker, image, removed.adopted)  # its variables, whoever had them meanwhile
-        stale = {symbol.name for symbol in removed.stale}
-        for name, info in removed.infos.items():
-            symbol = program.symbol(name) if name not in stale else None
-            if symbol is not None and info is not None and symbol.state in NOWHERE:
-                # as for its other users: see `dependence`
-                describe(program.linker, symbol, info)
-        keep_stale(program.linker, image, removed.stale)
-    if gone:
-        program.cells = RecordedDict(sorted(program.cells.items()))
+def _owned(was: Version, names: Mapping[str, Definition]) -> frozenset[str]:
+    """The names that were a cell's own: others have taken them, or it still has them."""
+    cell = was.cell
+    kept = {name for name in cell.names if name not in names}
+    return frozenset(
+        name for name in names_of(was.image)
+        if name in kept or (name in names and names[name].cell == cell.number)
+    )  # fmt: skip
 
 
-def _move_back(program: Program, change: Change, inverse: Change) -> None:
-    """Symbols and types mean what they meant."""
+def _define(program: Program, names: Mapping[str, Definition], moving: set[Image | None]) -> None:
+    """Names mean what they meant; `moving` are the images that came and those that will go."""
     linker, symbols = program.linker, program.linker.symbols
     returned: dict[Image, list[Symbol]] = {}
-    moving = {c.image for c in (*change.arrived, *(r.cell for r in change.removed))}
-    for name, (owner, info) in change.moved.items():
+    for name, (owner, info, _) in names.items():
         symbol = symbols.get(name)
         if symbol is None:
             continue
@@ -123,35 +102,34 @@ def _move_back(program: Program, change: Change, inverse: Change) -> None:
     for image, given in returned.items():
         if restore_exports(linker, image, given):
             program.note(program.cells[image.cell])
-    with Retargeting(linker) as retargeting:
-        for stale in change.stale:
-            users = tuple(i.cell for i in stale.users or ())
-            _keep(program, stale, inverse)
-            inverse.restored.append((stale, users, retargeting.restore(stale)))
-    with Retargeting(linker) as retargeting:
-        for stale, users, swapped in change.restored:
-            inverse.stale.append(stale)
-            _keep(program, stale, inverse)
-            cells = [program.cells[n] for n in users if n in program.cells]
-            images = [c.image for c in cells if c.image is not None]
-            retargeting.withdraw(stale, images, swapped)
-    named = {fact: value for fact, value in change.before.items() if fact[0] != "id"}
-    program.state.restore(named, inverse.before)
 
 
-def _keep(program: Program, symbol: Symbol, inverse: Change) -> None:
-    program.linker.retain_symbol(symbol)
-    inverse.symbols.append(symbol)
+def _split(program: Program, wanted: Change, inverse: Change) -> None:
+    """Users of a symbol refer to its stale version, or to it again."""
+    versions = wanted.facts("stale")
+    with Retargeting(program.linker) as retargeting:
+        for stale, was in versions.items():
+            if was is None:
+                users = tuple(image.cell for image in stale.users or ())
+                inverse.before["stale", stale] = users, retargeting.restore(stale)
+    with Retargeting(program.linker) as retargeting:
+        for stale, was in versions.items():
+            if was is not None:
+                inverse.before["stale", stale] = None
+                cells = [program.cells[n] for n in was[0] if n in program.cells]
+                images = [cell.image for cell in cells if cell.image is not None]
+                retargeting.withdraw(stale, images, was[1])
+    program.keep_symbols(versions, inverse)
 
 
 def forget(program: Program, change: Change) -> None:
     """Give up what was kept so that a change could be taken back."""
-    for removed in change.removed:
-        for block in removed.held:
+    for was in change.removed:
+        for block in was.held:
             program.linker.release_block(block)
-        if removed.cell.image is None and removed.cell.number not in program.cells:
-            program.store.drop(removed.cell.number)
-    change.removed = RecordedList()
+        if was.cell.image is None and was.cell.number not in program.cells:
+            program.store.drop(was.cell.number)
+    change.before = RecordedDict()
     for symbol in change.symbols:
         program.linker.release_symbol(symbol)
     change.symbols = RecordedList()

@@ -15,7 +15,7 @@ from jitkernel.errors import EvictError, UsageError
 from jitkernel.linker import Image
 from jitkernel.rollback import Recorded, RecordedDict, RecordedList
 from jitkernel.session.history.dependence import Obstacle, obstacles, overwritten, patch
-from jitkernel.session.history.reverting import forget, revert
+from jitkernel.session.history.reverting import forget, reconcile
 from jitkernel.session.history.snapshot import (
     DataShadow,
     apart,
@@ -235,7 +235,7 @@ class UndoHistory(Recorded):
 
     def _find_name(self, name: str) -> Change:
         for change in reversed(self._done):
-            if name in change.moved:
+            if ("name", name) in change.before:
                 return change
         raise UsageError(
             f"none of the last {len(self._done)} runs defined {self._program.called(name)}, "
@@ -294,8 +294,9 @@ class UndoHistory(Recorded):
                 patch(other, change.pages)
                 for fact in change.before.keys() & other.before.keys():  # it stands as it says
                     other.before[fact] = change.before.pop(fact)
-                for removed in other.removed:  # they come back for the type that there was
-                    removed.stale = tuple(s for s in removed.stale if s not in change.stale)
+                for was in other.removed:  # they come back for the type that there was
+                    stale = tuple(s for s in was.stale if ("stale", s) not in change.before)
+                    other.before["cell", was.cell.number] = was._replace(stale=stale)
         self._done.remove(change)
         words = f"undone: {change.title}"
         limits = f"; not undone: {left}" if left else ""
@@ -316,14 +317,15 @@ class UndoHistory(Recorded):
         # Oldest last.  Before the cells come back: code that does not return to its place writes
         # the variables that point into it.
         heap = shadow.restore(late) + shadow.restore(change.pages.items())
-        inverse = revert(program, change)
+        arrived = change.arrived
+        inverse = reconcile(program, change)
         inverse.remember(now)
         inverse.remember(late)
         inverse.lost = RecordedList(shadow.lost())
         shadow.changes()  # what the revert wrote is a part of it
         shadow.lost()
         to.append(inverse)
-        self._set_aside(change.arrived, inverse)
+        self._set_aside(arrived, inverse)
         if change.results is not None:
             inverse.results = self._results.recall()
             self._results.last = change.results()

@@ -6,15 +6,16 @@ takes changes back, `history.undo.UndoHistory` keeps them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from enum import Enum
 from mmap import PAGESIZE
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jitkernel.ir.names import CONTROL
-from jitkernel.linker import Block, Symbol
+from jitkernel.linker import Block, Former, Symbol
 from jitkernel.linker.records import appended
+from jitkernel.linker.resolution import NEW
 from jitkernel.printable import printable
 from jitkernel.rollback import Recorded, RecordedDict, RecordedList, set_first
 from jitkernel.session.run.results import Values
@@ -31,10 +32,10 @@ __all__ = [
     "Cell",
     "CellState",
     "Change",
+    "Definition",
     "Effects",
     "LanguageNote",
-    "Remade",
-    "Removed",
+    "Version",
     "cells_words",
     "names_of",
     "title",
@@ -151,25 +152,34 @@ def cells_words(numbers: Sequence[int]) -> str:
     return f"cells {shown}" + (f" and {len(numbers) - 8} more" if len(numbers) > 8 else "")
 
 
-@dataclass(slots=True, eq=False)
-class Removed(Recorded):
-    """A cell that left memory, with what is needed to bring it back at the same addresses.
+class Definition(NamedTuple):
+    """The definition of a name: the number of the cell that has it (0: none), what is known of its
+    type, and why calls of it raise."""
 
-    `owned` are the names that were its own; `image` is what it was, None where it had none: its
-    code was at `text` (0: nowhere), its constants and variables are `at` blocks by zone, with those
-    that it `adopted`.  `held` are all that are kept for it, `infos` the types that it takes the
-    names for which it uses.
+    cell: int = 0
+    info: Any = None
+    why: str = ""
+
+
+class Version(NamedTuple):
+    """A cell as it was, with what is needed to bring it back at the same addresses; not `there`: it
+    was not in memory.
+
+    `image` is what it was, None where it had none: its code, constants and variables were at the
+    places of `former`, and `adopted` are blocks of others that it used.  `held` are all that are
+    kept for it.  `infos` are the types that it takes names for, `stale` the versions of symbols
+    that it refers to.  `record` is the object, None for the one in the store.
     """
 
     cell: Cell
-    owned: frozenset[str]
-    image: Image | None
-    text: int
-    at: dict[str, Block]
-    adopted: tuple[Block, ...]
-    held: tuple[Block, ...]
-    stale: tuple[Symbol, ...]
-    infos: dict[str, Any]
+    there: bool = False
+    image: Image | None = None
+    former: Former = NEW
+    adopted: tuple[Block, ...] = ()
+    held: tuple[Block, ...] = ()
+    stale: tuple[Symbol, ...] = ()
+    infos: Mapping[str, Any] = {}
+    record: Record | None = None
 
 
 class LanguageNote(NamedTuple):
@@ -179,23 +189,6 @@ class LanguageNote(NamedTuple):
     cell: int
     kept: Kept
     needs: frozenset[str] = frozenset()
-
-
-@dataclass(slots=True)
-class Remade(Recorded):
-    """A cell as it was before its object was made anew, or is to be: the object, the names that
-    were its own, where its variables stood and their sizes, the blocks that held them, and the
-    types of what it defined; which of its variables were in blocks of others, and the blocks of its
-    own that are still there, by zone."""
-
-    cell: int
-    record: Record
-    owned: frozenset[str]
-    places: dict[str, tuple[int, int]]
-    blocks: tuple[Block, ...]
-    infos: dict[str, Any]
-    pins: tuple[tuple[str, int], ...] = ()
-    at: dict[str, Block] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -213,45 +206,24 @@ class Effects(Recorded):
 class Change(Recorded):
     """What one run or eviction did to the program, so that it can be taken back.
 
-    `cell` is the number of the run that it is or was (0: an eviction, a collection).  `added` is
-    the cell that the run made, `back` are cells that an undo brought back, and members of archives
-    that the run took: all leave when the change is reverted, and those in `removed` return.
-
-    `before` are facts of the program's state as they were.  `moved` maps a symbol's name to the
-    number of the cell that defined it before (0: none) and what was known of its type; `infos` what
-    a missing one was taken for before; `whys` has what calls of a missing one raised.  `replaced`
-    is the number of the cell that had the id of `added`.  `pages` are bytes of the data zone as
-    they were before, by address, `lost` ranges of it that were written and of which nothing was
-    kept; `left` are those of the change that it takes back, which are as that left them.
-    `results` finds the last result before, `values` are those of cells that left.  `effects` say
-    what the run did that is no part of the program.
-
-    `remade` are cells whose objects were made anew.
-    `stale` are versions of symbols that were split off (see `linker.retargeting`); `restored` those
-    whose users, the cells of these numbers, and perhaps canonical entry went back to the symbol.
+    `cell` is the number of the run that it is or was (0: an eviction, a collection).  `before` are
+    facts of the program as they were (see `state.State`), `symbols` those that are kept for them.
+    `pages` are bytes of the data zone as they were before, by address, `lost` ranges of it that
+    were written and of which nothing was kept.  `results` finds the last result before, `values`
+    are those of cells that left.  `effects` say what the run did that is no part of the program,
+    `notes` what there is to tell of it.
     """
 
     title: str = ""
     cell: int = 0
-    added: Cell | None = None
-    back: list[Cell] = field(default_factory=list)
-    replaced: int = 0
-    removed: RecordedList[Removed] = field(default_factory=RecordedList)
-    leaving: list[tuple[Cell, frozenset[str]]] = field(default_factory=list)
-    moved: dict[str, tuple[int, Any]] = field(default_factory=dict)
-    infos: dict[str, Any] = field(default_factory=dict)
-    whys: dict[str, str] = field(default_factory=dict)
     before: RecordedDict[Fact, Any] = field(default_factory=RecordedDict)
-    remade: RecordedList[Remade] = field(default_factory=RecordedList)
-    results: Callable[[], TypedValue | None] | None = None
-    values: Values = field(default_factory=Values)
+    symbols: RecordedList[Symbol] = field(default_factory=RecordedList)
     pages: RecordedDict[int, bytes] = field(default_factory=RecordedDict)
     lost: RecordedList[tuple[int, int]] = field(default_factory=RecordedList)
-    symbols: RecordedList[Symbol] = field(default_factory=RecordedList)
-    stale: list[Symbol] = field(default_factory=list)
-    restored: list[tuple[Symbol, tuple[int, ...], bool]] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    results: Callable[[], TypedValue | None] | None = None
+    values: Values = field(default_factory=Values)
     effects: Effects = field(default_factory=Effects)
+    notes: list[str] = field(default_factory=list)
 
     def __init__(self, title: str, cell: int = 0, **given: Any):
         for name, default in _PLAIN:
@@ -265,38 +237,42 @@ class Change(Recorded):
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing of the program or its data is different since."""
-        added = self.added is not None and (self.added.image is not None or self.added.strings)
-        return not (added or self.replaced or self.removed or self._changed)
+        """True if nothing of the program or its data is different since."""
+        if self.pages or self.lost:
+            return False
+        for (kind, _), was in self.before.items():
+            if kind == "cell" and not (was.there or was.cell.image is not None or was.cell.strings):
+                continue
+            if kind not in _ASIDE:
+                return False
+        return True
 
     @property
     def only_looked(self) -> bool:
-        """Whether it is a run that only showed something: what came, or went for it, are constants
+        """True if it is a run that only showed something: what came, or went for it, are constants
         of statements."""
-        came = self.added is not None and self.added.image is not None
-        went = any(r.image is not None or r.cell.image is not None for r in self.removed)
-        return bool(self.cell) and (self.is_empty or not (came or went or self._changed))
+        if not self.cell or self.pages or self.lost:
+            return False
+        for (kind, _), was in self.before.items():
+            if kind == "cell" and was.image is None and was.cell.image is None:
+                continue
+            if kind not in _ASIDE:
+                return False
+        return True
 
-    @property
-    def _changed(self) -> bool:
-        """Whether anything is different but for cells that came or went."""
-        return bool(
-            self.back
-            or self.moved
-            or self.remade
-            or self.pages
-            or self.lost
-            or any(kind != "id" for kind, _ in self.before)
-        )
-
-    def facts(self, kind: Kind) -> dict[str, Any]:
-        """What the facts of a kind were, by key."""
+    def facts(self, kind: Kind) -> dict[Any, Any]:
+        """The facts of a kind as they were, by key."""
         return {key: value for (of, key), value in self.before.items() if of == kind}
 
     @property
     def arrived(self) -> list[Cell]:
         """The cells that leave when the change is reverted."""
-        return [*self.back, *([self.added] if self.added is not None else ())]
+        return [was.cell for (of, _), was in self.before.items() if of == "cell" and not was.there]
+
+    @property
+    def removed(self) -> list[Version]:
+        """The cells that return when the change is reverted, as they were."""
+        return [was for (of, _), was in self.before.items() if of == "cell" and was.there]
 
     def remember(self, pages: Iterable[tuple[int, bytes]]) -> None:
         """More old bytes; where some were known, those are older and stay."""
@@ -318,6 +294,9 @@ class Change(Recorded):
         self.pages.clear()
 
 
+#: Facts that alone are nothing to take back: which run a notebook cell is, and what a name is taken
+#: for that nobody defines.
+_ASIDE = ("id", "taken")
 _MADE = [(f.name, f.default_factory) for f in fields(Change) if f.default_factory is not MISSING]
 _PLAIN = [(f.name, f.default) for f in fields(Change) if f.default_factory is MISSING]
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from jitkernel.errors import EvictError, UsageError
 from jitkernel.ir.names import CONTROL
 from jitkernel.linker import Image, Symbol
-from jitkernel.linker.editing import set_reason
 from jitkernel.linker.layout import group_members
 from jitkernel.session.program.cell import Cell, CellState, Change
 from jitkernel.session.program.relinking import relink
@@ -125,11 +124,8 @@ def evict(
         for cell in going:
             _hand_over(program, cell, leaving)
         for cell in going:
-            owned = frozenset(cell.names)
-            for symbol in cell.exports:
-                why = f"cell {cell.number}, which defined it, was evicted"
-                set_reason(program.linker, symbol, why)
-            program.remove(cell, CellState.EVICTED, owned, change)
+            why = f"cell {cell.number}, which defined it, was evicted"
+            program.remove(cell, CellState.EVICTED, change, why)
     program.forget_types(going, change)
     return going
 

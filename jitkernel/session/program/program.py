@@ -16,19 +16,20 @@ from jitkernel.compiler import Compiled, FunctionInfo, Summary
 from jitkernel.ir.names import CONTROL
 from jitkernel.languages import find
 from jitkernel.linker import Former, Image, Linker, Symbol, SymbolState
-from jitkernel.linker.editing import describe
+from jitkernel.linker.editing import describe, set_reason
 from jitkernel.linker.layout import ReadObject
 from jitkernel.linker.records import NOWHERE
 from jitkernel.linker.retargeting import Retargeting, stale_symbols
 from jitkernel.linker.thread_locals import value_of
 from jitkernel.printable import shortened
-from jitkernel.rollback import Recorded, RecordedDict
+from jitkernel.rollback import Recorded, RecordedDict, RecordedList
 from jitkernel.session.program.cell import (
     Cell,
     CellState,
     Change,
+    Definition,
     LanguageNote,
-    Removed,
+    Version,
     cells_words,
 )
 from jitkernel.session.program.names import LibraryNames, TypeUses
@@ -96,6 +97,7 @@ class Program(Recorded):
         self.positions: dict[str, int] = {}
         self.layouts = TypeLayouts(engine, self.state.types)
         self.running: tuple[Image, ...] = ()
+        self._leaving: RecordedList[Cell] = RecordedList()  # see `let_go`
         self.data_cells = 0  # cells so far that had data and no code
         self.libraries = LibraryNames()
         self.type_uses = TypeUses()
@@ -168,15 +170,10 @@ class Program(Recorded):
                 weak = weak.difference(old.names)
             pins = self._pins(summary, text.aligned, text.unchanged)
             before = {
-                n: (s.image.cell if s.image is not None else 0, s.info)
-                for n in (name for name, _ in known or _unknown(read, compiled.object))
-                if (s := symbols.get(n)) is not None
+                name: self.definition(name)
+                for name, _ in known or _unknown(read, compiled.object)
+                if name in symbols
             }
-            change.whys = {n: s.why for n in before if (s := symbols[n]).why} | change.whys
-            owners = {n for n, _ in before.values()} & self.cells.keys()
-            owned = {n: frozenset(self.cells[n].names) for n in owners}
-            if old is not None:
-                owned[old.number] = frozenset(old.names)
             arena = linker.arena
             values = [
                 (start, arena.read(start, size))
@@ -205,16 +202,16 @@ class Program(Recorded):
                     if name in before:
                         called = self.called(name)
                         split_off(
-                            retargeting, symbols[name], image, before[name][1], change, called
+                            retargeting, symbols[name], image, before[name].info, change, called
                         )
             self._learn(image, known, kinds, before, change)
             self._learn_types(summary.types, cell, change, tell=not text.noted)
-            numbers = {n for n, _ in change.moved.values()}
+            numbers = {was.cell for was in change.facts("name").values()}
             numbers.update(change.facts("owner").values())
             for number in numbers | ({old.number} if old else set()):
                 other = self.cells.get(number)
                 if other is not None and other is not cell:
-                    self._retire(other, cell, old, owned.get(number, frozenset()), change)
+                    self._retire(other, cell, old, change)
             if not image.exports and image.text is None and not image.blocks:
                 # Declarations alone: they are remembered, and only a cell of types is in memory.
                 linker.unlink(image)
@@ -250,12 +247,14 @@ class Program(Recorded):
         image: Image,
         known: Sequence[tuple[str, Any]],
         kinds: Mapping[str, str],
-        before: Mapping[str, tuple[int, Any]],
+        before: Mapping[str, Definition],
         change: Change,
     ) -> None:
         """Remember what a module says of its names, and which of them it has moved."""
         symbols = self.linker.symbols
-        exported = {s.name for s, _, _ in image.exports}
+        exported = dict.fromkeys(symbol.name for symbol, _, _ in image.exports)
+        for name in exported:
+            change.before.setdefault(("name", name), before.get(name) or Definition())
         for name, info in known:
             symbol = symbols.get(name)
             if name in kinds and (symbol is None or not (symbol.users or symbol.address)):
@@ -263,16 +262,14 @@ class Program(Recorded):
             if symbol is None:
                 continue  # where it is not in `kinds`, it is the module's own: internal or private
             if name in exported:
-                change.moved[name] = before.get(name, (0, None))
                 describe(self.linker, symbol, info)
             elif symbol.info is None or (
                 # Who took it for something else leaves now, or has left.
                 symbol.state in NOWHERE and not same_type(symbol.info, info)
             ):
-                change.infos[name] = symbol.info
+                change.before.setdefault(("taken", name), symbol.info)
                 describe(self.linker, symbol, info)
-        for name in exported.difference(change.moved):
-            change.moved[name] = before.get(name, (0, None))
+        for name in exported.keys() - {name for name, _ in known}:
             if symbols[name].info is None and name in self.state.declared:
                 describe(self.linker, symbols[name], self.state.declared[name])
 
@@ -292,7 +289,7 @@ class Program(Recorded):
         """`cell` takes the place of `old` in the notebook and defines nothing."""
         with self.writing():
             self._arrives(cell, change)
-            self._retire(old, cell, old, frozenset(old.names), change)
+            self._retire(old, cell, old, change)
 
     def learn_notes(self, cell: Cell, notes: Mapping[str, PlanNote], change: Change) -> None:
         """Keep what a cell's language leaves for later ones; a cell may have nothing else."""
@@ -302,8 +299,7 @@ class Program(Recorded):
         if cell.number not in self.cells:
             self.note(cell)
             self.cells[cell.number] = cell
-            if change.added is None:
-                self._arrives(cell, change)
+            self._arrives(cell, change)
             if cell.cell_id:
                 self.name(cell.cell_id, cell.number, change)
 
@@ -331,8 +327,7 @@ class Program(Recorded):
         self.note(cell)
         self.data_cells += 1
         self.cells[cell.number] = cell
-        if change.added is None:
-            self._arrives(cell, change)
+        self._arrives(cell, change)
         if cell.cell_id:
             self.name(cell.cell_id, cell.number, change)
 
@@ -356,23 +351,18 @@ class Program(Recorded):
             self.linker.bind.journal.cells[cell.number] = None
 
     def _arrives(self, cell: Cell, change: Change) -> None:
-        change.added = cell
-        if cell.cell_id:
-            before = self.state.ids.get(cell.cell_id, 0)
-            change.replaced = before if before in self.cells else 0
+        change.before.setdefault(("cell", cell.number), Version(cell))
 
     def learn(self, symbol: Symbol, info: FunctionInfo, types: Mapping[str, str]) -> None:
         """Remember the type that a function was declared with."""
         describe(self.linker, symbol, signature_of(info, types))
 
-    def _retire(
-        self, other: Cell, cell: Cell, old: Cell | None, owned: frozenset[str], change: Change
-    ) -> None:
+    def _retire(self, other: Cell, cell: Cell, old: Cell | None, change: Change) -> None:
         """Let go of a cell that has lost definitions, unless others still need the rest of it."""
         image = other.image
         if image is None:
             if other is old or not (other.strings or self.state.defines(other)):
-                change.leaving.append((other, owned))
+                self._leaving.append(other)
             return
         remaining = other.exports
         if other is old:
@@ -389,21 +379,22 @@ class Program(Recorded):
                 return
         elif remaining or not image.exports:
             return
-        change.leaving.append((other, owned))
+        self._leaving.append(other)
 
     def let_go(self, change: Change, finish: Callable[[Image], None]) -> None:
         """Take out the cells that a run has superseded, after their destructors."""
-        leaving, change.leaving = change.leaving, []
-        for cell, _ in leaving:
+        leaving, self._leaving = self._leaving, RecordedList()
+        for cell in leaving:
             if cell.image is not None:
                 finish(cell.image)
         if leaving:
             with self.writing():
-                for cell, owned in leaving:
-                    self.remove(cell, CellState.SUPERSEDED, owned, change)
+                for cell in leaving:
+                    self.remove(cell, CellState.SUPERSEDED, change)
             # The notebook cell was run again without them; who is superseded otherwise still
             # stands in the notebook with its types.
-            self.forget_types([c for c, _ in leaving if c.number == change.replaced], change)
+            again = {cell.cell_id for cell in change.arrived} - {None}
+            self.forget_types([c for c in leaving if c.cell_id in again], change)
 
     def _learn_types(
         self, types: Mapping[str, str], cell: Cell, change: Change, tell: bool
@@ -444,32 +435,26 @@ class Program(Recorded):
 
     # -- leaving -------------------------------------------------------------------------------
 
-    def remove(self, cell: Cell, state: CellState, owned: frozenset[str], change: Change) -> None:
-        """Take a cell's image out; its data stays reserved for as long as `change` is kept."""
+    def remove(self, cell: Cell, state: CellState, change: Change, why: str = "") -> None:
+        """Take a cell's image out; its data stays reserved for as long as `change` is kept.  Calls
+        of what it defined raise `why`."""
         self.note(cell)
         image = cell.image
-        for symbol in cell.exports:
-            # Its entry and its type stay for as long as the cell may come back.
-            change.moved.setdefault(symbol.name, (cell.number, symbol.info))
-            change.symbols.append(symbol)
-            self.linker.retain_symbol(symbol)
+        exports = cell.exports
+        for symbol in exports:
+            change.before.setdefault(("name", symbol.name), Definition(cell.number, symbol.info))
+        self.keep_symbols(exports, change)  # entries and types, for as long as it may come back
         if image is not None and (image.fini or image.dso):
             change.effects.destroyed += (cell.number,)
-        held = (image.blocks if image is not None else ()) + cell.strings
-        for block in held:
-            self.linker.retain_block(block)
-        stale = stale_symbols(self.linker, image)
-        removed = Removed(cell, owned, image, 0, {}, (), held, stale, {})
-        if image is not None:
-            removed.text = image.text.start if image.text else 0
-            blocks = {"data": image.data, "rodata": image.rodata}
-            removed.at = {zone: block for zone, block in blocks.items() if block is not None}
-            removed.adopted = image.adopted
-            removed.infos = {s.name: self._taken_for(s, change) for s in image.refs if s.name}
-        change.removed.append(removed)
-        for symbol in stale:
-            self.linker.retain_symbol(symbol)
-            change.symbols.append(symbol)
+        if ("cell", cell.number) not in change.before:  # else it came with the change
+            was = self.version(cell, change)
+            for block in was.held:
+                self.linker.retain_block(block)
+            self.keep_symbols(was.stale, change)
+            change.before["cell", cell.number] = was
+        if why:
+            for symbol in exports:
+                set_reason(self.linker, symbol, why)
         if image is not None:
             self.linker.unlink(image)
         for block in cell.strings:
@@ -490,12 +475,43 @@ class Program(Recorded):
         """True if a cell has left notes: its text stands in the notebook, be its code gone."""
         return bool(self.state.notes.language_of(number))
 
+    def version(self, cell: Cell, change: Change) -> Version:
+        """A cell that is in memory as it was before a change."""
+        image = cell.image
+        if image is None:
+            return Version(cell, True, held=cell.strings)
+        own = [("data", image.data), ("rodata", image.rodata)]
+        former = Former(
+            {zone: block for zone, block in own if block is not None}, keeps_data=True,
+            text=image.text.start if image.text else 0,
+        )  # fmt: skip
+        infos = {s.name: self._taken_for(s, change) for s in image.refs if s.name}
+        stale = stale_symbols(self.linker, image)
+        held = image.blocks + cell.strings
+        return Version(cell, True, image, former, image.adopted, held, stale, infos)
+
+    def definition(self, name: str) -> Definition:
+        """What defines a name now."""
+        symbol = self.linker.symbols.get(name)
+        if symbol is None:
+            return Definition()
+        image = symbol.image
+        return Definition(image.cell if image is not None else 0, symbol.info, symbol.why)
+
+    def keep_symbols(self, symbols: Iterable[Symbol], change: Change) -> None:
+        """Keep symbols for as long as a change is."""
+        for symbol in symbols:
+            self.linker.retain_symbol(symbol)
+            change.symbols.append(symbol)
+
     def _taken_for(self, symbol: Symbol, change: Change) -> Any:
         """What a cell that a change removes takes a symbol for: the type before the change."""
         if self.linker.symbols.get(symbol.name) is not symbol:
             return symbol.info  # a stale version has its own
-        _, before = change.moved.get(symbol.name, (0, None))
-        return before or change.infos.get(symbol.name) or symbol.info
+        was = change.before.get(("name", symbol.name))
+        if was is not None and was.info:
+            return was.info
+        return change.before.get(("taken", symbol.name)) or symbol.info
 
 
 def _unknown(read: ReadObject | None, data: bytes) -> list[tuple[str, None]]:

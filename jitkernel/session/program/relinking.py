@@ -1,11 +1,11 @@
 """Objects that are linked another time: where they were, with the data that they had.
 
 A cell is linked again when it provides what another one leaves behind, when its object changed
-under it, and when it comes back (history/reverting.py).  Start from `relink`.
+under it, and when it comes back: see `bring_back`.  Start from `relink`.
 
 A cell whose object is made anew, because of what another cell has changed under it, keeps its
 number and its place among the cells, and its variables where their types stay: see `remake`, and
-`restore`, which takes it back.
+`bring_back`, which takes it back.
 
 When a definition changes its type under its users (`--retype`), they get a stale version of it: see
 `retype`.
@@ -13,8 +13,8 @@ When a definition changes its type under its users (`--retype`), they get a stal
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
 from jitkernel.compiler import Summary
 from jitkernel.errors import CompileError, LinkError, present
@@ -23,9 +23,17 @@ from jitkernel.linker import Former, Image, Symbol, SymbolKind, SymbolState
 from jitkernel.linker.editing import add_variable, adopt, attach_variable, describe
 from jitkernel.linker.layout import ReadObject, same_places
 from jitkernel.linker.linkmap import LinkedVariable, linked_variables
+from jitkernel.linker.records import NOWHERE
 from jitkernel.linker.retargeting import Retargeting, keep_stale, stale_symbols
 from jitkernel.linker.thread_locals import value_of
-from jitkernel.session.program.cell import Cell, CellState, Change, Remade, names_of
+from jitkernel.session.program.cell import (
+    Cell,
+    CellState,
+    Change,
+    Definition,
+    Version,
+    names_of,
+)
 from jitkernel.session.program.signatures import Signature, Variable, described, same_type
 from jitkernel.session.saved.store import Record
 
@@ -33,15 +41,24 @@ if TYPE_CHECKING:
     from jitkernel.session.program.program import Program
 
 __all__ = [
+    "bring_back",
     "check",
     "extend",
     "place_again",
     "relink",
     "remake",
     "replace",
-    "restore",
     "retype",
 ]
+
+
+class _Made(NamedTuple):
+    """A cell's new object: the names that are its own, the variables that stay with their places
+    and sizes, and those of them that begin anew."""
+
+    owned: frozenset[str]
+    places: Mapping[str, tuple[int, int]]
+    begins: frozenset[str]
 
 
 def relink(
@@ -83,42 +100,37 @@ def _link_again(
     object: bytes,
     zones: frozenset[str],
     takeover: frozenset[str] = frozenset(),
-    made: Remade | None = None,
-    again: frozenset[str] | None = None,
+    made: _Made | None = None,
 ) -> None:
     """Link an object in place of a live cell's image; `zones` are laid out as they were.
 
-    Where the data zone is not, variables stay with their values: all, or those of `made`, which
-    says what the cell is to be, but for those that begin `again`; where these are said, what it has
-    for itself keeps values, too.
+    Where the data zone is not, variables stay with their values: all, or those of `made`, whose
+    cell keeps the values of what it has for itself, too.
     """
     image = cell.image
     if image is None:
         return
     arena = program.linker.arena
-    owned = frozenset(cell.names) if made is None else made.owned
     blocks = {"data": image.data, "rodata": image.rodata}
     at = {z: b for z, b in blocks.items() if b is not None and z in zones}
-    pins = dict(image.pins)
-    anew = image.data is not None and "data" not in zones
-    if made is None:
-        places = _variables(program, image) if anew else {}
-    else:
-        anew, places, pins, at = not made.at, made.places, dict(made.pins), dict(made.at)
-    if anew:
-        pins |= {name: address for name, (address, _) in places.items()}
-    values = [
-        value_of(name, address, size) for name, (address, size) in places.items()
-        if not again or name not in again
-    ]  # fmt: skip
-    kept = [(address, arena.read(address, size)) for address, size in values]
-    own = {
-        (v.name, v.size): arena.read(v.address, v.size)
-        for v in (_locals(program, cell, image) if again is not None else ()) if not v.is_first
-    }  # fmt: skip
     names = {*names_of(image)}
-    if anew or made is not None:  # another object, which may define what others do by now
+    kept: list[tuple[int, int]] = []
+    own: dict[tuple[str, int], bytes] = {}
+    owned, pins, anew = frozenset(cell.names), dict(image.pins), made is not None
+    if made is not None:
+        owned, places, pins = made.owned, made.places, {}
+        kept = [value_of(name, *place) for name, place in places.items() if name not in made.begins]
+        own = {
+            (v.name, v.size): arena.read(v.address, v.size)
+            for v in _locals(program, cell, image) if not v.is_first
+        }  # fmt: skip
+    elif image.data is not None and "data" not in zones:
+        anew, places = True, _variables(program, image)
+        kept = [value_of(name, *place) for name, place in places.items()]
+    if anew:  # another object, which may define what others do by now
+        pins |= {name: address for name, (address, _) in places.items()}
         names.update(export.name for export in ReadObject.of(object).names.exports)
+    values = [(address, arena.read(address, size)) for address, size in kept]
     text = image.text.start if image.text else 0
     former = Former(at, not anew, takeover | frozenset(image.groups), text)
     fresh = place_again(program, cell, object, names, owned, pins.items(), former)
@@ -126,18 +138,65 @@ def _link_again(
         content = own.get((variable.name, variable.size), b"")
         if content and variable.is_local:
             arena.write(variable.address, content)
-    for address, content in kept:
+    for address, content in values:
         arena.write(address, content)
     keep_stale(program.linker, fresh, stale_symbols(program.linker, image))
-    for block in image.blocks:  # what the program may have pointers to
-        if block not in fresh.blocks:
-            program.linker.retain_block(block)
-            cell.strings += (block,)
-    if image.dso:
-        program.handles[cell.number] = (*program.handles.get(cell.number, ()), image.dso)
-    program.linker.unlink(image)
+    _exchange(program, cell, fresh)
+
+
+def _exchange(program: Program, cell: Cell, fresh: Image) -> None:
+    """Let a cell have a fresh image; the one that it has goes."""
+    image = cell.image
+    if image is not None:
+        for block in image.blocks:  # what the program may have pointers to
+            if block not in fresh.blocks:
+                program.linker.retain_block(block)
+                cell.strings += (block,)
+        if image.dso:
+            program.handles[cell.number] = (*program.handles.get(cell.number, ()), image.dso)
+        program.linker.unlink(image)
     cell.image = fresh
     cell.state = CellState.LIVE
+
+
+def bring_back(program: Program, was: Version, owned: frozenset[str]) -> None:
+    """Link a cell again as it was, whether it has left or was made anew; only the names that it
+    `owned` are its own again.
+
+    Its data is what it is: see `DataShadow.restore`.
+    """
+    cell, linker = was.cell, program.linker
+    if cell.number not in program.cells:
+        for block in cell.strings:
+            linker.retain_block(block)
+        cell.state = CellState.LIVE
+        program.cells[cell.number] = cell
+        program.note(cell)
+        program.libraries.add(cell)
+        program.type_uses.add(cell)
+    if was.image is None:
+        return
+    record = was.record or program.store.get(cell.number)
+    if record is None:
+        raise LinkError(f"cell {cell.number} cannot come back: its object is gone")
+    former = was.former
+    if cell.image is not None:
+        former = former._replace(groups=frozenset(cell.image.groups))
+    image = place_again(
+        program, cell, record.object, names_of(was.image), owned, was.image.pins, former
+    )
+    adopt(linker, image, was.adopted)  # its variables, whoever had them meanwhile
+    stale = {symbol.name for symbol in was.stale}
+    for name, info in was.infos.items():
+        symbol = program.symbol(name) if name not in stale else None
+        if symbol is not None and info is not None:
+            if symbol.image is image or symbol.state in NOWHERE:
+                describe(linker, symbol, info)  # as for its other users: see `dependence`
+    keep_stale(linker, image, was.stale)
+    _exchange(program, cell, image)
+    if was.record is not None:
+        cell.pin_reason = None
+        program.store.put(was.record)
 
 
 def _locals(program: Program, cell: Cell, image: Image) -> list[LinkedVariable]:
@@ -163,7 +222,7 @@ def extend(
     cell.add_extra((name, block.extent.start, len(data), block))
     program.note(cell)
     describe(program.linker, program.linker.symbols[name], info)
-    change.moved.setdefault(name, (0, None))
+    change.before.setdefault(("name", name), Definition())
     return True
 
 
@@ -213,7 +272,7 @@ def retype(
     users = [i for i in symbol.users or () if i is not new and i is not symbol.image and i.cell]
     stale = retargeting.split(symbol, kind, was, why, users)
     change.symbols.append(stale)
-    change.stale.append(stale)
+    change.before["stale", stale] = None
 
 
 def check(cell: Cell, summary: Summary, leaving: frozenset[str]) -> None:
@@ -244,60 +303,38 @@ def remake(
 
     `leaving` are names that another cell is about to define.
     """
-    infos = {name: info for name, info, defined in described(summary) if defined}
-    before = _state(program, cell)
-    places = {
-        name: place
-        for name, place in before.places.items()
-        if name in infos and name in before.infos and same_type(infos[name], before.infos[name])
-    }
-    change.remade.append(before)
-    owned = before.owned - leaving
-    again = begins & places.keys()
-    if again and cell.image is not None:
-        every = linked_variables(program.linker, cell.image, before.record.object)
-        again &= {variable.name for variable in every if variable.is_first}
-    after = Remade(cell.number, record, owned, places, before.blocks, infos)
-    _link(program, cell, after, again)
-    program.retype_cell(cell, summary, change)
-    return sorted(before.places.keys() - places.keys() - leaving), again
-
-
-def restore(program: Program, remade: Remade) -> Remade:
-    """Give a cell the object back that it had; what restores the present one."""
-    cell = program.cells[remade.cell]
-    now = _state(program, cell)
-    _link(program, cell, remade)
-    return now
-
-
-def _state(program: Program, cell: Cell) -> Remade:
-    """What brings a cell back as it is."""
-    record, image = program.store.get(cell.number), cell.image
-    if record is None or image is None:
+    record_now, image = program.store.get(cell.number), cell.image
+    if record_now is None or image is None:
         raise CompileError(f"cell {cell.number} cannot be made again: its source is gone")
-    infos = {s.name: s.info for s, _, _ in image.exports if s.image is image and s.info is not None}
-    owned = frozenset(cell.names)
-    blocks = {"data": image.data, "rodata": image.rodata}
-    return Remade(
-        cell.number, record, owned, _variables(program, image), image.blocks, infos,
-        tuple(image.pins), {zone: block for zone, block in blocks.items() if block is not None},
-    )  # fmt: skip
-
-
-def _link(program: Program, cell: Cell, made: Remade, again: frozenset[str] | None = None) -> None:
-    _link_again(program, cell, made.record.object, frozenset(), made=made, again=again)
+    infos = {name: info for name, info, defined in described(summary) if defined}
+    was = {symbol.name: symbol.info for symbol in cell.exports if symbol.info is not None}
+    if ("object", cell.number) not in change.before:
+        version = program.version(cell, change)
+        change.before["object", cell.number] = version._replace(
+            held=(), infos={**version.infos, **was}, record=record_now
+        )
+    before = _variables(program, image)
+    places = {
+        name: place for name, place in before.items()
+        if name in infos and name in was and same_type(infos[name], was[name])
+    }  # fmt: skip
+    again = begins & places.keys()
+    if again:
+        every = linked_variables(program.linker, image, record_now.object)
+        again &= {variable.name for variable in every if variable.is_first}
+    blocks = image.blocks
+    made = _Made(frozenset(cell.names) - leaving, places, again)
+    _link_again(program, cell, record.object, frozenset(), made=made)
     cell.pin_reason = None
-    program.store.put(made.record)
-    image = present(cell.image, f"the code of {cell}")
-    starts = [address for address, _ in made.places.values()]
-    adopt(
-        program.linker, image,
-        [
-            block for block in made.blocks if block not in image.blocks
-            and any(block.extent.start <= at < block.extent.stop for at in starts)
-        ],
-    )  # fmt: skip
-    for symbol, _, _ in image.exports:
-        if symbol.image is image and symbol.name in made.infos:
-            describe(program.linker, symbol, made.infos[symbol.name])
+    program.store.put(record)
+    fresh = present(cell.image, f"the code of {cell}")
+    held = [
+        block for block in blocks
+        if any(block.extent.start <= at < block.extent.stop for at, _ in places.values())
+    ]  # fmt: skip
+    adopt(program.linker, fresh, held)
+    for symbol in cell.exports:
+        if symbol.name in infos:
+            describe(program.linker, symbol, infos[symbol.name])
+    program.retype_cell(cell, summary, change)
+    return sorted(before.keys() - places.keys() - leaving), again

@@ -1,8 +1,7 @@
 """What a program says by name, apart from its code and its data.  Start from `State`.
 
 A fact has a kind and a key.  Who writes one gives the table `before` of the step that it belongs to
-(`cell.Change.before`): what the fact was when the step began stays there, and `State.restore` is
-how a step is taken back.
+(`cell.Change.before`): what the fact was when the step began stays there.
 """
 
 from __future__ import annotations
@@ -21,8 +20,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Before", "Fact", "Kind", "State"]
 
-Kind: TypeAlias = Literal["id", "type", "owner", "note", "archive", "declared"]
-Fact: TypeAlias = tuple[Kind, str]
+Kind: TypeAlias = Literal[
+    "name", "cell", "object", "stale", "taken", "id", "type", "owner", "note", "archive", "declared"
+]
+Fact: TypeAlias = tuple[Kind, Any]
 #: Facts as they were; None for what was none.
 Before: TypeAlias = dict[Fact, Any]
 
@@ -70,11 +71,6 @@ class State:
             table[key] = value
         else:
             table.pop(key, None)
-
-    def restore(self, facts: Mapping[Fact, Any], before: Before) -> None:
-        """Say again what was said; `before` gets what is said now."""
-        for (kind, key), value in facts.items():
-            self.put(kind, key, value, before)
 
     def defines(self, cell: Cell) -> bool:
         """Whether a type is still as a cell's own text defines it."""

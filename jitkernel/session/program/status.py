@@ -87,7 +87,8 @@ def _moves(
 ) -> Iterator[str]:
     """What other cells defined before: a line each, or one for all where they are many."""
     found: dict[int, list[_Moved]] = {}
-    for name, (owner, info) in change.moved.items():
+    replaced = change.before.get(("id", cell.cell_id))
+    for name, (owner, info, _) in change.facts("name").items():
         moved = program.symbol(name)
         if not owner or moved is None or moved.image is not image:
             continue
@@ -98,7 +99,7 @@ def _moves(
         found.setdefault(owner, []).append(one)
     for owner, each in found.items():
         moves = f"moved from cell {owner} to cell {cell.number}"
-        if owner == change.replaced:
+        if owner == replaced:
             moves = "replaced"
         other = program.cells.get(owner)
         closed = ""

@@ -91,7 +91,7 @@ class Definer:
             if body != "opaque" and program.state.types.get(name, body) != body
         }  # fmt: skip
         replaced = program.state.ids.get(self.cell.cell_id or "", 0)
-        apart = {replaced, *(made.cell for made in self.change.remade)}
+        apart = {replaced, *self.change.facts("object")}
         for number, cell in list(program.cells.items()) if changed else ():
             uses = sorted(changed.intersection(cell.types).difference(cell.defines))
             if not uses or number in apart or program.state.notes.language_of(number):
@@ -264,7 +264,7 @@ class Definer:
         self._supersede(_defined(compiled, read))
         cell, program, change = self.cell, self.program, self.change
         old = program.cells.get(program.state.ids.get(cell.cell_id, 0)) if cell.cell_id else None
-        remade = [program.cells[r.cell] for r in change.remade if r.cell in program.cells]
+        remade = [program.cells[n] for n in change.facts("object") if n in program.cells]
         unchanged = self.plan.unchanged if self.plan else frozenset()
         changed = check_types(program, compiled.summary, cell, old, remade, unchanged)
         if changed and not self.options.retype:
@@ -339,7 +339,7 @@ class Definer:
         """The function of the cell's instructions is reached by its address, not by name."""
         if at := unname(self.program.linker, image, ENTRY):
             self._block_at = at - image.text.start if image.text is not None else 0
-            self.change.moved.pop(ENTRY, None)
+            self.change.before.pop(("name", ENTRY), None)
 
     @property
     def entry(self) -> int:

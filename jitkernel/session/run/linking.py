@@ -211,9 +211,7 @@ def _place_members(execution: Execution, taken: Sequence[Taken], own: Collection
     early = any(name in own for _, name, _ in obj.names.imports)
     with core.engine.arena.rollback.atomic():
         core.number = fresh.cell.number
-        added = change.added
         fresh.place(*_compiled(labels, obj), source, missing=early, read=obj)
-        change.added, change.back = added, [*change.back, fresh.cell]
         fresh.construct()
         if not execution.is_run:
             core.history.keep(change)

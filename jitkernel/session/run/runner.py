@@ -173,7 +173,7 @@ class Runner:
             raise
         self._core.hidden.add(plan, self._cell.number)
         self._relay.result.cell = self._cell
-        if change.moved or change.notes or change.facts("type") or change.remade:
+        if change.notes or any(kind in _TOLD for kind, _ in change.before):
             self._definer.say_status()
         if not plan.actions:  # else what a statement has lost is told with it
             self._tell_notices()
@@ -446,6 +446,8 @@ class Runner:
         return text, "" if wide == text else value_html(wide)
 
 
+#: Facts whose change is told.
+_TOLD = ("name", "type", "object")
 _NAMED = re.compile(rf"\s*(%{NAME})\s*=")
 
 
