@@ -206,7 +206,7 @@ class Program(Recorded):
                         )
             self._learn(image, known, kinds, before, change)
             self._learn_types(summary.types, cell, change, tell=not text.noted)
-            numbers = {was.cell for was in change.facts("name").values()}
+            numbers = {before[s.name].cell for s, _, _ in image.exports if s.name in before}
             numbers.update(change.facts("owner").values())
             for number in numbers | ({old.number} if old else set()):
                 other = self.cells.get(number)

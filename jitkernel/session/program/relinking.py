@@ -313,6 +313,8 @@ def remake(
         change.before["object", cell.number] = version._replace(
             held=(), infos={**version.infos, **was}, record=record_now
         )
+    for name in leaving.intersection(was):
+        change.before.setdefault(("name", name), program.definition(name))
     before = _variables(program, image)
     places = {
         name: place for name, place in before.items()
