@@ -1,37 +1,40 @@
-"""Which later runs build on an earlier one, so that it cannot be taken back by itself.
+"""The later runs that build on an earlier one, so that it cannot be taken back by itself.
 
-Start from `obstacles`.  A run builds on another where it defines, replaces or evicts the same
-names, uses what the other defined, or writes the same data.  That it computed with a value that the
-other stored is nothing that could be known.
+Start from `obstacles`.  Taking a run back is a merge: what it changed becomes what it was before,
+and what later runs changed stays.  One that has changed the same facts or data is in the way, and
+so is one that rests on facts of the run, or has changed those that what would come back rests on.
+That it computed with a value that the other stored is nothing that could be known.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from jitkernel.arena import Arena
 from jitkernel.elf import read_object
-from jitkernel.linker import Block, SymbolState
+from jitkernel.linker import Block
 from jitkernel.linker.layout import read_names
 from jitkernel.session.history.snapshot import CHUNK
-from jitkernel.session.program.cell import Cell, Change
+from jitkernel.session.program.cell import Cell, Change, Definition
 from jitkernel.session.program.signatures import same_type
 
 if TYPE_CHECKING:
     from jitkernel.session.program.program import Program
+    from jitkernel.session.program.state import Kind
 
 __all__ = ["Obstacle", "obstacles", "overwritten", "patch"]
 
 #: Up to so many bytes a variable is one value; in a larger one, words are told apart.
 _VALUE = 16
 Range = tuple[int, int]
-#: What two changes cannot both say, and how that is told.  Who defined a type last gives way.
-_AGAIN = {
+#: Facts that two changes cannot both say, and how that is told.  Who defined a type last gives way.
+_AGAIN: Mapping[Kind, str] = {
+    "name": "defines {} again", "cell": "took cell {} out",
     "id": "is the same notebook cell, run again", "type": "defines %{} again",
     "note": "declares {} again", "archive": "links {} again",
+    "object": "compiled the same cells again",
 }  # fmt: skip
 
 
@@ -45,26 +48,25 @@ class Obstacle:
 
 def obstacles(program: Program, changes: Sequence[Change], index: int) -> list[Obstacle]:
     """The later ones of `changes` that build on `changes[index]` or on one that does; in order."""
-    later = changes[index + 1 :]
-    if not later:
+    every = changes[index:]
+    if len(every) < 2:
         return []
-    data = _Data(program, changes)
-    written = data.writes(changes[index:])
-    own = [data.own(c) for c in changes[index:]]
-    types = _Types(program, changes[index:])
+    data, facts = _Data(program, changes), _Facts(program, every)
+    written = data.writes(every)
+    own = [data.own(change) for change in every]
     taken = [0]
     found: list[Obstacle] = []
-    for at, other in enumerate(later, 1):
-        born = [r for ranges in own[at:] for r in ranges]
+    for at, other in enumerate(every[1:], 1):
+        born = _within(r for ranges in own[at:] for r in ranges)
+        held = _within(data.held(other))
         for base in taken:
-            first = changes[index + base]
-            why = _builds_on(program, first, other, types)
-            if not why and (gone := _common(_merge(written[base]), data.held(other))):
+            why = facts.conflict(every[base], other)
+            if not why and (gone := [r for r in written[base] if held(r)]):
                 why = f"took out what has {data.name(gone)}, which it wrote"
             if not why:
-                touched = _apart(_merge([*written[base], *own[base]]), _merge(born))
-                shared = _common(touched, _merge(written[at]))
-                why = f"writes {data.name(shared)} too" if shared else ""
+                mine = _within(own[base])
+                both = [r for r in written[at] if (r in written[base] or mine(r)) and not born(r)]
+                why = f"writes {data.name(both)} too" if both else ""
             if why:
                 found.append(Obstacle(other, why))
                 taken.append(at)
@@ -75,124 +77,131 @@ def obstacles(program: Program, changes: Sequence[Change], index: int) -> list[O
 def overwritten(program: Program, change: Change, later: Sequence[Change]) -> dict[int, bytes]:
     """The data that a change wrote, as it was before, by address; `later` are those after it."""
     data = _Data(program, [change, *later])
-    written = _merge(data.writes([change, *later])[0])
-    born = _merge([r for c in later for r in data.own(c)])
+    born = _within(r for c in later for r in data.own(c))
+    written = sorted(r for r in data.writes([change, *later])[0] if not born(r))
     found: dict[int, bytes] = {}
-    for low, high in _apart(written, born):
-        for address, old in change.pages.items():
+    for address, old in change.pages.items():
+        last = address
+        for low, high in _overlapping(written, address, address + len(old)):
             start, stop = max(low, address), min(high, address + len(old))
-            if start < stop:
-                found[start] = old[start - address : stop - address]
+            piece = old[start - address : stop - address]
+            if last + len(found.get(last, b"")) == start and last in found:
+                found[last] += piece
+            else:
+                last = start
+                found[last] = piece
     return found
 
 
 def patch(other: Change, old: dict[int, bytes]) -> None:
     """Put bytes into what a later change keeps, as if the earlier one had never been."""
-    places = sorted(old)
+    places = sorted((at, at + len(piece)) for at, piece in old.items())
     for address, page in other.pages.items():
-        at = max(bisect_right(places, address) - 1, 0)
         fresh: bytearray | None = None
-        for index in range(at, len(places)):
-            place = places[index]
-            if place >= address + len(page):
-                break
-            piece = old[place]
-            start, stop = max(place, address), min(place + len(piece), address + len(page))
-            if start < stop:
-                fresh = fresh if fresh is not None else bytearray(page)
-                fresh[start - address : stop - address] = piece[start - place : stop - place]
+        for place, end in _overlapping(places, address, address + len(page)):
+            start, stop = max(place, address), min(end, address + len(page))
+            fresh = fresh if fresh is not None else bytearray(page)
+            fresh[start - address : stop - address] = old[place][start - place : stop - place]
         if fresh is not None:
             other.pages[address] = bytes(fresh)
 
 
-def _builds_on(program: Program, first: Change, other: Change, types: _Types) -> str:
-    """How the definitions of `other` rest on those of `first`, or the empty string."""
-    moved = first.facts("name")
-    for name in other.facts("name"):
-        if name in moved:
-            verb = "defines" if other.arrived else "evicts"
-            return f"{verb} {program.called(name)}{' again' * bool(other.arrived)}"
-    numbers = {c.number for c in first.arrived}
-    heirs = {was.cell for was in moved.values()} | set(first.facts("id").values())
-    for removed in other.removed:
-        number = removed.cell.number
-        if number in numbers:
-            return f"took cell {number} out"
-        if number in heirs:
-            return f"took cell {number} out, which would get names back"
-    for kind, key in first.before:
-        if (kind, key) in other.before and kind in _AGAIN:
-            return _AGAIN[kind].format(key.rpartition(":")[2] if kind == "note" else key)
-    defined = first.facts("type").keys()
-    for cell in other.arrived if defined else ():
-        for name in sorted(defined & cell.types):
-            return f"uses %{name}"
-    if why := _needs_notes(program, first, other):
-        return why
-    if first.facts("object").keys() & other.facts("object").keys():
-        return "compiled the same cells again"
-    new = _introduced(program, first)
-    for cell in other.arrived if new else ():
-        for name in sorted(_uses(program, cell) & new):
-            return f"uses {program.called(name)}"
-    return _disagrees(program, first, other, types)
+class _Facts:
+    """What a row of changes did to the facts of the program, and what those rest on."""
 
+    def __init__(self, program: Program, changes: Sequence[Change]):
+        self._program, self._called = program, program.called
+        self._gone = {was.cell.number: was.infos for c in changes for was in c.removed}
+        self._after: dict[int, dict[str, Definition]] = {}
+        later: dict[str, Definition] = {}
+        for change in reversed(changes):
+            names = change.facts("name")
+            self._after[id(change)] = {n: later.get(n) or program.definition(n) for n in names}
+            later |= names
 
-def _needs_notes(program: Program, first: Change, other: Change) -> str:
-    """Which declaration of `first` one of `other` needs."""
-    declared = first.facts("note").keys()
-    for key in other.facts("note") if declared else ():
-        note = program.state.notes.found.get(key)
-        for needed in sorted(note.needs & declared) if note is not None else ():
-            return f"uses {needed.rpartition(':')[2]}"
-    return ""
+    def conflict(self, first: Change, other: Change) -> str:
+        """How `other` rests on the facts of `first`, or the empty string."""
+        return (
+            self._same(first, other) or self._uses_new(first, other) or self._misses(first, other)
+        )
 
+    def _same(self, first: Change, other: Change) -> str:
+        """What both say, or one of the cells that `first` took names from and `other` removed."""
+        for kind, words in _AGAIN.items():
+            for key in other.facts(kind):
+                if (kind, key) not in first.before:
+                    continue
+                if kind == "name":
+                    called = self._called(key)
+                    return words.format(called) if other.arrived else f"evicts {called}"
+                return words.format(key.rpartition(":")[2] if kind == "note" else key)
+        heirs = {was.cell for was in first.facts("name").values()} | {*first.facts("id").values()}
+        for was in other.removed:
+            if was.cell.number in heirs:
+                return f"took cell {was.cell.number} out, which would get names back"
+        return ""
 
-def _disagrees(program: Program, first: Change, other: Change, types: _Types) -> str:
-    """How what would come back does not fit what names have meant since `other`."""
-    after = types.after(other)
-    lost = {n for n, was in other.facts("name").items() if was.cell and n not in after}
-    for removed in first.removed:
-        number, stale = removed.cell.number, {s.name for s in removed.stale}
-        for name in sorted((_uses(program, removed.cell) & lost) - stale):
-            called = program.called(name)
-            return f"took {called} away, which cell {number} uses: that would come back"
-        for name, info in removed.infos.items():
-            if name not in stale and name in after and not _agree(info, after[name]):
-                return (
-                    f"defines {program.called(name)} as {after[name]}; cell {number}, which would "
-                    f"come back, uses it as {info}"
-                )
-    back = {n: was.info for n, was in first.facts("name").items() if was.cell}
-    back |= {
-        name: info
-        for r in first.removed
-        for name, info in r.infos.items()
-        if name not in {s.name for s in r.stale}
-    }
-    back |= {s.name: s.info for s, was in first.facts("stale").items() if was is None}
-    for cell in other.arrived:
-        for name, info in types.taken(cell).items():
-            if name in back and not _agree(info, back[name]):
-                return f"uses {program.called(name)} as {info}; that would be {back[name]} again"
-    return ""
+    def _uses_new(self, first: Change, other: Change) -> str:
+        """What `first` said for the first time, or otherwise, and the cells of `other` use."""
+        types, declared = first.facts("type").keys(), first.facts("note").keys()
+        for cell in other.arrived if types else ():
+            for name in sorted(types & cell.types):
+                return f"uses %{name}"
+        for key in other.facts("note") if declared else ():
+            note = self._program.state.notes.found.get(key)
+            for needed in sorted(note.needs & declared) if note is not None else ():
+                return f"uses {needed.rpartition(':')[2]}"
+        new = self._introduced(first)
+        for cell in other.arrived if new else ():
+            for name in sorted(_uses(self._program, cell) & new):
+                return f"uses {self._called(name)}"
+        return ""
 
+    def _introduced(self, change: Change) -> set[str]:
+        """Names that would be missing, or of another type, without the change."""
+        numbers = {cell.number for cell in change.arrived}
+        return {
+            name for name, was in change.facts("name").items()
+            if (now := self._program.definition(name)).cell in numbers
+            and not (was.cell and same_type(was.info, now.info))
+        }  # fmt: skip
 
-def _introduced(program: Program, change: Change) -> set[str]:
-    """Names that would be missing, or of another type, without the change."""
-    new: set[str] = set()
-    numbers = {c.number for c in change.arrived}
-    for name, (owner, info, _) in change.facts("name").items():
-        symbol = program.symbol(name)
-        if symbol is None or symbol.image is None or symbol.image.cell not in numbers:
-            continue
-        if not owner or not same_type(info, symbol.info):
-            new.add(name)
-    return new
+    def _misses(self, first: Change, other: Change) -> str:
+        """How what would come back does not fit what names have meant since `other`."""
+        names = other.facts("name")
+        after = {n: now for n, now in self._after[id(other)].items() if now.cell}
+        lost = {n for n, was in names.items() if was.cell and n not in after}
+        back = {n: was.info for n, was in first.facts("name").items() if was.cell}
+        for was in first.removed:
+            number, stale = was.cell.number, {symbol.name for symbol in was.stale}
+            for name in sorted((_uses(self._program, was.cell) & lost) - stale):
+                called = self._called(name)
+                return f"took {called} away, which cell {number} uses: that would come back"
+            taken = {name: info for name, info in was.infos.items() if name not in stale}
+            for name, info in taken.items():
+                if name in after and not _agree(info, after[name].info):
+                    return (
+                        f"defines {self._called(name)} as {after[name].info}; cell {number}, which "
+                        f"would come back, uses it as {info}"
+                    )
+            back |= taken
+        back |= {stale.name: stale.info for stale, was in first.facts("stale").items() if not was}
+        for cell in other.arrived:
+            for name, info in self._taken(cell).items():
+                if name in back and not _agree(info, back[name]):
+                    called = self._called(name)
+                    return f"uses {called} as {info}; that would be {back[name]} again"
+        return ""
+
+    def _taken(self, cell: Cell) -> Mapping[str, Any]:
+        """The types that a cell takes names for."""
+        if cell.image is None:
+            return self._gone.get(cell.number, {})
+        return {symbol.name: symbol.info for symbol in cell.image.refs if symbol.name}
 
 
 def _agree(one: Any, other: Any) -> bool:
-    """Whether two types are the same as far as they are known."""
+    """True if two types are the same as far as they are known."""
     return one is None or other is None or same_type(one, other)
 
 
@@ -206,50 +215,17 @@ def _uses(program: Program, cell: Cell) -> set[str]:
     return names
 
 
-class _Types:
-    """What names meant after each of a row of changes, and what cells took them for."""
-
-    def __init__(self, program: Program, changes: Sequence[Change]):
-        self._program = program
-        self._gone = {r.cell.number: r.infos for c in changes for r in c.removed}
-        self._after: dict[int, dict[str, Any]] = {}
-        later: dict[str, tuple[bool, Any]] = {}
-        for change in reversed(changes):
-            found = self._after[id(change)] = {}
-            for name, (owner, info, _) in change.facts("name").items():
-                defined, type = later.get(name) or self._now(name)
-                if defined:
-                    found[name] = type
-                later[name] = bool(owner), info
-
-    def after(self, change: Change) -> Mapping[str, Any]:
-        """The types of what a change moved and somebody defined after it."""
-        return self._after[id(change)]
-
-    def taken(self, cell: Cell) -> Mapping[str, Any]:
-        """The types that a cell takes names for."""
-        if cell.image is None:
-            return self._gone.get(cell.number, {})
-        return {s.name: s.info for s in cell.image.refs if s.name}
-
-    def _now(self, name: str) -> tuple[bool, Any]:
-        symbol = self._program.symbol(name)
-        if symbol is None or symbol.state is not SymbolState.DEFINED:
-            return False, None
-        return True, symbol.info
-
-
 class _Data:
-    """What changes did to the data zone, by address ranges."""
+    """What changes did to the data zone, by address ranges: each is a value."""
 
     def __init__(self, program: Program, changes: Iterable[Change]):
         self._called = program.called
-        arena = self._arena = program.linker.arena
-        zone = arena.zones["data"]
-        self._extents = sorted((a, a + n) for a, n in zone.list.live.items())
-        self._gone = {r.cell.number: r for c in changes for r in c.removed}
+        self._arena = program.linker.arena
+        zone = self._zone = self._arena.zones["data"]
+        self._is_live = _within((at, at + size) for at, size in zone.list.live.items())
+        self._gone = {was.cell.number: was for c in changes for was in c.removed}
         images = [cell.image for cell in program.cells.values()]
-        images += [removed.image for removed in self._gone.values()]
+        images += [was.image for was in self._gone.values()]
         self._variables = sorted(
             {
                 (address, address + size, symbol.name)
@@ -258,144 +234,89 @@ class _Data:
             }
         )  # fmt: skip
 
-    def writes(self, changes: Sequence[Change]) -> list[list[Range]]:
-        """By change: the live data that it wrote, whole values; `changes` end with the last."""
-        past = _Past(self._arena)
-        found: list[list[Range]] = []
+    def writes(self, changes: Sequence[Change]) -> list[set[Range]]:
+        """By change: the live values that it wrote; `changes` end with the last."""
+        pages: dict[int, bytearray] = {}  # as they were after the change
+        found: list[set[Range]] = []
         for change in reversed(changes):
-            ranges: list[Range] = []
+            values: set[Range] = set()
             for address, old in change.pages.items():
-                now = past.read(address, len(old))
-                if now != old:
-                    ranges += self._values(_differing(address, old, now))
-            found.append(ranges)
-            for address, old in change.pages.items():
-                past.write(address, old)
+                at = address & -CHUNK
+                if at not in pages:
+                    pages[at] = bytearray(self._arena.read(at, min(CHUNK, self._zone.stop - at)))
+                place = slice(address - at, address - at + len(old))
+                now, pages[at][place] = bytes(pages[at][place]), old
+                values.update(self._differing(address, old, now) if now != old else ())
+            found.append({value for value in values if self._is_live(value)})
         return found[::-1]
+
+    def _differing(self, address: int, old: bytes, now: bytes) -> Iterator[Range]:
+        at = 0
+        while at < len(old):
+            if old[at : at + 8] == now[at : at + 8]:
+                at += 8
+                continue
+            at += next(i for i in range(8) if old[at + i] != now[at + i])
+            value = self._value(address + at)
+            yield value
+            at = value[1] - address
+
+    def _value(self, address: int) -> Range:
+        """What is one value: a small variable, or a word of a larger one or of none."""
+        word = address & -8
+        for start, stop, _ in self._around(address):
+            if stop - start <= _VALUE:
+                return start, stop
+            return max(word, start), min(word + 8, stop)
+        return word, word + 8
+
+    def _around(self, address: int) -> list[tuple[int, int, str]]:
+        """The variable at an address, if there is one."""
+        at = bisect_right(self._variables, (address, 1 << 64))
+        return [found for found in self._variables[max(at - 1, 0) : at] if address < found[1]]
 
     def own(self, change: Change) -> list[Range]:
         """The data that belongs to the cells that a change brought."""
-        blocks = {
+        blocks = [
             block
             for cell in change.arrived
-            for block in (
-                *cell.strings,
-                *(e[3] for e in cell.extras),
-                cell.image.data if cell.image is not None else self._left(cell),
-            )
-        }
-        extents = (b.extent for b in blocks if b is not None)
-        return [(e.start, e.stop) for e in extents if e.zone == "data"]
+            for block in (*cell.strings, *(extra[3] for extra in cell.extras), self._of(cell))
+        ]
+        return _data_of(block for block in blocks if block is not None)
 
     def held(self, change: Change) -> list[Range]:
         """The data of the cells that a change took out."""
-        extents = (b.extent for r in change.removed for b in r.held)
-        return _merge((e.start, e.stop) for e in extents if e.zone == "data")
+        return _data_of(block for was in change.removed for block in was.held)
 
-    def _left(self, cell: Cell) -> Block | None:
-        gone = self._gone.get(cell.number)
-        return gone.former.blocks.get("data") if gone is not None else None
+    def _of(self, cell: Cell) -> Block | None:
+        """The block of a cell's own variables, also where it has left."""
+        if cell.image is not None:
+            return cell.image.data
+        was = self._gone.get(cell.number)
+        return was.former.blocks.get("data") if was is not None else None
 
-    def name(self, ranges: Sequence[Range]) -> str:
+    def name(self, ranges: Iterable[Range]) -> str:
         """A variable that lies in the ranges."""
-        for low, high, name in self._variables:
-            at = bisect_left(ranges, (high, 0)) - 1
-            if at >= 0 and ranges[at][1] > low:
-                return self._called(name)
-        return "the same data"
-
-    def _values(self, ranges: Iterable[Range]) -> Iterator[Range]:
-        """Ranges widened to whole values, and cut where nothing is live."""
-        for low, high in ranges:
-            at = bisect_right(self._variables, (low, 1 << 64, "")) - 1
-            start, stop = low, high
-            for index in range(max(at, 0), len(self._variables)):
-                first, last, _ = self._variables[index]
-                if first >= high:
-                    break
-                if last > low:
-                    small = last - first <= _VALUE
-                    start = min(start, first if small else max(low & -8, first))
-                    stop = max(stop, last if small else min((high + 7) & -8, last))
-            at = bisect_right(self._extents, (start, 1 << 64)) - 1
-            for index in range(max(at, 0), len(self._extents)):
-                first, last = self._extents[index]
-                if first >= stop:
-                    break
-                if last > start:
-                    yield max(first, start), min(last, stop)
+        found = (name for start, _ in sorted(ranges) for _, _, name in self._around(start))
+        name = next(found, None)
+        return "the same data" if name is None else self._called(name)
 
 
-class _Past:
-    """The data zone as it was before changes that are reverted one by one, on a copy."""
-
-    def __init__(self, arena: Arena):
-        self._arena = arena
-        self._pages: dict[int, bytearray] = {}
-
-    def read(self, address: int, size: int) -> bytes:
-        """Bytes as they were."""
-        return b"".join(
-            bytes(self._page(at)[low - at : high - at])
-            for at, low, high in _pieces(address, address + size)
-        )
-
-    def write(self, address: int, data: bytes) -> None:
-        """They were those."""
-        for at, low, high in _pieces(address, address + len(data)):
-            self._page(at)[low - at : high - at] = data[low - address : high - address]
-
-    def _page(self, at: int) -> bytearray:
-        page = self._pages.get(at)
-        if page is None:
-            stop = min(at + CHUNK, self._arena.base + self._arena.capacity)
-            page = self._pages[at] = bytearray(self._arena.read(at, stop - at))
-        return page
+def _data_of(blocks: Iterable[Block]) -> list[Range]:
+    extents = {block.extent for block in blocks}
+    return [(e.start, e.stop) for e in extents if e.zone == "data"]
 
 
-def _pieces(start: int, stop: int) -> Iterator[tuple[int, int, int]]:
-    """The pages of a range: where each begins, and what of it is meant."""
-    for at in range(start - start % CHUNK, stop, CHUNK):
-        yield at, max(at, start), min(at + CHUNK, stop)
+def _within(ranges: Iterable[Range]) -> Callable[[Range], bool]:
+    """A test of whether a value is in one of the ranges, which do not meet."""
+    every = sorted(ranges)
+    return lambda value: bool(_overlapping(every, *value))
 
 
-def _differing(address: int, old: bytes, now: bytes) -> Iterator[Range]:
-    """Where two versions differ: ranges of whole bytes, each inside eight."""
-    for at in range(0, len(old), 8):
-        one, other = old[at : at + 8], now[at : at + 8]
-        if one != other:
-            wrong = [i for i in range(len(one)) if one[i] != other[i]]
-            yield address + at + wrong[0], address + at + wrong[-1] + 1
-
-
-def _merge(ranges: Iterable[Range]) -> list[Range]:
-    """The same addresses as ranges that do not meet, ascending."""
-    found: list[Range] = []
-    for low, high in sorted(ranges):
-        if found and low <= found[-1][1]:
-            found[-1] = found[-1][0], max(high, found[-1][1])
-        else:
-            found.append((low, high))
-    return found
-
-
-def _apart(ranges: Sequence[Range], other: Sequence[Range]) -> list[Range]:
-    """`ranges` without `other`; both are merged."""
-    found: list[Range] = []
-    for low, high in ranges:
-        for index in range(max(bisect_left(other, (low, 0)) - 1, 0), len(other)):
-            first, last = other[index]
-            if first >= high:
-                break
-            if last > low:
-                if first > low:
-                    found.append((low, first))
-                low = last
-        if low < high:
-            found.append((low, high))
-    return found
-
-
-def _common(ranges: Sequence[Range], other: Sequence[Range]) -> list[Range]:
-    """What is in both; both are merged."""
-    return _apart(ranges, _apart(ranges, other))
+def _overlapping(ranges: Sequence[Range], start: int, stop: int) -> Sequence[Range]:
+    """Those of the ordered ranges, which do not overlap each other, that overlap another."""
+    first = max(bisect_right(ranges, (start, 0)) - 1, 0)
+    last = bisect_right(ranges, (stop - 1, 1 << 64))
+    if first < last and ranges[first][1] <= start:
+        first += 1
+    return ranges[first:last]
