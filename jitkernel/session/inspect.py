@@ -281,7 +281,6 @@ class Inspect:
         from jitkernel.session.history.snapshot import lasting
 
         session = self._core
-        session.history.settle()
         return [
             UndoStep(
                 change.cell,
@@ -290,8 +289,7 @@ class Inspect:
                 sum(map(len, change.pages.values())),
                 lasting(session.program, change),
             )
-            for change in session.history
-            if not (change.is_empty or change.only_looked)
+            for change in session.history.steps()
         ]
 
     @property

@@ -63,7 +63,7 @@ def state(s: Session) -> dict[str, Any]:
     """All that a session is, so that two moments can be compared: books, symbols with every site,
     cells, history, results, and the bytes of all that is live."""
     program, linker, arena = s._core.program, s._core.program.linker, s._core.engine.arena
-    s._core.history.count()  # what data changed belongs to the last run from here on
+    s._core.history.steps()  # what data changed belongs to the last run from here on
     found: dict[str, Any] = {}
     for zone in arena.zones.values():
         live = sorted(zone.list.live.items())

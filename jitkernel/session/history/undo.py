@@ -167,10 +167,10 @@ class UndoHistory(Recorded):
 
     # -- taking back -----------------------------------------------------------------------------
 
-    def count(self) -> int:
-        """How many changes there are to undo; runs that only looked do not count."""
+    def steps(self) -> list[Change]:
+        """The changes to undo, the latest first; runs that only looked do not count."""
         self.settle()
-        return sum(not _passed_over(c) for c in self._done)
+        return [change for change in self if not _passed_over(change)]
 
     def undo(self, count: int) -> list[str]:
         """Take the last `count` changes back; a sentence for each.
@@ -178,8 +178,9 @@ class UndoHistory(Recorded):
         Raises UsageError where there are none, or fewer, or where data could not be taken back too:
         nothing is taken back then.
         """
-        _enough(count, self.count(), "undo")
-        self._refuse_losses([c for c in self if not _passed_over(c)][:count], "undo")
+        steps = self.steps()
+        _enough(count, len(steps), "undo")
+        self._refuse_losses(steps[:count], "undo")
         return [self._undo_latest() for _ in range(count)]
 
     def undo_one(self, cell: int | None, name: str, cascade: bool) -> list[str]:
@@ -365,8 +366,8 @@ class UndoHistory(Recorded):
 
 
 def _passed_over(change: Change) -> bool:
-    """Whether there is nothing to take back that anybody would miss."""
-    return change.is_empty or change.only_looked
+    """True if there is nothing to take back that anybody would miss."""
+    return change.only_looked if change.cell else change.is_empty
 
 
 def _enough(count: int, there: int, what: str) -> None:

@@ -169,11 +169,10 @@ class Program(Recorded):
             if old is not None:
                 weak = weak.difference(old.names)
             pins = self._pins(summary, text.aligned, text.unchanged)
-            before = {
-                name: self.definition(name)
-                for name, _ in known or _unknown(read, compiled.object)
-                if name in symbols
-            }
+            read = read or ReadObject.of(compiled.object)
+            names = dict.fromkeys([name for name, _ in known])
+            names |= dict.fromkeys([export.name for export in read.names.exports])
+            before = {name: self.definition(name) for name in names if name in symbols}
             arena = linker.arena
             values = [
                 (start, arena.read(start, size))
@@ -181,7 +180,7 @@ class Program(Recorded):
                 for start, size in (value_of(n, at, symbols[n].size),)
             ]  # fmt: skip
             image = linker.place(
-                read or compiled.object, cell.number, kinds=kinds, pins=pins,
+                read, cell.number, kinds=kinds, pins=pins,
                 weak=weak if known else None,
                 # Groups that only this cell provided so far are its own to redefine.
                 former=Former(groups=frozenset(old.image.groups if old and old.image else ())),
@@ -512,11 +511,6 @@ class Program(Recorded):
         if was is not None and was.info:
             return was.info
         return change.before.get(("taken", symbol.name)) or symbol.info
-
-
-def _unknown(read: ReadObject | None, data: bytes) -> list[tuple[str, None]]:
-    """What an object defines of which there is no summary: another compiler made it."""
-    return [(export.name, None) for export in (read or ReadObject.of(data)).names.exports]
 
 
 def _read(
