@@ -280,7 +280,7 @@ class Notebook:
         session = self._started
         if session is None or session.closed or not session.frontend.core.begun:
             return set()
-        return set(session.inspect.glance.functions)
+        return set(session.inspect.state.functions)
 
     def _name(self, before: set[str], number: int) -> None:
         """Give the functions that are new their names, and take those back that are gone.

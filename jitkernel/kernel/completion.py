@@ -165,7 +165,7 @@ def _own_matches(
     if language.complete is None or at < 0:
         return None
     try:
-        found = language.complete(body, at, context.session.inspect.glance)
+        found = language.complete(body, at, context.session.inspect.state)
     except JitError:
         return None
     if found is None:

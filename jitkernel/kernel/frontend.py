@@ -287,7 +287,7 @@ class Frontend:
 
         language = find_language(self.setting("JITKernel.default_language"))
         if language.inspect is not None and name[:1] not in "@%":
-            text = language.inspect(name, 0, self.session.inspect.glance)
+            text = language.inspect(name, 0, self.session.inspect.state)
             if text or name in self.session.symbols:
                 return in_words(self, text, name, level)
         return inspect_name(self, name, level)
@@ -299,7 +299,7 @@ class Frontend:
         name = bare(word)
         if not name.isidentifier() or name in self.session.symbols:
             return word
-        notes = self.session.inspect.glance.notes
+        notes = self.session.inspect.state.notes
         for language in dict.fromkeys(key.partition(":")[0] for key in notes):
             symbol = find_language(language).symbol_of(name, notes)
             if symbol in self.session.symbols:

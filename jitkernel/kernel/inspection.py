@@ -72,7 +72,7 @@ def _in_language(
     if language.inspect is not None and at >= 0:
         name = language.symbol_at(body, at)
         return in_words(
-            context, language.inspect(body, at, context.session.inspect.glance), name, level
+            context, language.inspect(body, at, context.session.inspect.state), name, level
         )
     called = re.findall(r"([A-Za-z_]\w*)\(", code[:position])
     for name in (language.symbol_at(code, position), *called[-1:]):

@@ -35,7 +35,6 @@ __all__ = [
     "Commands",
     "Completeness",
     "Completions",
-    "Glance",
     "Host",
     "Known",
     "Language",
@@ -72,7 +71,34 @@ class Names(Protocol):
         """Advice about a name that is not known; "" where nothing comes near."""
 
 
-class Known(Names, Protocol):
+class StateView(Protocol):
+    """The questions that a language may ask of a program's state, whatever the session is doing:
+    each is a look-up, and nothing waits for a lock."""
+
+    @property
+    def notes(self) -> Mapping[str, Kept]:
+        """Notes by keys, as cells of any language have left them (`Plan.notes`): a language begins
+        its keys with its name."""
+
+    @property
+    def functions(self) -> Sequence[str]:
+        """The names of the functions that cells have defined."""
+
+    def signature(self, name: str) -> FunctionType | None:
+        """The type of a function."""
+
+    def cell_of(self, name: str) -> int:
+        """The number of the cell that defines a name; 0 where none does."""
+
+    def source(self, cell: int) -> str:
+        """The source of a cell, "" where it is gone."""
+
+    def setting(self, name: str) -> str:
+        """A setting of the session, as text.  `processor` is what `cpu` means here, `machine` what
+        this machine is: a name, and features as LLVM has them (`znver4 +avx,-amx-tile`)."""
+
+
+class Known(Names, StateView, Protocol):
     """The questions that a language may ask of the session while it reads a cell."""
 
     @property
@@ -99,14 +125,6 @@ class Known(Names, Protocol):
     def file(self) -> str:
         """The path of the file that the cell is the text of, "" for none."""
 
-    @property
-    def notes(self) -> Mapping[str, Kept]:
-        """Notes by keys, as cells of any language have left them (`Plan.notes`): a language begins
-        its keys with its name."""
-
-    def cell_of(self, name: str) -> int:
-        """The number of the cell that defines a name; 0 where none does."""
-
     def users_of(self, name: str) -> list[int]:
         """The numbers of the cells whose code refers to a name."""
 
@@ -123,41 +141,12 @@ class Known(Names, Protocol):
     def read_memory(self, address: int, size: int) -> bytes:
         """Bytes of the program's memory; fewer, or none, where there is no more."""
 
-    def setting(self, name: str) -> str:
-        """A setting of the session, as text.  `processor` is what `cpu` means here, `machine` what
-        this machine is: a name, and features as LLVM has them (`znver4 +avx,-amx-tile`)."""
-
     def waiting(self, program: str) -> None:
         """To be called, twice a second or more often, while a compiler's process of the language's
         works for the cell: the user is told of what takes long."""
 
     def output(self, name: str, data: bytes) -> None:
         """Bytes for the cell's `stdout` or `stderr`, for a language that runs the cell itself."""
-
-
-class Glance(Protocol):
-    """The questions that a language may ask while somebody types, whatever the session is doing:
-    nothing is looked up in the program, and nothing waits for it."""
-
-    @property
-    def notes(self) -> Mapping[str, Kept]:
-        """The notes as they are at this moment."""
-
-    @property
-    def functions(self) -> Sequence[str]:
-        """The names of the functions that cells have defined."""
-
-    def signature(self, name: str) -> FunctionType | None:
-        """The type of a function."""
-
-    def cell_of(self, name: str) -> int:
-        """The number of the cell that defines a name; 0 where none does."""
-
-    def source(self, cell: int) -> str:
-        """The source of a cell, "" where it is gone."""
-
-    def setting(self, name: str) -> str:
-        """A setting of the session, as text."""
 
 
 class Suggestion(NamedTuple):
@@ -272,21 +261,21 @@ class Language:
     keywords: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     callable_here: Callable[[FunctionType], bool] = lambda type: True
     symbol_at: Callable[[str, int], str] = _word_at
-    complete: Callable[[str, int, Glance], Completions | None] | None = None
-    inspect: Callable[[str, int, Glance], str] | None = None
+    complete: Callable[[str, int, StateView], Completions | None] | None = None
+    inspect: Callable[[str, int, StateView], str] | None = None
     show: Callable[[TypedValue], str] = lambda value: ""
     symbol_of: Callable[[str, Mapping[str, Kept]], str] = lambda name, notes: ""
     call_line: Callable[[str, Mapping[str, Kept]], str] = plain_call
-    prototype: Callable[[str, Glance], Prototype | None] = lambda name, known: None
+    prototype: Callable[[str, StateView], Prototype | None] = lambda name, known: None
     declares: Callable[[Kept], str] = lambda kept: kept if isinstance(kept, str) else ""
-    declaration: Callable[[str, Glance], str] = lambda name, known: ""
+    declaration: Callable[[str, StateView], str] = lambda name, known: ""
     check: Callable[[Callable[[str], str], Callable[[str], bool]], None] = (
         lambda setting, is_defined: None
     )
-    spelled: Callable[[str, Glance], Spelling | None] = lambda name, known: None
+    spelled: Callable[[str, StateView], Spelling | None] = lambda name, known: None
     literal: Callable[[Any], str] | None = None
     called: Callable[[str, Mapping[str, Kept]], str] = lambda symbol, notes: shown(symbol)
-    foreign: Callable[[str, str, int, Glance], Foreign | None] = lambda *asked: None
+    foreign: Callable[[str, str, int, StateView], Foreign | None] = lambda *asked: None
     superseded: Callable[[Collection[str], Known], Plan] | None = None
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from jitkernel.session.report.places import Places
     from jitkernel.session.report.watch import Observers
     from jitkernel.session.residency.residency import Residency
-    from jitkernel.session.run.host import SessionGlance
+    from jitkernel.session.run.host import SessionView
     from jitkernel.session.saved.store import Store
     from jitkernel.values.value import TypedValue
 
@@ -165,11 +165,11 @@ class Inspect:
         return declaration(name, info) if info is not None else None
 
     @property
-    def glance(self) -> SessionGlance:
+    def state(self) -> SessionView:
         """What a language may ask while somebody types, also while a cell runs."""
-        from jitkernel.session.run.host import SessionGlance
+        from jitkernel.session.run.host import SessionView
 
-        return SessionGlance(self._core)
+        return SessionView(self._core)
 
     # -- what cells were made of -----------------------------------------------------------------
 

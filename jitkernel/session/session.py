@@ -643,12 +643,12 @@ class Session:
         UsageError."""
         from jitkernel.languages import find
         from jitkernel.linker import SymbolKind  # a session's start does without
-        from jitkernel.session.run.host import setting_of
+        from jitkernel.session.run.host import SessionView
 
         core = self._core
         try:
             find(language).check(
-                lambda asked: setting_of(core, asked),
+                SessionView(core).setting,
                 lambda symbol: core.engine.linker.known(symbol, SymbolKind.FUNCTION) is not None,
             )
         except BaseException:

@@ -28,7 +28,7 @@ from jitkernel.languages.c.pieces import Mismatch, PieceKind, cut
 from jitkernel.languages.c.reading import Reading
 from jitkernel.languages.c.tokens import CLOSING, Token, Unfinished, tokens
 from jitkernel.languages.c.unit import Unit
-from jitkernel.languages.language import Completions, Glance, Suggestion, split_commands
+from jitkernel.languages.language import Completions, StateView, Suggestion, split_commands
 
 __all__ = ["comment_above", "complete", "declared_by_headers", "inspect"]
 
@@ -79,7 +79,7 @@ class _Place:
         )
 
 
-def complete(source: str, position: int, known: Glance) -> Completions | None:
+def complete(source: str, position: int, known: StateView) -> Completions | None:
     """The completions before a position, in place of the word that is being typed; None where clang
     cannot be asked."""
     before = source[:position]
@@ -123,7 +123,7 @@ def _is_text(before: str) -> bool:
     return any(t.line == line and t.kind == "other" and t.text in "\"'" for t in found)
 
 
-def _known(place: _Place, known: Glance, typed: str) -> Iterator[Suggestion]:
+def _known(place: _Place, known: StateView, typed: str) -> Iterator[Suggestion]:
     """The names that cells and headers have."""
     for note in place.every(IDENTIFIER):
         if note.kind in _KINDS:
@@ -152,12 +152,12 @@ def _declaration(note: Note) -> str:
 # -- clang -------------------------------------------------------------------------------------
 
 
-def _compiler(known: Glance) -> Clang:
+def _compiler(known: StateView) -> Clang:
     """The compiler with the flags that cells have, so that its headers are there."""
     return replace(clang_of(known.setting), timeout=_SECONDS)
 
 
-def _place(before: str, known: Glance) -> _Place | None:
+def _place(before: str, known: StateView) -> _Place | None:
     """The place behind a text; None in comments, strings and what cannot be read."""
     code = split_commands(before + _HERE).code
     if len(code) > _LONGEST or "\0" in code:
@@ -263,7 +263,7 @@ def _of_headers(clang: Clang, headers: str) -> Mapping[str, Suggestion]:
     return found
 
 
-def declared_by_headers(name: str, known: Glance, notes: Notes) -> str:
+def declared_by_headers(name: str, known: StateView, notes: Notes) -> str:
     """The declaration of a function or a variable that headers of the system have, as an earlier
     cell includes them; "" where none does, or clang cannot be asked."""
     if not notes.header:
@@ -275,7 +275,7 @@ def declared_by_headers(name: str, known: Glance, notes: Notes) -> str:
     return f"{found.signature};" if found and found.kind in ("function", "variable") else ""
 
 
-def _files(line: str, position: int, folder: int, known: Glance) -> Completions:
+def _files(line: str, position: int, folder: int, known: StateView) -> Completions:
     """The files that an include directive can name."""
     start = position - (len(line) - folder)
     typed = line[folder:]
@@ -294,7 +294,7 @@ def _files(line: str, position: int, folder: int, known: Glance) -> Completions:
 # -- what stands somewhere -----------------------------------------------------------------------
 
 
-def inspect(source: str, position: int, known: Glance, level: int = 0) -> str:
+def inspect(source: str, position: int, known: StateView, level: int = 0) -> str:
     """Describe the name at a position, and the call around it; "" for nothing."""
     word = next((m for m in _WORD.finditer(source) if m.start() <= position <= m.end()), None)
     start = word.start() if word is not None else position
@@ -311,7 +311,7 @@ def inspect(source: str, position: int, known: Glance, level: int = 0) -> str:
     return "\n\n".join(parts)
 
 
-def _call(form: str, place: _Place, known: Glance) -> str:
+def _call(form: str, place: _Place, known: StateView) -> str:
     """A call's function and the argument that is being typed, marked."""
     text = _plain(re.sub(r"<#(.*?)#>", r"»\1«", form))[0]
     name = _WORD.findall(text.partition("(")[0])[-1:]
@@ -325,7 +325,7 @@ def _call(form: str, place: _Place, known: Glance) -> str:
     return f"the call around it: {text}"
 
 
-def _described(source: str, word: re.Match[str], known: Glance) -> str:
+def _described(source: str, word: re.Match[str], known: StateView) -> str:
     """The declaration of a word, its comment, and what a manual has on it."""
     name = word[0]
     place = _place(source[: word.start()], known)

@@ -16,7 +16,7 @@ from jitkernel.languages.c.prototypes import type_of
 from jitkernel.languages.c.shapes import shape_of
 from jitkernel.languages.c.tokens import Unfinished
 from jitkernel.languages.c.types import CType
-from jitkernel.languages.language import Glance
+from jitkernel.languages.language import StateView
 from jitkernel.languages.prototypes import Foreign
 from jitkernel.languages.shapes import Part, Shape
 
@@ -25,7 +25,7 @@ __all__ = ["foreign"]
 _PLACE = 16  # bytes: what each begins at a multiple of
 
 
-def foreign(name: str, type: str, number: int, known: Glance) -> Foreign | None:
+def foreign(name: str, type: str, number: int, known: StateView) -> Foreign | None:
     """A cell that defines `name` with a function's type such as `unsigned (double, const char *)`;
     None for what is none.  Raises UsageError for one that takes `...`."""
     notes = Notes(known.notes)

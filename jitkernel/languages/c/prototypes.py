@@ -25,7 +25,7 @@ from jitkernel.languages.c.shapes import number, shape_of
 from jitkernel.languages.c.tokens import Token, Unfinished, tokens
 from jitkernel.languages.c.types import VOID, CType, Types
 from jitkernel.languages.c.unit import Unit
-from jitkernel.languages.language import Glance
+from jitkernel.languages.language import StateView
 from jitkernel.languages.prototypes import Pointee, Prototype
 from jitkernel.languages.shapes import Shape
 
@@ -35,7 +35,7 @@ type_ = type
 _INCLUDES = re.compile(r"(?m)^\s*#\s*(?:include|import|embed)")
 
 
-def prototype(name: str, known: Glance) -> Prototype | None:
+def prototype(name: str, known: StateView) -> Prototype | None:
     """Python's prototype of a name of C's; None where that is what IR says."""
     notes = Notes(known.notes)
     note = notes.identifier(name)
@@ -62,7 +62,7 @@ def prototype(name: str, known: Glance) -> Prototype | None:
     return (function or Prototype(text=text))._replace(pointed=pointed, callback=callback)
 
 
-def declaration(name: str, known: Glance) -> str:
+def declaration(name: str, known: StateView) -> str:
     """The IR that declares a function or a variable of somebody else's, as cells or the headers
     that they include declare it in C; "" where they do not."""
     notes = Notes(known.notes)
@@ -79,7 +79,7 @@ def declaration(name: str, known: Glance) -> str:
 
 
 def _pointed(
-    name: str, known: Glance
+    name: str, known: StateView
 ) -> tuple[Callable[[int], Shape | None], Callable[[int], str]]:
     """Functions that tell which structs and which functions a function's parameters lead to; clang
     is asked once."""
@@ -116,7 +116,7 @@ def _plain_result(found: list[Token], declared: Declarator, notes: Notes) -> tup
 
 
 def _variable(
-    name: str, text: str, found: list[Token], declared: Declarator, notes: Notes, known: Glance
+    name: str, text: str, found: list[Token], declared: Declarator, notes: Notes, known: StateView
 ) -> Prototype | None:
     behind = found[declared.name_at + 1 : declared.last]
     same, code = _plain_result(found, declared, notes)
@@ -131,7 +131,7 @@ def _variable(
 
 
 def _function(
-    name: str, text: str, found: list[Token], declared: Declarator, notes: Notes, known: Glance
+    name: str, text: str, found: list[Token], declared: Declarator, notes: Notes, known: StateView
 ) -> Prototype | None:
     same, code = _plain_result(found, declared, notes)
     parts = parameters_of(found, declared)
@@ -201,13 +201,13 @@ def _name_of(part: list[Token]) -> str:
     return found[0].name if found else ""
 
 
-def type_of(name: str, known: Glance, notes: Notes) -> CType | None:
+def type_of(name: str, known: StateView, notes: Notes) -> CType | None:
     """The type of a name; None where clang cannot be asked."""
     module = asked(name, known, notes)
     return value_type(Types(module.metadata)) if module is not None else None
 
 
-def asked(name: str, known: Glance, notes: Notes) -> Module | None:
+def asked(name: str, known: StateView, notes: Notes) -> Module | None:
     """The module clang makes of an expression, as a name is one; None where it cannot be asked."""
     pieces = cut(name, lambda word: "value", lambda word: "")
     unit = Unit(Reading(0, name, pieces, notes, defines=lambda word: True))

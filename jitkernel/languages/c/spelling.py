@@ -9,13 +9,13 @@ from jitkernel.languages.c.declarations import declarators
 from jitkernel.languages.c.notes import Notes
 from jitkernel.languages.c.pointees import parameters_of
 from jitkernel.languages.c.tokens import Token, Unfinished, tokens
-from jitkernel.languages.language import Glance
+from jitkernel.languages.language import StateView
 from jitkernel.languages.prototypes import Spelling
 
 __all__ = ["spelled"]
 
 
-def spelled(name: str, known: Glance) -> Spelling | None:
+def spelled(name: str, known: StateView) -> Spelling | None:
     """The declaration of a function or a variable, its parameters' types or its own, and its
     definition below the comment that stands above it; None for what neither cells declare nor
     headers of the system."""

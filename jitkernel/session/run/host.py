@@ -8,7 +8,7 @@ import operator
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from mmap import PAGESIZE
-from typing import TYPE_CHECKING, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from jitkernel.errors import Fault, JitError, UndefinedSymbol, UsageError
 from jitkernel.executor import Outcome
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from jitkernel.session.core import Core
     from jitkernel.session.run.thunks import Thunk
 
-__all__ = ["Execution", "LanguageHost", "SessionGlance", "SessionHost"]
+__all__ = ["Execution", "LanguageHost", "SessionHost", "SessionView"]
 
 
 class SessionHost:
@@ -260,23 +260,25 @@ class SessionHost:
         return extent.start
 
 
-class SessionGlance:
-    """What a language may ask while somebody types: see `Glance`.  No lock is taken, since a cell
-    may run; what is asked of the program is a look-up in a table."""
+class SessionView(SessionHost):
+    """A program's state as languages may look at it while somebody types, too: see `StateView`.  No
+    lock is taken, since a cell may run; what is asked of the program is a look-up in a table."""
 
-    def __init__(self, core: Core):
-        self._core, self._host = core, SessionHost(core)
-        self.signature = self._host.signature
+    _cpu = ""  # that a cell asks for
+
+    def __init__(self, core: Core, *given: Any):
+        super().__init__(core, *given)
+        self._core = core
 
     @cached_property
     def notes(self) -> Mapping[str, Kept]:
         """A copy of the notes that cells of languages have left, by key."""
-        return self._core.program.state.notes.kept
+        return self._program.state.notes.kept
 
     @property
     def functions(self) -> Sequence[str]:
         """The names of the functions that cells have defined."""
-        symbols = dict(self._core.program.linker.symbols)
+        symbols = dict(self._program.linker.symbols)
         return [
             name for name, s in symbols.items()
             if s.is_function and s.image is not None and s.image.cell
@@ -284,7 +286,7 @@ class SessionGlance:
 
     def cell_of(self, name: str) -> int:
         """The number of the cell that defines a name; 0 where none does."""
-        symbol = self._core.program.named(name)
+        symbol = self._program.named(name)
         return symbol.image.cell if symbol is not None and symbol.image is not None else 0
 
     def source(self, cell: int) -> str:
@@ -293,32 +295,24 @@ class SessionGlance:
         return record.source if record is not None else ""
 
     def setting(self, name: str) -> str:
-        """A setting of the session, as text."""
-        return setting_of(self._core, name)
+        """A setting of the session, as text: see `StateView`."""
+        if name not in ("processor", "machine"):
+            return str(getattr(self._core.settings, name))
+        wanted = "native" if name == "machine" else self._cpu or self._core.settings.cpu
+        return " ".join(self._engine.pool.identity().resolve(wanted)).strip()
 
 
-class LanguageHost(SessionHost):
-    """What a language may ask while it reads a cell, besides: see `Known`."""
+class LanguageHost(SessionView):
+    """The answers to what a language may ask while it reads a cell, besides: see `Known`."""
 
     def __init__(self, execution: Execution):
         super().__init__(execution.core, execution.own, execution.error)
-        self._core = execution.core
         self.output, self.waiting = execution.relay.output, execution.relay.waiting
         self.number, self.opt_level = execution.cell.number, execution.options.opt_level
         self.sanitize, self.file = execution.options.sanitize, execution.options.file
         self._cpu = execution.options.cpu
         self.replaces = self._program.state.ids.get(execution.cell.cell_id or "", 0)
         self.position = self._program.position(execution.cell)
-
-    @cached_property
-    def notes(self) -> Mapping[str, Kept]:
-        """The notes that cells of languages have left, by key."""
-        return self._program.state.notes.kept
-
-    def cell_of(self, name: str) -> int:
-        """The number of the cell that defines a name; 0 where none does."""
-        symbol = self._program.named(name)
-        return symbol.image.cell if symbol is not None and symbol.image is not None else 0
 
     def users_of(self, name: str) -> list[int]:
         """The numbers of the cells whose code refers to a name."""
@@ -343,18 +337,6 @@ class LanguageHost(SessionHost):
         pid = self._engine.executor.pid
         whole = memory(pid, address, size)
         return whole or memory(pid, address, min(size, -address % PAGESIZE))
-
-    def setting(self, name: str) -> str:
-        """A setting of the session, as text."""
-        return setting_of(self._core, name, self._cpu)
-
-
-def setting_of(core: Core, name: str, cpu: str = "") -> str:
-    """A setting as text, for languages: see `Known`.  `cpu` is what a cell asks for."""
-    if name not in ("processor", "machine"):
-        return str(getattr(core.settings, name))
-    wanted = "native" if name == "machine" else cpu or core.settings.cpu
-    return " ".join(core.engine.pool.identity().resolve(wanted)).strip()
 
 
 _SESSION_S = CellOptions()  # what the session's settings say

@@ -16,7 +16,7 @@ from jitkernel.languages.prototypes import Prototype
 from jitkernel.session.element_types import Elements, elements_of, named, refuse_other_members
 from jitkernel.session.program.names import NotesSeen
 from jitkernel.session.program.signatures import described
-from jitkernel.session.run.host import SessionGlance
+from jitkernel.session.run.host import SessionView
 from jitkernel.values.conversion import PLAIN
 
 if TYPE_CHECKING:
@@ -77,11 +77,11 @@ class Prototypes:
         the name do, with the version of the notes for which that holds."""
         notes = self._core.program.state.notes
         if language := notes.language_of(cell):
-            glance = _Glance(self._core, NotesSeen(notes.found, name, cell))
-            return 0, find(language).prototype(name, glance) or _NOTHING
+            view = _view(self._core, NotesSeen(notes.found, name, cell))
+            return 0, find(language).prototype(name, view) or _NOTHING
         if not self._is_foreign(cell):
             return 0, _NOTHING
-        every = (find(one).prototype(name, self._glance()) for one in sorted(notes.languages))
+        every = (find(one).prototype(name, self._view()) for one in sorted(notes.languages))
         return notes.version, next(filter(None, every), _NOTHING)
 
     def _is_foreign(self, cell: int) -> bool:
@@ -98,24 +98,24 @@ class Prototypes:
         cell = symbol.image.cell if symbol is not None and symbol.image is not None else 0
         if language := notes.language_of(cell):
             name = program.called(name, cell)  # a label may have given the symbol's
-            glance = _Glance(self._core, NotesSeen(notes.found, name, cell))
-            return find(language).spelled(name, glance)
+            view = _view(self._core, NotesSeen(notes.found, name, cell))
+            return find(language).spelled(name, view)
         if not self._is_foreign(cell):
             return None
-        every = (find(one).spelled(name, self._glance()) for one in sorted(notes.languages))
+        every = (find(one).spelled(name, self._view()) for one in sorted(notes.languages))
         return next(filter(None, every), None)
 
     def _argument(self, name: str, number: int) -> str:
         return f"argument {number} of {self._core.program.called(name)}"
 
-    def _glance(self) -> _Glance:
-        return _Glance(self._core, self._core.program.state.notes.kept)
+    def _view(self) -> SessionView:
+        return _view(self._core, self._core.program.state.notes.kept)
 
     def declare(self, name: str) -> None:
         """Learn the type of what an object or a library has, where a language declares it."""
         core = self._core
         for language in sorted(core.program.state.notes.languages):
-            if text := find(language).declaration(name, self._glance()):
+            if text := find(language).declaration(name, self._view()):
                 request = Request(text, label=f"the declaration of {name}")
                 summary = core.engine.pool.compile(request).summary
                 for said, info, _ in described(summary):
@@ -147,12 +147,11 @@ class Prototypes:
         return found
 
 
-class _Glance(SessionGlance):
-    """What a language may ask about a name, in a core whose lock is held."""
-
-    def __init__(self, core: Core, notes: Mapping[str, Kept]):
-        super().__init__(core)
-        self.notes = notes  # and no copy
+def _view(core: Core, notes: Mapping[str, Kept]) -> SessionView:
+    """The state as a language may ask about a name, in a core whose lock is held."""
+    view = SessionView(core)
+    view.notes = notes  # and no copy
+    return view
 
 
 def _fits(held: Any, wanted: Pointee) -> bool:

@@ -23,7 +23,7 @@ from jitkernel.ir.types import (
 from jitkernel.languages import find
 from jitkernel.languages.prototypes import Foreign
 from jitkernel.languages.shapes import to_bytes, to_python
-from jitkernel.session.run.host import SessionGlance, SessionHost
+from jitkernel.session.run.host import SessionHost, SessionView
 from jitkernel.values.conversion import from_python
 from jitkernel.values.value import TypedValue
 
@@ -93,7 +93,7 @@ class PythonFunctions:
             if any(isinstance(parameter, VoidType) for parameter in signature.parameters):
                 raise TypeSyntaxError("only a result is void in IR", 0)
         except TypeSyntaxError as error:
-            known = SessionGlance(self._core)
+            known = SessionView(self._core)
             found = find("c").foreign(name, type, number, known) if type.isprintable() else None
             if found is None:
                 raise UsageError(

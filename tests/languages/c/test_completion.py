@@ -45,7 +45,7 @@ def cut(source: str) -> tuple[str, int]:
 
 def offered(session: Session, source: str) -> list[str]:
     text, at = cut(source)
-    found = complete(text, at, session.inspect.glance)
+    found = complete(text, at, session.inspect.state)
     assert found is not None
     word = text[found.start : at]
     assert all(s.text.startswith(word) for s in found.found)
@@ -53,7 +53,7 @@ def offered(session: Session, source: str) -> list[str]:
 
 
 def said(session: Session, source: str) -> str:
-    return inspect(*cut(source), session.inspect.glance)
+    return inspect(*cut(source), session.inspect.state)
 
 
 @pytest.mark.parametrize(
@@ -91,10 +91,10 @@ def test_what_is_offered(session: Session, source: str, expected: list[str]) -> 
 
 
 def test_names_come_with_their_types_and_comments(session: Session) -> None:
-    found = complete("origin.", 7, session.inspect.glance)
+    found = complete("origin.", 7, session.inspect.state)
     assert found is not None
     assert [s.signature for s in found.found] == ["int x: across", "double y"]
-    (norm,) = complete("nor", 3, session.inspect.glance).found
+    (norm,) = complete("nor", 3, session.inspect.state).found
     assert (norm.kind, norm.signature) == ("function", "double norm(Pt p)")
 
 
@@ -180,8 +180,8 @@ def test_a_running_cell_keeps_nobody_waiting(session: Session) -> None:
 )  # fmt: skip
 def test_nothing_that_is_typed_fails(session: Session, source: str) -> None:
     text, at = cut(source)
-    complete(text, at, session.inspect.glance)
-    inspect(text, at, session.inspect.glance)
+    complete(text, at, session.inspect.state)
+    inspect(text, at, session.inspect.state)
 
 
 def test_what_takes_too_long_is_given_up(
@@ -196,5 +196,5 @@ def test_what_takes_too_long_is_given_up(
     os.mkfifo(fifo)
     with pytest.raises(CompileError, match="is a named pipe"):
         text = f'#include "{fifo}"\nno'
-        complete(text, len(text), session.inspect.glance)
-    assert complete("int a;\n" * 100_000 + "no", 700_002, session.inspect.glance) is None
+        complete(text, len(text), session.inspect.state)
+    assert complete("int a;\n" * 100_000 + "no", 700_002, session.inspect.state) is None

@@ -79,7 +79,7 @@ def state(s: Session) -> tuple[object, ...]:
     used = {name: zone["used"] for name, zone in s.memory()["zones"].items()}
     return (
         s.number, [cell.number for cell in s.cells], list(s._core.history._done), list(s._core.history._undone), list(s.results),
-        dict(s.inspect.glance.notes), sorted(s.symbols), used,
+        dict(s.inspect.state.notes), sorted(s.symbols), used,
     )  # fmt: skip
 
 
