@@ -32,7 +32,8 @@ from jitkernel.session.operation import operation
 from jitkernel.session.program.signatures import Signature
 from jitkernel.session.run.calls import Scratch
 from jitkernel.session.run.results import Collector
-from jitkernel.values.value import Pointer, TypedValue
+from jitkernel.values.python import Pointer
+from jitkernel.values.value import TypedValue
 from jitkernel.wording import counted
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """LLVM types as records: `parse_type` reads their text, `str` writes it as LLVM prints it.
 
-Only the text is known here, not what a target makes of it: sizes and offsets are a `Layout`'s.
+Only the text is known here, not what a target makes of it: `values.ir` has sizes and offsets.
 Start from `parse_type`.
 """
 

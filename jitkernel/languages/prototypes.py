@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from jitkernel.languages.shapes import Shape, read_shape, row_of
+from jitkernel.values.datatype import DataType, number
+from jitkernel.values.rows import read_type, row_of
 
-__all__ = ["Foreign", "Pointee", "Prototype", "Spelling"]
+__all__ = ["Foreign", "Prototype", "Spelling", "code_of_elements", "pointer_to"]
 
 _KINDS = {None: None, "int": int, "float": float, "bool": bool, "complex": complex,
           "tuple": tuple, "bytes": bytes}  # fmt: skip
@@ -31,21 +32,11 @@ class Foreign(NamedTuple):
     where it `returns` one, and the arguments."""
 
     source: str
-    frame: Shape
+    frame: DataType
     returns: bool
 
 
-class Pointee(NamedTuple):
-    """A parameter that is a pointer to numbers: `text` as the language writes it, and what it leads
-    to as numpy writes that (`f8`; addresses are `u8`, and `text` has another star).  `constant`:
-    the function does not write there."""
-
-    text: str
-    code: str
-    constant: bool = False
-
-
-def _nothing(index: int) -> Shape | None:
+def _nothing(index: int) -> DataType | None:
     return None
 
 
@@ -54,7 +45,8 @@ def _no_function(index: int) -> str:
 
 
 class Prototype(NamedTuple):
-    """Of a variable, or a function's result, `result`: None where IR's view of it is right.
+    """Of a variable, or a function's result, `result`: None where IR's view of it is right;
+    types as Python sees them (`values.datatype.plain`).
 
     `parameters` are a function's where some of them are none of IR's: None for those that are.
     `names` and `kinds` are theirs, and last the result's: classes of Python's, None for any and for
@@ -64,13 +56,13 @@ class Prototype(NamedTuple):
     function that it leads to, "" for none: that may need a compiler, and does not travel.
     """
 
-    result: Shape | None = None
-    parameters: tuple[Shape | None, ...] | None = None
+    result: DataType | None = None
+    parameters: tuple[DataType | None, ...] | None = None
     names: tuple[str, ...] = ()
     kinds: tuple[type | None, ...] = ()
     text: str = ""
-    pointees: Sequence[Pointee | None] = ()
-    pointed: Callable[[int], Shape | None] = _nothing
+    pointees: Sequence[DataType | None] = ()
+    pointed: Callable[[int], DataType | None] = _nothing
     callback: Callable[[int], str] = _no_function
 
     def row(self) -> list[Any]:
@@ -78,27 +70,39 @@ class Prototype(NamedTuple):
         parameters = self.parameters
         return [
             self.result and row_of(self.result),
-            None if parameters is None else [shape and row_of(shape) for shape in parameters],
+            None if parameters is None else [one and row_of(one) for one in parameters],
             list(self.names), [kind and kind.__name__ for kind in self.kinds], self.text,
-            list(self.pointees),
+            [p and [p.name, code_of_elements(p), p.constant] for p in self.pointees],
         ]  # fmt: skip
 
     @classmethod
     def of(cls, row: Any) -> Prototype:
         """The inverse of `row`.  Raises ValueError, TypeError or KeyError for what is none."""
         result, parameters, names, kinds, text, pointees = row
-        shapes = None if parameters is None else tuple(p and read_shape(p) for p in parameters)
+        shapes = None if parameters is None else tuple(p and read_type(p) for p in parameters)
         if not all(isinstance(word, str) for word in (*names, text)):
             raise TypeError("names of parameters are text")
         if shapes is not None and len(kinds) != len(shapes) + 1:
             raise ValueError("not as many classes as parameters")
         found = tuple(_KINDS[kind] for kind in kinds)
-        wanted = tuple(p and _pointee(*p) for p in pointees)
-        return cls(result and read_shape(result), shapes, tuple(names), found, text, wanted)
+        wanted = tuple(p and _pointer(*p) for p in pointees)
+        return cls(result and read_type(result), shapes, tuple(names), found, text, wanted)
 
 
-def _pointee(text: Any, code: Any, constant: Any) -> Pointee:
+def _pointer(text: Any, code: Any, constant: Any) -> DataType:
     good = isinstance(text, str) and isinstance(code, str) and isinstance(constant, bool)
     if not good or code[:1] not in ("i", "u", "f", "b", "c") or not code[1:].isdecimal():
         raise TypeError(f"{code!r} is no type of numbers")
-    return Pointee(text, code, constant)
+    return pointer_to(number(code), text, constant)
+
+
+def pointer_to(element: DataType, text: str, constant: bool = False) -> DataType:
+    """A pointer to numbers or to addresses, as a language writes it: `const double *`."""
+    if constant:
+        element = DataType("const", size=element.size, bits=element.bits, element=element)
+    return DataType("pointer", text, 8, 8, 64, element=element)
+
+
+def code_of_elements(pointer: DataType) -> str:
+    """numpy's code of what a pointer leads to: addresses are `u8`."""
+    return pointer.element.bare.code or "u8" if pointer.element is not None else ""

@@ -23,7 +23,7 @@ from jitkernel.session.program.signatures import Signature
 
 __all__ = ["VERSION", "Content", "contents", "digest_of", "other_form", "read_content"]
 
-VERSION = 3
+VERSION = 4
 _FORM = b"jkf"
 _MAGIC = b"%s%d" % (_FORM, VERSION)
 _HEAD = struct.Struct("<4sIII")  # magic; bytes of header, object and bitcode

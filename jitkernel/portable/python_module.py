@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from jitkernel.errors import UsageError
 from jitkernel.ir.types import FloatType, IntType, PointerType, Type, VoidType
+from jitkernel.languages.prototypes import code_of_elements
 from jitkernel.portable.c_types import NoEquivalent, check_callable
 from jitkernel.session.program.signatures import Signature, Variable
 
@@ -39,7 +40,7 @@ def python_module(home: Home, exports: Mapping[str, Signature | Variable], libra
             if said.parameters is not None:
                 raise NoEquivalent("it passes more than numbers and pointers")
             unsigned = said.result is not None and said.result.code[:1] == "u"
-            wanted = [p and tuple(p) for p in said.pointees]
+            wanted = [p and (p.name, code_of_elements(p), p.constant) for p in said.pointees]
             rows.append(_row(name, info, wanted, unsigned))
         except NoEquivalent as why:
             raise UsageError(

@@ -22,15 +22,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jitkernel.arena.shared import SharedMemory, find
 from jitkernel.errors import UsageError
-from jitkernel.ir.types import Type
 from jitkernel.procfs import memory, write_memory
 from jitkernel.values.conversion import has_buffer, is_memory
+from jitkernel.values.datatype import DataType, Member, number
 
 if TYPE_CHECKING:
-    from jitkernel.languages.shapes import Shape
     from jitkernel.session.engine import Engine
-    from jitkernel.values.datatype import DataType
-    from jitkernel.values.ir import Layouts
 
 __all__ = [
     "Arrays",
@@ -39,6 +36,7 @@ __all__ = [
     "buffer_of",
     "dtype_of",
     "numpy",
+    "of_dtype",
     "refuse_order",
     "view_of",
 ]
@@ -142,75 +140,61 @@ def _dense(shape: Sequence[int], strides: Sequence[int], item: int) -> bool:
     return True
 
 
-#: What numpy calls them; of others it has no numbers, only bytes.
-_FLOATS = {"half": "<f2", "float": "<f4", "double": "<f8", "x86_fp80": "<f16"}
-_INTEGERS = {8: "<i1", 16: "<i2", 32: "<i4", 64: "<i8"}
-
-
 def dtype_of(type: DataType) -> Any:
-    """The numpy dtype of a type as it lies in memory; elements of a struct are f0, f1, ...
+    """The numpy dtype of a type as it lies in memory; elements of a struct without names are f0,
+    f1, ...
 
-    Pointers are unsigned numbers, and integers of other widths than 8, 16, 32 and 64 bits are
-    bytes.  Raises UsageError for vectors whose elements share bytes.
+    Pointers are unsigned numbers, and what numpy has no numbers for is bytes.  Raises UsageError
+    for vectors whose elements share bytes.
     """
     np = numpy()
+    if code := "b1" if type.name == "i1" else type.code:
+        return np.dtype("?" if code == "b1" else f"<{code}")
+    if type.is_text:
+        return np.dtype(("<i1", (type.size,)))
     match type.kind:
-        case "int":
-            if type.bits == 1:
-                return np.dtype("?")
-            return np.dtype(_INTEGERS.get(type.bits, f"V{type.size}"))
-        case "float":
-            return np.dtype(_FLOATS.get(type.name, f"V{type.size}"))
         case "pointer":
-            return np.dtype("<u8")
-        case "struct":
+            return np.dtype(f"<u{type.size}")
+        case "array" | "vector":
+            if not type.stride and type.kind == "vector":
+                raise UsageError(
+                    f"elements of {type.name} share bytes, which numpy has no array for"
+                )
+            inner = dtype_of(type.part(0))
+            return np.dtype((inner.base, (type.count, *inner.shape)))
+        case "struct" if type.members and not any(member.bits for member in type.members):
             return np.dtype(
                 {
-                    "names": [f"f{i}" for i in range(len(type.members))],
+                    "names": [m.name or f"f{i}" for i, m in enumerate(type.members)],
                     "formats": [dtype_of(member.type) for member in type.members],
                     "offsets": [member.offset for member in type.members],
                     "itemsize": type.size,
                 }
             )
-    if type.kind == "vector" and not type.stride:
-        raise UsageError(f"elements of {type.name} share bytes, which numpy has no array for")
-    inner = dtype_of(type.part(0))
-    return np.dtype((inner.base, (type.count, *inner.shape)))
+    return np.dtype(f"V{type.size}")
 
 
-def dtype_of_shape(shape: Shape) -> Any:
-    """The numpy dtype of what a language says; members of a struct have its names."""
-    np = numpy()
-    match shape.kind:
-        case "number" if shape.code not in ("i16", "u16"):
-            return np.dtype("?" if shape.code == "b1" else f"<{shape.code}")
-        case "pointer":
-            return np.dtype("<u8")
-        case "text":
-            return np.dtype(("<i1", (shape.size,)))
-        case "array" if shape.inner is not None:
-            inner = dtype_of_shape(shape.inner)
-            return np.dtype((inner.base, (shape.count, *inner.shape)))
-        case "struct" if shape.parts and all(part.shape.kind != "bits" for part in shape.parts):
-            return np.dtype(
-                {
-                    "names": [part.name for part in shape.parts],
-                    "formats": [dtype_of_shape(part.shape) for part in shape.parts],
-                    "offsets": [part.offset for part in shape.parts],
-                    "itemsize": shape.size,
-                }
-            )
-    return np.dtype(f"V{shape.size}")
+def of_dtype(dtype: Any) -> DataType:
+    """The type of numpy's elements; bytes where it is none of a program's."""
+    if dtype.names:
+        members = tuple([Member(n, of_dtype(f[0]), f[1]) for n, f in dtype.fields.items()])
+        return DataType("struct", size=dtype.itemsize, members=members)
+    if dtype.subdtype is not None:
+        of, sides = of_dtype(dtype.base), dtype.shape
+        for count in reversed(sides):
+            of = DataType("array", size=count * of.size, element=of, count=count)
+        return of
+    code = f"{dtype.kind}{dtype.itemsize}"
+    if dtype.isnative and dtype.kind in "iufcb" and code != "c32":
+        return number(code)
+    return DataType("bytes", size=dtype.itemsize)
 
 
-def view_of(
-    type: Type, data: memoryview, layouts: Layouts, constant: bool, shape: Shape | None = None
-) -> Any:
-    """Memory of the program as a numpy array of a type; what it makes of `data` keeps that.
-    `shape` is what the variable's language says of it."""
-    dtype, np = dtype_of(layouts(type)) if shape is None else dtype_of_shape(shape), numpy()
+def view_of(type: DataType, data: memoryview, constant: bool) -> Any:
+    """Memory of the program as a numpy array of a type; what it makes of `data` keeps that."""
+    dtype, np = dtype_of(type), numpy()
     if not dtype.itemsize and not data.nbytes and not dtype.shape:
-        raise UsageError(f"{type} has no bytes")
+        raise UsageError(f"{type.name or 'the variable'} has no bytes")
     # Not numpy.ndarray(buffer=...), which lets go of the buffer.
     found = np.frombuffer(data, "u1") if data.nbytes else np.empty(0, "u1")
     found.flags.writeable = not constant
@@ -376,10 +360,10 @@ class Copies:
         self._unwritable: list[tuple[int, int, int]] = []  # the same, of what may not be written
         self._keep: list[object] = []
         buffers: list[tuple[int, Buffer]] = []
-        for number, thing in enumerate(arguments, 1):
+        for at, thing in enumerate(arguments):
             if not isinstance(thing, (str, bytes)) and is_memory(thing):
-                found = buffer_of(thing, f"argument {number}")
-                if number <= len(constant) and constant[number - 1]:
+                found = buffer_of(thing, f"argument {at + 1}")
+                if at < len(constant) and constant[at]:
                     found = found._replace(writable=False, constant=True)
                 self._keep.append(found)
                 if not found.address or find(found.address) is None:

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 from jitkernel.errors import UsageError
-from jitkernel.session.arrays import dtype_of_shape, numpy
+from jitkernel.session.arrays import dtype_of, numpy, of_dtype
+from jitkernel.values.datatype import DataType, number
 
-if TYPE_CHECKING:
-    from jitkernel.languages.shapes import Shape
-
-__all__ = ["Elements", "elements_of", "named", "refuse_other_members"]
+__all__ = ["elements_of", "named", "refuse_other_members"]
 
 _Pointer: Any = ctypes._Pointer
 _KINDS = {
@@ -27,25 +25,16 @@ _NAMES = {"i": "int", "u": "uint", "f": "float", "c": "complex"}
 _SHOWN = 8  # members
 
 
-class Elements(NamedTuple):
-    """What a buffer holds, as a dtype of numpy's says it."""
-
-    kind: str
-    itemsize: int
-    isnative: bool
-
-    def __str__(self) -> str:
-        return f"{named(self.kind, self.itemsize)}{'' if self.isnative else ', bytes swapped'}"
+def named(code: str) -> str:
+    """What numpy calls numbers of a code: `float64`."""
+    return f"{_NAMES[code[0]]}{8 * int(code[1:])}" if code[0] in _NAMES else "bool"
 
 
-def named(kind: str, size: int) -> str:
-    """What numpy calls numbers of so many bytes."""
-    return f"{_NAMES[kind]}{8 * size}" if kind in _NAMES else "bool"
-
-
-def elements_of(thing: Any) -> Elements | None:
-    """The numbers in a buffer (PEP 3118), or those that a pointer of ctypes leads to; None for
-    bytes and all that it does not say."""
+def elements_of(thing: Any) -> tuple[DataType, str] | None:
+    """The numbers in an array of numpy's or a buffer (PEP 3118), or those that a pointer of ctypes
+    leads to, and what numpy calls them; None for bytes and all that it does not say."""
+    if (dtype := getattr(thing, "dtype", None)) is not None:
+        return (of_dtype(dtype), str(dtype)) if hasattr(dtype, "isnative") else None
     if isinstance(thing, _Pointer):
         if not thing:
             return None
@@ -56,13 +45,18 @@ def elements_of(thing: Any) -> Elements | None:
     except (TypeError, ValueError):  # it has none, or none any more
         return None
     kind = _KINDS.get(form.lstrip("@=<>!"))
-    return None if kind is None else Elements(kind, size, form[0] not in ">!")
+    if kind is None:
+        return None
+    code = f"{kind}{size}"
+    if form[0] in ">!":
+        return DataType("bytes", size=size), f"{named(code)}, bytes swapped"
+    return number(code), named(code)
 
 
-def refuse_other_members(dtype: Any, shape: Shape, what: str) -> None:
+def refuse_other_members(dtype: Any, wanted_type: DataType, what: str) -> None:
     """Raises UsageError where an array of records lies otherwise than the structs that a pointer
     leads to.  Names are not compared, nor members of which only bytes are known."""
-    wanted = dtype_of_shape(shape)
+    wanted = dtype_of(wanted_type)
     if _same(dtype, wanted):
         return
     aligned = numpy().dtype([(name, dtype[name]) for name in dtype.names], align=True)

@@ -16,14 +16,15 @@ from jitkernel.errors import JitError, UnknownName, UsageError, WrongArgument
 from jitkernel.ir.names import CONTROL
 from jitkernel.languages.llvm.pythonic import PerInstance, parameter_names, signature_of
 from jitkernel.languages.llvm.pythonic import signature as python_signature
-from jitkernel.languages.shapes import Shape, to_bytes, to_python
 from jitkernel.linker import Symbol as LinkedSymbol
 from jitkernel.linker import SymbolState
 from jitkernel.printable import shortened
 from jitkernel.session.operation import checked, operation
 from jitkernel.session.program.signatures import Signature, Variable
 from jitkernel.session.run.host import SessionHost
-from jitkernel.values.conversion import from_python
+from jitkernel.values.conversion import from_python, to_bytes
+from jitkernel.values.datatype import DataType
+from jitkernel.values.python import to_python
 from jitkernel.values.value import TypedValue
 from jitkernel.wording import did_you_mean
 
@@ -260,7 +261,8 @@ class VariableHandle:
             raise UsageError(f"{_called(self)} is not defined any more")
         return *found, host
 
-    def _shape(self) -> Shape | None:
+    def _seen(self) -> DataType | None:
+        """Its type as its language has it, where that says more than IR's."""
         core = self._session._core
         return core.prototypes.of(self.name).result if core.has_prototypes else None
 
@@ -274,19 +276,19 @@ class VariableHandle:
     def value(self) -> Any:
         """The value as a Python value: with the signs, texts and structs of its language."""
         typed = self.typed
-        shape = self._shape()
-        return typed.python if shape is None else to_python(shape, typed.data, typed.layouts)
+        seen = self._seen()
+        return typed.python if seen is None else to_python(seen, typed.data, typed.layouts)
 
     @value.setter
     def value(self, new: Any) -> None:
         type, address, constant, host = self._place()
         if constant:
             raise UsageError(f"{_called(self)} is a constant")
-        shape = self._shape()
-        if shape is not None and (shape.kind != "number" or shape.code[0] == "c"):
+        seen = self._seen()
+        if seen is not None and seen.kind not in ("int", "bool", "float"):
             said = _spelling(self._session._core, self.name)
             what = said.text if said is not None else "the argument"
-            host.store(address, to_bytes(shape, new, host, what))
+            host.store(address, to_bytes(seen, new, host, what))
         else:
             said = _spelling(self._session._core, self.name)
             what, kind = (
@@ -313,8 +315,9 @@ class VariableHandle:
         type, address, constant, host = self._place()
         if address not in self._session._core.engine.arena:
             raise UsageError(f"{_called(self)} is a library's: session.read({address:#x}, n)")
-        part = self._part(address, host.layout(type).size)
-        view: NDArray[Any] = view_of(type, part, host.layout, constant, self._shape())
+        layout = host.layout(type)
+        part = self._part(address, layout.size)
+        view: NDArray[Any] = view_of(self._seen() or layout, part, constant)
         return view
 
     def _part(self, address: int, size: int) -> memoryview:

@@ -146,7 +146,7 @@ class Inspect:
     def text_of(self, name: str, value: TypedValue) -> str:
         """The value of a variable as the language of its definition writes one."""
         from jitkernel.languages import find
-        from jitkernel.languages.shapes import to_python
+        from jitkernel.values.python import to_python
 
         core = self._core
         symbol = core.program.named(name)
@@ -154,8 +154,8 @@ class Inspect:
         literal = find(core.program.state.notes.language_of(cell) or "llvm").literal
         if literal is None:
             return value.text(core.places.describe)
-        shape = core.prototypes.of(name).result
-        return literal(value.python if shape is None else to_python(shape, value.data))
+        seen = core.prototypes.of(name).result
+        return literal(value.python if seen is None else to_python(seen, value.data))
 
     def declaration(self, name: str) -> str | None:
         """How IR declares a name that the session knows."""

@@ -11,20 +11,31 @@ import math
 import operator
 import struct
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, SupportsIndex
 
 from jitkernel.errors import UsageError
-from jitkernel.ir.types import I32, I64, PTR, FloatType, IntType, PointerType, Type, parse_type
+from jitkernel.ir.types import I32, I64, PTR, FloatType, Type
 from jitkernel.values import literals
-from jitkernel.values.value import UNPACK, TypedValue, encode_int, pack
+from jitkernel.values.ir import ir_type
+from jitkernel.values.python import LETTERS
+from jitkernel.values.value import TypedValue, encode_int, pack
 
 if TYPE_CHECKING:
     from jitkernel.values.datatype import DataType
     from jitkernel.values.ir import Layouts
 
-__all__ = ["PLAIN", "SIMPLE", "Host", "from_python", "has_buffer", "is_buffer", "is_memory"]
+__all__ = [
+    "PLAIN",
+    "SIMPLE",
+    "Host",
+    "from_python",
+    "has_buffer",
+    "is_buffer",
+    "is_memory",
+    "to_bytes",
+]
 
 _LARGEST_FLOAT = 3.4028234663852886e38
 _MANY = 16  # elements from which on they are converted at once
@@ -63,42 +74,63 @@ def from_python(
     """A Python value as one of type `type` (None: as a variadic argument).  Raises UsageError, in
     which `what` is the value, and what is `called` the type where its language has another name.
 
-    bool, int, float and complex, and what numpy and ctypes have of these, for numbers; None, int,
-    str, bytes, handles and objects with a buffer for pointers (text and bytes are copied, a NUL
-    behind them; a number or pointer of ctypes stands for what it holds or leads to; for buffers see
-    `Host.buffer`); sequences and arrays for aggregates, text and bytes for arrays of i8, which are
-    filled up with NULs; a TypedValue as it is.
+    A TypedValue as it is; others as `to_bytes` has them.
     """
     if isinstance(thing, TypedValue):
         if type is not None and thing.type != type:
             raise UsageError(f"{what} is {thing.type}, but {called() or type} is expected")
         return thing
-    if thing.__class__ not in PLAIN:
-        if type is not None and (address := host.shared(thing)) and isinstance(type, PointerType):
-            return TypedValue(type, address.to_bytes(8, "little"), host.layout)
-        if not (isinstance(type, PointerType) and is_memory(thing)):
-            thing = _plain(thing, number=isinstance(type, (IntType, FloatType)))
     if type is None:
-        type = _natural(thing, what)
-    layout = host.layout(type)
-    if layout.kind == "int" and (
-        isinstance(thing, int) or (hasattr(thing, "__index__") and not is_buffer(thing))
-    ):
-        number = operator.index(thing)
-        if not -(1 << layout.bits - 1) <= number < 1 << layout.bits:
-            raise UsageError(f"{what}: {number} does not fit {called() or type}")
-        return TypedValue(type, encode_int(number, layout.bits, layout.size), host.layout)
-    if layout.kind == "float" and isinstance(thing, (int, float)) and not isinstance(thing, bool):
-        try:
-            bits = literals.from_number(thing, literals.FORMATS[str(type)])
-        except (ValueError, KeyError) as error:
-            raise UsageError(f"{what}: {error}") from None
-        return TypedValue(type, bits.to_bytes(layout.size, "little"), host.layout)
-    if layout.kind == "pointer":
-        return _pointer(type, thing, host, what, called)
-    if layout.kind in ("struct", "array", "vector"):
-        return _aggregate(type, layout, thing, host, what, called)
-    raise UsageError(f"{what}: a Python {_name(thing)} cannot be {called() or type}")
+        type = _natural(thing if thing.__class__ in PLAIN else _plain(thing), what)
+    return TypedValue(type, to_bytes(host.layout(type), thing, host, what, called), host.layout)
+
+
+def to_bytes(
+    type: DataType, thing: Any, host: Host, what: str, called: Callable[[], str] = str
+) -> bytes:
+    """A Python value as so many bytes.  Raises UsageError, with words as `from_python` has them.
+
+    bool, int, float and complex, and what numpy and ctypes have of these, for numbers; None, int,
+    str, bytes, handles and objects with a buffer for pointers (text and bytes are copied, a NUL
+    behind them; a number or pointer of ctypes stands for what it holds or leads to; for buffers see
+    `Host.buffer`); sequences and arrays for aggregates, text and bytes for arrays of i8 or of C's
+    characters, which are filled up with NULs.  A struct whose members have names is a sequence of
+    them in order, a mapping by their names, an object that has them all (of a dataclass, say), or
+    one of numpy's records; what ctypes has of the same size is as it is.
+    """
+    if isinstance(thing, TypedValue):
+        if str(thing.type) not in (type.name, str(ir_type(type))):
+            raise UsageError(f"{what} is {thing.type}, but {called() or type.words} is expected")
+        return thing.data
+    number, pointer = type.kind in ("int", "bool", "float"), type.kind == "pointer"
+    if thing.__class__ not in PLAIN and (number or pointer or type.name):
+        if pointer and (address := host.shared(thing)):
+            return address.to_bytes(type.size, "little")
+        if not pointer or not is_memory(thing):
+            thing = _plain(thing, number)
+    match type.kind:
+        case "int" | "bool":
+            if isinstance(thing, int) or (hasattr(thing, "__index__") and not is_buffer(thing)):
+                whole, bits = operator.index(thing), type.bits
+                if not -(1 << bits - 1) <= whole < 1 << bits:
+                    raise UsageError(f"{what}: {whole} does not fit {called() or type.words}")
+                return encode_int(bool(whole) if type.kind == "bool" else whole, bits, type.size)
+        case "float":
+            if isinstance(thing, (int, float)) and not isinstance(thing, bool):
+                return _real(type, thing, what)
+        case "complex":
+            return _complex(type, thing, what)
+        case "pointer":
+            return _pointer(type, thing, host, what, called)
+        case "struct" | "array" | "vector":
+            return _aggregate(type, thing, host, what, called)
+        case _:
+            if isinstance(thing, _of_ctypes()):
+                thing = bytes(thing)
+            if isinstance(thing, bytes) and len(thing) == type.size:
+                return thing
+            raise _refusal(type, thing, what)
+    raise UsageError(f"{what}: a Python {_name(thing)} cannot be {called() or type.words}")
 
 
 def is_buffer(thing: Any) -> bool:
@@ -182,11 +214,9 @@ def _natural(thing: Any, what: str) -> Type:
     raise UsageError(f"{what}: a Python {_name(thing)} needs a type")
 
 
-def _pointer(
-    type: Type, thing: Any, host: Host, what: str, called: Callable[[], str]
-) -> TypedValue:
+def _pointer(type: DataType, thing: Any, host: Host, what: str, called: Callable[[], str]) -> bytes:
     if thing is None:
-        return TypedValue(type, bytes(8), host.layout)
+        return bytes(type.size)
     if isinstance(thing, str):
         thing = thing.encode("utf-8", "surrogateescape")
     if isinstance(thing, bytes):
@@ -197,9 +227,9 @@ def _pointer(
         thing = host.buffer(thing, what)
     elif hasattr(thing, "__index__"):  # a handle of the session's, whose number is its address
         thing = host.address_in(thing, what)
-    if isinstance(thing, int) and 0 <= thing < 1 << 64:
-        return TypedValue(type, int(thing).to_bytes(8, "little"), host.layout)
-    words = f"{what}: a Python {_name(thing)} cannot be {called() or type}"
+    if isinstance(thing, int) and 0 <= thing < 1 << type.bits:
+        return int(thing).to_bytes(type.size, "little")
+    words = f"{what}: a Python {_name(thing)} cannot be {called() or type.words}"
     raise UsageError(f"{words}{_remedy(thing)}")
 
 
@@ -219,54 +249,161 @@ def _remedy(thing: Any) -> str:
 # -- aggregates ------------------------------------------------------------------------------------
 
 
+def _real(type: DataType, thing: float, what: str) -> bytes:
+    if type.form is None:
+        raise UsageError(f"{what}: {type.words} is written as no number")
+    try:
+        return literals.from_number(thing, type.form).to_bytes(type.size, "little")
+    except ValueError as error:
+        raise UsageError(f"{what}: {error}") from None
+
+
+def _complex(type: DataType, thing: Any, what: str) -> bytes:
+    try:
+        if isinstance(thing, str) or type.form is None:
+            raise TypeError
+        number = complex(thing)
+    except OverflowError:
+        raise UsageError(f"{what}: {thing!r} is beyond the largest number there") from None
+    except (TypeError, ValueError):
+        raise _refusal(type, thing, what) from None
+    form, half = type.form, type.size // 2
+    try:
+        parts = [literals.from_number(part, form) for part in (number.real, number.imag)]
+    except ValueError:
+        raise UsageError(f"{what}: {thing!r} is beyond the largest number there") from None
+    return b"".join(part.to_bytes(half, "little") for part in parts)
+
+
 def _aggregate(
-    type: Type, layout: DataType, thing: Any, host: Host, what: str, called: Callable[[], str]
-) -> TypedValue:
-    two = layout.elements == 2 and layout.part(0).name == layout.part(1).name
-    if isinstance(thing, complex) and two:
-        thing = (thing.real, thing.imag)  # as C has it: two numbers
-    if isinstance(thing, (str, bytes)) and layout.kind == "array" and layout.part(0).name == "i8":
-        raw = thing.encode("utf-8", "surrogateescape") if isinstance(thing, str) else thing
-        if len(raw) > layout.count:
-            raise UsageError(
-                f"{what}: {called() or type} has {layout.count} bytes, and {len(raw)} are given"
-            )
-        return TypedValue(type, raw.ljust(layout.count, b"\0"), host.layout)
-    data = _at_once(type, layout, thing, what)
-    if data is not None:
-        return TypedValue(type, data, host.layout)
-    if hasattr(thing, "tolist"):
-        thing = thing.tolist()
-    if not isinstance(thing, Sequence) or isinstance(thing, str):
-        raise UsageError(f"{what}: a Python {_name(thing)} cannot be {called() or type}")
-    wanted = layout.elements
-    if len(thing) != wanted:
-        raise UsageError(
-            f"{what}: {called() or type} has {wanted} elements, and {len(thing)} are given"
-        )
+    type: DataType, thing: Any, host: Host, what: str, called: Callable[[], str]
+) -> bytes:
+    """The bytes of an array, a vector or a struct; only LLVM's types have names here."""
+    if (
+        not type.name
+        and isinstance(thing, _of_ctypes())
+        and len(given := bytes(thing)) == type.size
+    ):
+        return given
+    if type.is_text:
+        return _text(type, thing, host, what)
+    if type.name:
+        two = type.elements == 2 and type.part(0).name == type.part(1).name
+        if isinstance(thing, complex) and two:
+            thing = (thing.real, thing.imag)  # as C has it: two numbers
+        if isinstance(thing, (str, bytes)) and type.kind == "array" and type.part(0).name == "i8":
+            raw = thing.encode("utf-8", "surrogateescape") if isinstance(thing, str) else thing
+            if len(raw) > type.count:
+                words = f"{called() or type.name} has {type.count} bytes, and {len(raw)} are given"
+                raise UsageError(f"{what}: {words}")
+            return raw.ljust(type.count, b"\0")
+    elif type.kind == "struct":
+        return _struct(type, thing, host, what)
+    if (data := _at_once(type, thing, what)) is not None:
+        return data
+    every = _sequence(thing, bytes if type.name else ())
+    wanted = type.elements
+    if not type.name and (every is None or len(every) != wanted):
+        raise _refusal(type, thing, what)
+    if every is None:
+        raise UsageError(f"{what}: a Python {_name(thing)} cannot be {called() or type.name}")
+    if len(every) != wanted:
+        words = f"{called() or type.name} has {wanted} elements, and {len(every)} are given"
+        raise UsageError(f"{what}: {words}")
     parts = [
-        from_python(
-            parse_type(layout.part(i).name), e, host, f"{what}, element {i}",
-            partial(_in_words, layout.part(i), called),
-        ).data
-        for i, e in enumerate(thing)
-    ]  # fmt: skip
-    return TypedValue(type, pack(layout, parts), host.layout)
+        to_bytes(
+            type.part(i), e, host, f"{what}, element {i}", partial(_in_words, type.part(i), called)
+        )
+        for i, e in enumerate(every)
+    ]
+    return pack(type, parts)
 
 
-def _in_words(layout: DataType, called: Callable[[], str]) -> str:
+def _struct(type: DataType, thing: Any, host: Host, what: str) -> bytes:
+    """The bytes of a struct whose members have names; of those that are not given they are zero."""
+    names = [member.name for member in type.members]
+    if isinstance(thing, Mapping):
+        if unknown := [name for name in thing if name not in names]:
+            raise UsageError(f"{what} has no member {unknown[0]!r}: it has {', '.join(names)}")
+        given = [(member, thing[member.name]) for member in type.members if member.name in thing]
+    elif _sequence(thing) is None and names and all(hasattr(thing, name) for name in names):
+        given = [(member, getattr(thing, member.name)) for member in type.members]
+    else:
+        every = _sequence(thing)
+        if every is None or len(every) != len(names):
+            raise _refusal(type, thing, what)
+        given = list(zip(type.members, every, strict=True))
+    data = bytearray(type.size)
+    for member, one in given:
+        value = to_bytes(member.type, one, host, f"{what}, {member.name}")
+        place = slice(member.offset, member.offset + len(value))
+        if member.bits:  # others may be in the same bytes
+            bits = int.from_bytes(value, "little") << member.shift
+            bits |= int.from_bytes(data[place], "little")
+            value = bits.to_bytes(len(value), "little")
+        data[place] = value
+    return bytes(data)
+
+
+def _text(type: DataType, thing: Any, host: Host, what: str) -> bytes:
+    """The bytes of characters of C's, at most so many."""
+    raw: bytes | None = None
+    if isinstance(thing, str):
+        raw = thing.encode("utf-8", "surrogateescape")
+    elif isinstance(thing, (bytes, bytearray)):
+        raw = bytes(thing)
+    elif (every := _sequence(thing)) is not None:
+        raw = b"".join(
+            to_bytes(type.part(0), one, host, f"{what}, element {i}", lambda: "a byte")
+            for i, one in enumerate(every)
+        )
+    if raw is None or len(raw) > type.size:
+        raise _refusal(type, thing, what)
+    return raw.ljust(type.size, b"\0")
+
+
+def _sequence(thing: Any, also: Any = ()) -> Sequence[Any] | None:
+    """The elements of a sequence that is no text, nor bytes unless they are meant `also`."""
+    if hasattr(thing, "tolist"):  # numpy's arrays and records
+        thing = thing.tolist()
+    is_text = isinstance(thing, (str, bytes)) and not isinstance(thing, also)
+    return thing if isinstance(thing, Sequence) and not is_text else None
+
+
+def _of_ctypes() -> tuple[Any, ...]:
+    """The classes of ctypes' aggregates; none where nobody has imported it."""
+    ctypes = sys.modules.get("ctypes")
+    return () if ctypes is None else (ctypes.Structure, ctypes.Union, ctypes.Array)
+
+
+def _refusal(type: DataType, thing: Any, what: str) -> UsageError:
+    given = f"a Python {_kind(thing).__name__} is given"
+    if type.is_text:
+        return UsageError(f"{what} is text of at most {type.size} bytes: {given}")
+    match type.kind:
+        case "struct":
+            names = ", ".join(member.name for member in type.members)
+            return UsageError(f"{what} is a struct ({names}), a tuple or a dict: {given}")
+        case "array" | "vector":
+            return UsageError(f"{what} is an array of {type.count} elements: {given}")
+        case "complex":
+            return UsageError(f"{what} is a complex number: {given}")
+    return UsageError(f"{what} is {type.size} bytes: {given}")
+
+
+def _in_words(type: DataType, called: Callable[[], str]) -> str:
     """The words for an element where its array's type has a name of another language's."""
     if not called():
         return ""
-    if layout.kind == "int":
-        return f"an integer of {layout.bits} bits"
-    return {"float": "a number", "pointer": "a pointer"}.get(layout.kind, "an array")
+    if type.kind == "int":
+        return f"an integer of {type.bits} bits"
+    return {"float": "a number", "pointer": "a pointer"}.get(type.kind, "an array")
 
 
-def _at_once(type: Type, layout: DataType, thing: Any, what: str) -> bytes | None:
+def _at_once(type: DataType, thing: Any, what: str) -> bytes | None:
     """The bytes of many numbers; None where they must be converted one by one, or refused so that
     the first wrong one is named."""
-    shape, code = dense(layout)
+    shape, code = dense(type)
     if not code or (len(shape) == 1 and shape[0] < _MANY):
         return None
     if hasattr(thing, "astype") and hasattr(thing, "dtype"):
@@ -292,23 +429,28 @@ def _at_once(type: Type, layout: DataType, thing: Any, what: str) -> bytes | Non
         return None
 
 
-def dense(layout: DataType) -> tuple[tuple[int, ...], str]:
+def dense(type: DataType) -> tuple[tuple[int, ...], str]:
     """The shape of an array (of arrays) of numbers without gaps, and `array.array`'s code of them;
     an empty code for anything else."""
     shape: list[int] = []
-    while layout.element is not None and layout.stride == layout.element.size:
-        shape.append(layout.count)
-        layout = layout.element
-        if code := UNPACK.get(layout.name):
+    while type.element is not None and type.stride == type.element.size:
+        shape.append(type.count)
+        type = type.element
+        if (code := LETTERS.get(type.code, "")) and code not in "e?":
             return tuple(shape), code
     return (), ""
 
 
-def _of_array(type: Type, thing: Any, shape: tuple[int, ...], code: str, what: str) -> bytes | None:
+def _of_array(
+    type: DataType, thing: Any, shape: tuple[int, ...], code: str, what: str
+) -> bytes | None:
     """The bytes of an array of numpy's: integers that fit, floating-point numbers rounded to
     nearest."""
     if tuple(thing.shape) != shape:
-        raise UsageError(f"{what}: {type} is an array of shape {shape}, not {tuple(thing.shape)}")
+        if not type.name:
+            return None
+        given = tuple(thing.shape)
+        raise UsageError(f"{what}: {type.name} is an array of shape {shape}, not {given}")
     kind, size = thing.dtype.kind, struct.calcsize(code)
     if code in "fd":
         if kind not in "iuf" or thing.dtype.itemsize > 8:

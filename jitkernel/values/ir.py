@@ -12,6 +12,8 @@ from typing import Literal
 
 from jitkernel.errors import CompileError
 from jitkernel.ir.types import (
+    I8,
+    PTR,
     ArrayType,
     FloatType,
     IntType,
@@ -25,7 +27,7 @@ from jitkernel.ir.types import (
 )
 from jitkernel.values.datatype import DataType, Member
 
-__all__ = ["Layouts", "data_type", "data_type_of"]
+__all__ = ["Layouts", "data_type", "data_type_of", "ir_type"]
 
 #: From a type to how it lies in memory.
 Layouts = Callable[[Type], DataType]
@@ -37,6 +39,19 @@ _FLOATS = {
 _SHORT = (270, 271)  # address spaces whose pointers have 32 bits
 _LARGEST_ALIGN = 16  # of integers
 _LARGEST = 1 << 61  # bytes; LLVM counts bits in 64
+
+
+def ir_type(type: DataType) -> Type:
+    """The type of LLVM's for data of a type: bytes where it is no scalar."""
+    type = type.bare
+    match type.kind:
+        case "pointer":
+            return PTR
+        case "int" | "enum" | "bool" if type.size in (1, 2, 4, 8, 16):
+            return IntType(8 * type.size)
+        case "float" if type.form is not None:
+            return FloatType(type.form.name)
+    return ArrayType(type.size, I8)
 
 
 @lru_cache(maxsize=4096)
@@ -64,11 +79,11 @@ def data_type_of(type: Type, named: Mapping[str, str]) -> DataType:
             made = _scalar("pointer", name, bits, bits // 8)
         case ArrayType(count, element):
             of = data_type_of(element, named)
-            made = DataType("array", name, count * of.size, of.align, 0, of, count)
+            made = DataType("array", name, count * of.size, of.align, element=of, count=count)
         case VectorType(count, IntType() | FloatType() | PointerType() as element, False) if count:
             of = data_type_of(element, named)
             align = _ceiling(-(-count * of.bits // 8))
-            made = DataType("vector", name, align, align, of.bits, of, count)
+            made = DataType("vector", name, align, align, element=of, count=count)
         case StructType(members, packed):
             made = _struct(name, [data_type_of(member, named) for member in members], packed)
         case _:

@@ -21,6 +21,7 @@ __all__ = [
     "Format",
     "bits_of",
     "convert",
+    "decimal_of",
     "fraction_of",
     "from_number",
     "hex_text",
@@ -196,23 +197,30 @@ def shortest(bits: int, form: Format) -> str:
 
     A decimal always has a point, as IR wants it: `0.1`, `1.0`, `1.0e+30`.
     """
-    if not _is_finite(bits, form):
+    decimal = decimal_of(bits, form)
+    if decimal is None:
         return hex_text(bits, form)
     sign = "-" if bits >> form.width - 1 else ""
-    magnitude = bits & (1 << form.width - 1) - 1
-    if not magnitude:
+    if not decimal:
         return sign + "0.0"
-    if form.name == "double":  # the same, and quick
-        decimal = Decimal(repr(to_double(magnitude, form)))
-    else:
-        decimal = _nearest_decimal(magnitude, form)
     digits = "".join(map(str, decimal.as_tuple().digits)).rstrip("0")
     return sign + _layout(digits, decimal.adjusted() + 1)
 
 
-def _nearest_decimal(magnitude: int, form: Format) -> Decimal:
-    """Tries 1, 2, 3... significant digits until the nearest decimal rounds back to the same bits;
-    at a power of two it may be the one above that does."""
+def decimal_of(bits: int, form: Format) -> Decimal | None:
+    """The shortest decimal that reads back as these bits, without the sign; None for what is not
+    finite.
+
+    Tries 1, 2, 3... significant digits until the nearest decimal rounds back to the same bits;
+    at a power of two it may be the one above that does.
+    """
+    if not _is_finite(bits, form):
+        return None
+    magnitude = bits & (1 << form.width - 1) - 1
+    if not magnitude:
+        return Decimal(0)
+    if form.name == "double":  # the same, and quick
+        return Decimal(repr(to_double(magnitude, form)))
     value = fraction_of(magnitude, form)
     top, bottom = Decimal(value.numerator), Decimal(value.denominator)
     for digits in itertools.count(1):

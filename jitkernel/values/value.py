@@ -10,20 +10,18 @@ from __future__ import annotations
 import html
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from mmap import PAGESIZE
 from typing import Any
 
-from jitkernel.errors import UsageError
 from jitkernel.ir.names import escaped
 from jitkernel.ir.types import Type, VoidType
 from jitkernel.values import literals
 from jitkernel.values.datatype import DataType
 from jitkernel.values.ir import Layouts
+from jitkernel.values.python import part_of, read_int, to_python
 
 __all__ = [
-    "UNPACK",
     "Describe",
-    "Pointer",
+    "LanguageValue",
     "TypedValue",
     "encode_int",
     "pack",
@@ -38,48 +36,6 @@ Describe = Callable[[int], str]
 MANY, FIRST, LAST = 64, 6, 2
 MANY_CHARACTERS = 1024
 FEW_ZEROS = 8  # at the end of a string, or as a whole array, are written out
-
-
-class Pointer(int):
-    """An address as a Python int; `text()` is what it points to where that is text."""
-
-    _read: Callable[[int, int], bytes] | None = None  # bytes of the program that it is of
-
-    @classmethod
-    def of(cls, address: int, layouts: Layouts | None) -> Pointer:
-        """An address in a program's memory."""
-        made = cls(address)
-        made._read = getattr(layouts, "read", None)
-        return made
-
-    def text(self, most: int = 1 << 24) -> str:
-        """The text there, up to its NUL, as UTF-8; bytes that are none are surrogates (PEP 383).
-
-        Raises UsageError where nothing can be read, and where no NUL is within `most` bytes.
-        """
-        if self._read is None:
-            raise UsageError(f"{self!r} is of no program that this process knows")
-        found = bytearray()
-        while len(found) < most:
-            at = self + len(found)
-            piece = self._read(at, min(-at % PAGESIZE or PAGESIZE, most - len(found)))
-            if not piece:
-                break
-            text, nul, _ = piece.partition(b"\0")
-            found += text
-            if nul:
-                return found.decode("utf-8", "surrogateescape")
-        where = f"within {most} bytes" if len(found) >= most else "in memory that can be read"
-        raise UsageError(f"no text is at {self!r}: there is no NUL {where}")
-
-    def __reduce__(self) -> tuple[type[Pointer], tuple[int]]:
-        """Elsewhere it is a number."""
-        return Pointer, (int(self),)
-
-    def __repr__(self) -> str:
-        return f"Pointer(0x{self:x})" if self else "Pointer(null)"
-
-    __str__ = __repr__
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
@@ -100,11 +56,9 @@ class TypedValue:
     @property
     def python(self) -> Any:
         """bool (i1), int (signed), float, Pointer, or a tuple of such; None for void."""
-        return (
-            None
-            if self.is_void
-            else _python(self.layouts(self.type), memoryview(self.data), self.layouts)
-        )
+        if self.is_void:
+            return None
+        return to_python(self.layouts(self.type), self.data, self.layouts)
 
     def text(self, describe: Describe | None = None) -> str:
         """IR text, with the type; empty for void."""
@@ -121,6 +75,24 @@ class TypedValue:
             return ""
         type = self.layouts(self.type)
         return f"{self.type} {_Writer(describe, True).value(type, memoryview(self.data))}"
+
+
+class LanguageValue(TypedValue):
+    """A value that Python sees as its language does, by its `seen` type."""
+
+    __slots__ = ("seen",)
+    seen: DataType | None
+
+    def __init__(self, value: TypedValue, seen: DataType | None, data: bytes | None = None):
+        super().__init__(value.type, value.data if data is None else data, value.layouts)
+        object.__setattr__(self, "seen", seen)
+
+    @property
+    def python(self) -> Any:
+        """As `to_python` has it; as IR does where its language says no more."""
+        if self.seen is None:
+            return super().python
+        return to_python(self.seen, self.data, self.layouts)
 
 
 def value_html(text: str, result: bool = True) -> str:
@@ -144,33 +116,6 @@ def encode_int(value: int, bits: int, size: int) -> bytes:
 def _signed(raw: int, bits: int) -> int:
     raw &= (1 << bits) - 1
     return raw - (1 << bits) if raw >> bits - 1 else raw
-
-
-def read_int(data: memoryview, bits: int) -> int:
-    """The unsigned number in the first `bits` bits."""
-    return int.from_bytes(data[: (bits + 7) // 8], "little") & (1 << bits) - 1
-
-
-UNPACK = {"i8": "b", "i16": "h", "i32": "i", "i64": "q", "float": "f", "double": "d"}
-
-
-def _python(type: DataType, data: memoryview, layouts: Layouts) -> Any:
-    match type.kind:
-        case "int":
-            raw = read_int(data, type.bits)
-            return bool(raw) if type.bits == 1 else _signed(raw, type.bits)
-        case "float":
-            raw = read_int(data, type.bits)
-            form = literals.FORMATS.get(type.name)
-            return literals.to_double(raw, form) if form else raw
-        case "pointer":
-            return Pointer.of(read_int(data, type.bits), layouts)
-    code = "" if type.element is None else UNPACK.get(type.element.name, "")
-    if code:
-        return tuple(data[: type.count * type.stride].cast(code))  # type: ignore[call-overload]
-    return tuple(
-        [_python(type.part(i), _part(type, data, i), layouts) for i in range(type.elements)]
-    )
 
 
 class _Writer:
@@ -223,7 +168,7 @@ class _Writer:
         count = type.elements
         shown = range(count) if count <= MANY else [*range(FIRST), *range(count - LAST, count)]
         parts = [
-            f"{type.part(i).name} {self.value(type.part(i), _part(type, data, i))}" for i in shown
+            f"{type.part(i).name} {self.value(type.part(i), part_of(type, data, i))}" for i in shown
         ]
         if count > MANY:
             parts.insert(FIRST, f"... {count - FIRST - LAST} more ...")
@@ -242,19 +187,6 @@ class _Writer:
             if count > MANY_CHARACTERS or readable < 0.9 * min(count, MANY_CHARACTERS):
                 return ""
         return f'c"{escaped(data)}"{more}'
-
-
-def _part(type: DataType, data: memoryview, index: int) -> memoryview:
-    """The bytes of an aggregate from its element `index` on, the opposite of `pack`."""
-    if type.kind == "struct":
-        return data[type.members[index].offset :]
-    if type.stride:
-        return data[index * type.stride :]
-    bits = type.part(0).bits
-    if not bits:  # an array of nothing
-        return data
-    whole = read_int(data, bits * type.count)
-    return memoryview((whole >> index * bits).to_bytes(type.size, "little"))
 
 
 def pack(type: DataType, parts: Sequence[bytes]) -> bytes:

@@ -10,8 +10,8 @@ from jitkernel.ir.types import VOID, IntType, parse_type
 from jitkernel.languages.llvm.evaluate import evaluate
 from jitkernel.languages.llvm.expressions import parse_expression
 from jitkernel.values.conversion import from_python
+from jitkernel.values.python import Pointer
 from jitkernel.values.value import (
-    Pointer,
     TypedValue,
     value_html,
     void,

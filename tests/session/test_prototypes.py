@@ -280,24 +280,35 @@ def test_functions_that_travel_take_their_shapes_along(s):
         arrival._close()
 
 
+INT = ["int", "", 4, 32, True, None, 0, []]
+
+
 @pytest.mark.parametrize(
     "row",
     [
         None, 3, [], [1, 2, 3, 4, 5, 6],
-        [["number", 4, "u8", 0, None, [], 0], None, [], [], "", []],
-        [["number", 8, "zz8", 0, None, [], 0], None, [], [], "", []],
-        [["text", -1, "", 0, None, [], 0], None, [], [], "", []],
-        [["text", 1 << 40, "", 0, None, [], 0], None, [], [], "", []],
-        [["struct", 4, "", 0, None, [["a", 2, ["number", 4, "i4", 0, None, [], 0]]], 0], None, [], [], "",
-         []],
-        [["array", 8, "", 3, ["number", 4, "i4", 0, None, [], 0], [], 0], None, [], [], "", []],
+        *([row, None, [], [], "", []] for row in (
+            ["int", "", 4, 64, False, None, 0, []], ["int", "", 4, 8, False, None, 0, []],
+            ["int", "", 4, 32, 7, None, 0, []], ["int", 3, 4, 32, True, None, 0, []],
+            ["float", "zz", 8, 64, None, None, 0, []], ["float", "double", 4, 64, None, None, 0, []],
+            ["complex", "double _Complex", 8, 64, None, None, 0, []], ["bool", "", 2, 16, False, None, 0, []],
+            ["pointer", "", 4, 32, None, None, 0, []], ["nothing", "", 0, 0, None, None, 0, []],
+            ["bytes", "", -1, 0, None, None, 0, []], ["bytes", "", 1 << 40, 0, None, None, 0, []],
+            ["bytes", "", 1, 16, None, None, 0, []], [["int"], "", 4, 32, True, None, 0, []],
+            ["array", "", 8, 0, None, INT, 3, []], ["array", "", 8, 0, None, None, 2, []],
+            ["vector", "", 8, 0, None, INT, 3, []],
+            ["struct", "", 4, 0, None, None, 0, [["a", INT, 2, 0, 0]]],
+            ["struct", "", 4, 0, None, None, 0, [["", INT, 0, 0, 0]]],
+            ["struct", "", 4, 0, None, None, 0, [["a", INT, 0, 5, 0]]],
+            ["struct", "", 4, 0, None, None, 0, [["a", ["int", "", 1, 5, True, None, 0, []], 0, 5, 4]]],
+        )),
         [None, [None], [], ["int"], "", []], [None, [None], [], ["object", None], "", []],
-        [None, None, [3], [], "", []], [["nothing", 0, "", 0, None, [], 0], None, [], [], "", []],
+        [None, None, [3], [], "", []],
         [None, None, [], [], "", [["double *", "f8", 1]]],
         [None, None, [], [], "", [["double *", "O8", True]]], [None, None, [], [], "", [["f8"]]],
     ],
 )  # fmt: skip
-def test_a_shape_that_nobody_wrote_is_refused(row):
+def test_a_type_that_nobody_wrote_is_refused(row):
     with pytest.raises((ValueError, TypeError, KeyError)):
         Prototype.of(row)
 

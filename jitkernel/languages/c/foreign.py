@@ -1,14 +1,13 @@
-"""Types of other languages' cells in C, and types of C in LLVM's words.
+"""Types of other languages' cells in C.
 
 C11 6.2.5; System V Application Binary Interface, AMD64, 3.1.2.
 """
 
 from __future__ import annotations
 
-from jitkernel.ir.types import ArrayType, FloatType, FunctionType, IntType, PointerType, Type
-from jitkernel.languages.c.types import CType
+from jitkernel.ir.types import ArrayType, FunctionType, Type
 
-__all__ = ["function_in_c", "type_in_c", "type_in_ir"]
+__all__ = ["function_in_c", "type_in_c"]
 
 _IN_C = {
     "i1": "_Bool", "i8": "signed char", "i16": "short", "i32": "int", "i64": "long",
@@ -33,17 +32,3 @@ def function_in_c(name: str, type: FunctionType) -> str:
         return ""
     arguments = ", ".join([*parts, *["..."] * type.variadic]) or "void"
     return f"{result} {name}({arguments});"
-
-
-def type_in_ir(type: CType) -> Type:
-    """The type of LLVM for a value of C: bytes where it is no scalar."""
-    if type.kind == "base":
-        if type.encoding == "float" and type.size in (4, 8):
-            return FloatType("float" if type.size == 4 else "double")
-        if type.encoding == "null":
-            return PointerType()
-        if "float" not in type.encoding and type.size in (1, 2, 4, 8, 16):
-            return IntType(8 * type.size)
-    if type.kind == "enum":
-        return IntType(8 * type.size)
-    return PointerType() if type.kind == "pointer" else ArrayType(type.size, IntType(8))

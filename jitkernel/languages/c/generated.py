@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from jitkernel.languages.c.types import CType, Types
+from jitkernel.values.datatype import DataType
+from jitkernel.values.debug_info import Types
 
 __all__ = [
     "FUNCTION_LEVEL",
@@ -84,10 +85,10 @@ def value_function(value: str, bit_field: bool, temporary: bool, once: bool) -> 
     )
 
 
-def value_type(types: Types) -> CType | None:
+def value_type(types: Types) -> DataType | None:
     """The type of the value that such a function gives, where it is there."""
     pointer = types.local(_TYPE)
-    found = pointer.of if pointer is not None else None
+    found = pointer.element if pointer is not None else None
     while found is not None and found.kind == "typedef" and found.name == f"{OWN}T":
-        found = found.of
+        found = found.element
     return found

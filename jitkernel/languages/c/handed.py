@@ -13,12 +13,11 @@ from jitkernel.ir.names import ASK
 from jitkernel.languages.c.notes import Notes
 from jitkernel.languages.c.pieces import Mismatch
 from jitkernel.languages.c.prototypes import type_of
-from jitkernel.languages.c.shapes import shape_of
 from jitkernel.languages.c.tokens import Unfinished
-from jitkernel.languages.c.types import CType
 from jitkernel.languages.language import StateView
 from jitkernel.languages.prototypes import Foreign
-from jitkernel.languages.shapes import Part, Shape
+from jitkernel.values.c import declare
+from jitkernel.values.datatype import DataType, Member, plain
 
 __all__ = ["foreign"]
 
@@ -33,17 +32,17 @@ def foreign(name: str, type: str, number: int, known: StateView) -> Foreign | No
         pointer = type_of(f"(__typeof__({type}) *)0", known, notes)
     except (Unfinished, Mismatch):
         return None
-    function = pointer.bare.of.bare if pointer is not None and pointer.bare.of else None
-    if function is None or function.kind != "function" or function.of is None:
+    function = pointer.bare.element.bare if pointer is not None and pointer.bare.element else None
+    if function is None or function.kind != "function" or function.element is None:
         return None
     if function.variadic:
         raise UsageError(f"{name}: a Python function takes no `...` from a cell")
-    returns = function.of.bare.kind != "void"
-    parameters = [p.declare(f"a{at}") for at, p in enumerate(function.parameters)]
-    members = [*([function.of.unqualified.declare("r")] if returns else []), *parameters]
+    returns = function.element.bare.kind != "void"
+    parameters = [declare(p, f"a{at}") for at, p in enumerate(function.parameters)]
+    members = [*([declare(function.element.unqualified, "r")] if returns else []), *parameters]
     body = f"struct {{ {' '.join(f'_Alignas({_PLACE}) {member};' for member in members)} }}"
     given = ", ".join(f".a{at} = a{at}" for at in range(len(parameters)))
-    head = function.of.declare(f"{name}({', '.join(parameters) or 'void'})")
+    head = declare(function.element, f"{name}({', '.join(parameters) or 'void'})")
     lines = [
         f"{head} {{",
         f"  {body} frame = {{{given}}};",
@@ -52,15 +51,15 @@ def foreign(name: str, type: str, number: int, known: StateView) -> Foreign | No
         *(["  return frame.r;"] if returns else []),
         "}",
     ]
-    types = [*([function.of] if returns else []), *function.parameters]
+    types = [*([function.element] if returns else []), *function.parameters]
     return Foreign("\n".join(lines), _frame(types), returns)
 
 
-def _frame(types: Sequence[CType]) -> Shape:
+def _frame(types: Sequence[DataType]) -> DataType:
     """The struct of these, each where its place begins."""
     parts, at = [], 0
     for number, type in enumerate(types):
-        shape = shape_of(type)
-        parts.append(Part(f"m{number}", at, shape))
-        at += shape.size + -shape.size % _PLACE
-    return Shape("struct", at, parts=tuple(parts))
+        seen = plain(type)
+        parts.append(Member(f"m{number}", seen, at))
+        at += seen.size + -seen.size % _PLACE
+    return DataType("struct", size=at, members=tuple(parts))

@@ -24,9 +24,10 @@ from jitkernel.languages.c.notes import (
     plan_notes,
 )
 from jitkernel.languages.c.tokens import tokens, words
-from jitkernel.languages.c.types import Types
 from jitkernel.languages.c.unit import Unit
 from jitkernel.languages.llvm.plan import PlanNote
+from jitkernel.values.c import declare, promoted
+from jitkernel.values.debug_info import Types
 
 __all__ = ["included", "learned", "left", "outdated", "reasons", "spelled"]
 
@@ -59,7 +60,7 @@ def learned(
             type, kind, head = types.variable(name), "variable", "extern "
         if type is not None:
             notes[IDENTIFIER + name] = Note(
-                IDENTIFIER + name, kind, f"{head}{type.declare(name)};",  # type: ignore[arg-type]
+                IDENTIFIER + name, kind, f"{head}{declare(type, name)};",  # type: ignore[arg-type]
                 number, order, definition_line=0,
             )  # fmt: skip
     for file in _files_of_definitions(unit, number, types, symbols):  # once is enough
@@ -137,7 +138,7 @@ def _completed(note: Note, types: Types, text: str) -> Note:
     name = key_name(note.key)
     if note.kind == "function" and not note.text:
         type = types.function(name)
-        return replace(note, text=f"{type.promoted.declare(name)};" if type else "")
+        return replace(note, text=f"{declare(promoted(type), name)};" if type else "")
     type = types.variable(name) if note.kind == "variable" else None
     if type is None:
         return note
@@ -147,12 +148,12 @@ def _completed(note: Note, types: Types, text: str) -> Note:
     if not (bracket or automatic or named):
         return note
     if bracket and "{" in text:  # of a type without a name
-        count = type.bare.counts[0] if type.bare.counts else 0
+        count = type.bare.sides[0] if type.bare.sides else 0
         text = f"{text[: bracket.start]}{count}{text[bracket.start :]}"
     else:
-        text = f"extern {type.declare(name)};"
+        text = f"extern {declare(type, name)};"
     if note.computed:  # an initialiser that ran is gone, and what it said of the type with it
-        return replace(note, text=text, definition=f"{type.declare(name)};")
+        return replace(note, text=text, definition=f"{declare(type, name)};")
     return replace(note, text=text, deduced=bool(note.definition))
 
 

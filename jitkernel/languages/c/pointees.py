@@ -12,7 +12,8 @@ from jitkernel.languages.c.notes import Notes
 from jitkernel.languages.c.numbers import code_of
 from jitkernel.languages.c.tokens import Token, closing, tokens
 from jitkernel.languages.c.words import BASIC_TYPES, QUALIFIERS
-from jitkernel.languages.prototypes import Pointee
+from jitkernel.languages.prototypes import pointer_to
+from jitkernel.values.datatype import DataType, number
 
 __all__ = ["number_of", "parameters_of", "pointee"]
 
@@ -22,7 +23,7 @@ _CONST = ("const", "__const", "__const__")
 _DEEPEST = 20  # typedefs of typedefs
 
 
-def pointee(part: list[Token], known: Notes) -> Pointee | None:
+def pointee(part: list[Token], known: Notes) -> DataType | None:
     """The type that the parameter `T *x` or `T x[n][m]` points to, whatever is const or restrict in
     it; None where that is no number and no pointer, or not known."""
     while part and part[0].text in ATTRIBUTES:
@@ -42,11 +43,11 @@ def pointee(part: list[Token], known: Notes) -> Pointee | None:
     constant = any(t.text in _CONST for t in part[:end])
     text = f"{'const ' * constant}{' '.join(words)} {'*' * stars}"
     if stars > 1:
-        return Pointee(text, "u8")  # addresses
+        return pointer_to(DataType("pointer", size=8, bits=64), text)
     code = number_of([t.text for t in part[:end]], known)
     if not code or code in _CHARACTERS:
         return None
-    return Pointee(text, code, constant)
+    return pointer_to(number(code), text, constant)
 
 
 def parameters_of(found: list[Token], declared: Declarator) -> list[list[Token]]:

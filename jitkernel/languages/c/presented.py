@@ -7,32 +7,33 @@ from __future__ import annotations
 
 from jitkernel.ir.names import decode_name
 from jitkernel.ir.types import PointerType, Type
-from jitkernel.languages.c.foreign import type_in_ir
 from jitkernel.languages.c.notes import Notes
-from jitkernel.languages.c.shapes import shape_of
-from jitkernel.languages.c.types import CType
 from jitkernel.languages.c.values import Memory, show
 from jitkernel.languages.language import Known
-from jitkernel.languages.shapes import Shape, Shaped
-from jitkernel.values.value import TypedValue
+from jitkernel.values.c import declare
+from jitkernel.values.datatype import DataType, plain
+from jitkernel.values.ir import ir_type
+from jitkernel.values.value import LanguageValue, TypedValue
 
 __all__ = ["CValue", "present"]
 
 
-class CValue(Shaped):
+class CValue(LanguageValue):
     """A value with the text that C has for it."""
 
     __slots__ = ("shown",)
     shown: str
 
     def __init__(
-        self, value: TypedValue, type: Type, data: bytes, shown: str, shape: Shape | None = None
+        self, value: TypedValue, type: Type, data: bytes, shown: str, seen: DataType | None = None
     ):
-        super().__init__(TypedValue(type, data, value.layouts), shape)
+        super().__init__(TypedValue(type, data, value.layouts), seen)
         object.__setattr__(self, "shown", shown)
 
 
-def present(value: TypedValue, type: CType | None, known: Known, notes: Notes) -> TypedValue | None:
+def present(
+    value: TypedValue, type: DataType | None, known: Known, notes: Notes
+) -> TypedValue | None:
     """The value at the address that `value` is; None for nothing, or where no type is known."""
     if type is None or type.bare.kind == "void":
         return None
@@ -44,10 +45,10 @@ def present(value: TypedValue, type: CType | None, known: Known, notes: Notes) -
     bare = type.bare
     if bare.kind == "function":
         name = name_of(address).removeprefix("&")
-        return CValue(value, PointerType(), value.data, type.declare(name or "(*)"))
+        return CValue(value, PointerType(), value.data, declare(type, name or "(*)"))
     data = known.read_memory(address, bare.size).ljust(bare.size, b"\0")
     text = show(type, data, Memory(known.read_memory, name_of))
-    return CValue(value, type_in_ir(bare), data, text, shape_of(bare))
+    return CValue(value, ir_type(bare), data, text, plain(bare))
 
 
 def _name_in_c(address: int, known: Known, notes: Notes) -> str:

@@ -21,17 +21,22 @@ from jitkernel.languages.c.notes import Notes
 from jitkernel.languages.c.pieces import cut
 from jitkernel.languages.c.pointees import number_of, parameters_of, pointee
 from jitkernel.languages.c.reading import Reading
-from jitkernel.languages.c.shapes import number, shape_of
 from jitkernel.languages.c.tokens import Token, Unfinished, tokens
-from jitkernel.languages.c.types import VOID, CType, Types
 from jitkernel.languages.c.unit import Unit
 from jitkernel.languages.language import StateView
-from jitkernel.languages.prototypes import Pointee, Prototype
-from jitkernel.languages.shapes import Shape
+from jitkernel.languages.prototypes import Prototype
+from jitkernel.values.c import declare
+from jitkernel.values.datatype import VOID, DataType, number, plain
+from jitkernel.values.debug_info import Types
 
 __all__ = ["declaration", "prototype", "type_of"]
 
 type_ = type
+#: The classes of Python's that values are.
+_CLASSES = {
+    **dict.fromkeys(("int", "enum"), int), **dict.fromkeys(("struct", "array", "vector"), tuple),
+    "bool": bool, "float": float, "complex": complex, "union": bytes,
+}  # fmt: skip
 _INCLUDES = re.compile(r"(?m)^\s*#\s*(?:include|import|embed)")
 
 
@@ -80,28 +85,28 @@ def declaration(name: str, known: StateView) -> str:
 
 def _pointed(
     name: str, known: StateView
-) -> tuple[Callable[[int], Shape | None], Callable[[int], str]]:
+) -> tuple[Callable[[int], DataType | None], Callable[[int], str]]:
     """Functions that tell which structs and which functions a function's parameters lead to; clang
     is asked once."""
 
     @cache
-    def whole() -> CType | None:
+    def whole() -> DataType | None:
         return type_of(name, known, Notes(known.notes))
 
-    def target(index: int) -> CType | None:
+    def target(index: int) -> DataType | None:
         type = whole()
         if type is None or type.bare.kind != "function" or index >= len(type.bare.parameters):
             return None
-        return type.bare.parameters[index].bare.of
+        return type.bare.parameters[index].bare.element
 
-    def pointed(index: int) -> Shape | None:
+    def pointed(index: int) -> DataType | None:
         of = target(index)
-        shape = shape_of(of) if of is not None else None
-        return shape if shape is not None and shape.kind == "struct" else None
+        seen = plain(of) if of is not None else None
+        return seen if seen is not None and seen.kind == "struct" else None
 
     def callback(index: int) -> str:
         of = target(index)
-        return str(of.bare) if of is not None and of.bare.kind == "function" else ""
+        return declare(of.bare) if of is not None and of.bare.kind == "function" else ""
 
     return pointed, callback
 
@@ -127,7 +132,7 @@ def _variable(
     type = type_of(name, known, notes)
     if type is not None and type.bare.kind == "function":  # declared by a macro
         return _by_type(type, [], text, ())
-    return Prototype(shape_of(type), text=text) if type is not None else None
+    return Prototype(plain(type), text=text) if type is not None else None
 
 
 def _function(
@@ -147,13 +152,13 @@ def _function(
 
 
 def _by_type(
-    type: CType, names: list[str], text: str, wanted: tuple[Pointee | None, ...]
+    type: DataType, names: list[str], text: str, wanted: tuple[DataType | None, ...]
 ) -> Prototype | None:
     every = tuple(_by_value(parameter) for parameter in type.bare.parameters)
-    of = type.bare.of or VOID
+    of = type.bare.element or VOID
     kinds = tuple(_kind(t) for t in (*type.bare.parameters, of))
     result = _by_value(of, result=True)
-    if any(every) or (result is not None and result.kind != "number"):
+    if any(every) or (result is not None and not _is_number_type(result)):
         return Prototype(result, every, tuple(names), kinds, text, wanted)
     if result is not None or any(wanted):
         return Prototype(result, text=text, pointees=wanted)
@@ -182,15 +187,9 @@ def _is_number(part: list[Token], notes: Notes) -> bool:
     return bool(code) and code[0] != "c"
 
 
-def _kind(type: CType) -> type_ | None:
+def _kind(type: DataType) -> type_ | None:
     """The class of Python's that a value of a type is."""
-    bare = type.bare
-    if bare.kind in ("struct", "union", "array", "vector"):
-        return tuple if bare.kind != "union" else bytes
-    if bare.kind == "enum":
-        return int
-    code = shape_of(bare).code[:1]
-    return {"i": int, "u": int, "b": bool, "f": float, "c": complex}.get(code)
+    return _CLASSES.get(type.bare.kind)
 
 
 def _name_of(part: list[Token]) -> str:
@@ -201,7 +200,7 @@ def _name_of(part: list[Token]) -> str:
     return found[0].name if found else ""
 
 
-def type_of(name: str, known: StateView, notes: Notes) -> CType | None:
+def type_of(name: str, known: StateView, notes: Notes) -> DataType | None:
     """The type of a name; None where clang cannot be asked."""
     module = asked(name, known, notes)
     return value_type(Types(module.metadata)) if module is not None else None
@@ -227,11 +226,17 @@ def _compiled(clang: Clang, text: str, header: str) -> str:
     return clang.compile(text, header).text
 
 
-def _by_value(type: CType, result: bool = False) -> Shape | None:
-    """The shape of a parameter or a result where IR has another one."""
-    bare = type.bare
-    if bare.kind in ("void", "pointer", "function", "array"):
+def _by_value(type: DataType, result: bool = False) -> DataType | None:
+    """The type of a parameter or a result where IR has another one."""
+    if type.bare.kind in ("void", "pointer", "function", "array"):
         return None
-    shape = shape_of(type)
-    plain = bare.kind in ("base", "enum") and shape.kind == "number" and shape.code[0] in "iubf"
-    return shape if not plain or (result and shape.code[0] == "u") else None
+    seen = plain(type)
+    is_same = _is_number_type(seen) and seen.kind != "complex"
+    return seen if not is_same or (result and seen.signed is False and seen.kind == "int") else None
+
+
+def _is_number_type(type: DataType) -> bool:
+    """True of a number that is one in IR, or a complex one."""
+    if type.kind == "int":
+        return type.size in (1, 2, 4, 8, 16)
+    return type.kind in ("bool", "float", "complex")

@@ -38,12 +38,13 @@ from jitkernel.languages.c.pieces import Mismatch, Piece, PieceKind, cut
 from jitkernel.languages.c.presented import present
 from jitkernel.languages.c.reading import Guesses, Reading
 from jitkernel.languages.c.tokens import Unfinished, tokens, without_digraphs
-from jitkernel.languages.c.types import CType, Types
 from jitkernel.languages.c.unit import Unit
 from jitkernel.languages.c.words import TAGS
 from jitkernel.languages.c.written import Written, written
 from jitkernel.languages.language import Known, Once, Remake, plan, split_commands
 from jitkernel.languages.llvm.plan import Plan, PlanNote
+from jitkernel.values.datatype import DataType
+from jitkernel.values.debug_info import Types
 
 __all__ = ["read", "superseded"]
 
@@ -350,7 +351,7 @@ class _Reader:
         for name in owners:
             type = types.variable(decode_name(name))
             if type is not None and type.bare.kind == "array":
-                module.say_array(name, type.bare.counts)
+                module.say_array(name, type.bare.sides)
         own = [name for name, cell in owners.items() if not cell]
         entries = [n for n in module.entities if n.startswith(OWN)]
         for functions, notes in (
@@ -436,12 +437,12 @@ class _Reader:
         """The symbols of names that the cell declares."""
         return frozenset(note.symbol for note in unit.own if note.name in names)
 
-    def _value_type(self, unit: Unit, module: Module, types: Types) -> CType | None:
+    def _value_type(self, unit: Unit, module: Module, types: Types) -> DataType | None:
         if unit.value is None or VALUE not in module.entities:
             return None
         found = value_type(types)
         if found is not None and not self._guesses.temporary:
-            array = found.bare.kind == "array" and -1 not in found.bare.counts
+            array = found.bare.kind == "array" and -1 not in found.bare.sides
             if array and any(t.text == "(" for t in unit.value.tokens):
                 self._guesses.temporary = True  # copied before it is gone
                 raise _Again
@@ -486,7 +487,7 @@ class _Reader:
         text = module.write(names, module.borrowed(names))
         return f"{assembly}\n{text}" if assembly else text
 
-    def _once(self, unit: Unit, module: Module, value: CType | None) -> list[Once]:
+    def _once(self, unit: Unit, module: Module, value: DataType | None) -> list[Once]:
         """The code that is run once: its statements, and the last expression."""
         found = []
         for run in unit.runs:

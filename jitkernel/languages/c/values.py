@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
-from dataclasses import dataclass
-from decimal import Context, Decimal
-from fractions import Fraction
+from dataclasses import dataclass, replace
 from typing import Any
 
-from jitkernel.languages.c.types import CType
-from jitkernel.values.value import Pointer
+from jitkernel.values import literals
+from jitkernel.values.c import declare
+from jitkernel.values.datatype import DataType
+from jitkernel.values.python import Pointer
 
 __all__ = ["Memory", "literal", "show"]
 
@@ -30,9 +29,9 @@ class Memory:
     name: Callable[[int], str]
 
 
-def show(type: CType, data: bytes, memory: Memory) -> str:
+def show(type: DataType, data: bytes, memory: Memory) -> str:
     """A value with its type: `(struct pt) {.x = 1, .y = 2.5}`."""
-    return f"({type.unqualified}) {_value(type, data, memory)}"
+    return f"({declare(type.unqualified)}) {_value(type, data, memory)}"
 
 
 def literal(value: Any) -> str:
@@ -52,22 +51,23 @@ def literal(value: Any) -> str:
     return str(int(value) if isinstance(value, bool) else value)
 
 
-def _value(type: CType, data: bytes, memory: Memory, depth: int = 0) -> str:
+def _value(type: DataType, data: bytes, memory: Memory, depth: int = 0) -> str:
     bare = type.bare
     if depth > _DEPTH:
         return "{/* ... */}"
     match bare.kind:
-        case "base":
+        case "bool" | "int" | "float" | "complex":
             return _scalar(bare, data[: bare.size])
         case "enum":
-            return _constant(bare, _integer(data[: bare.size], not bare.unsigned))
+            return _constant(bare, _integer(data[: bare.size], bare.signed is True))
         case "pointer":
             return _pointer(bare, _integer(data[:8]), memory)
         case "array":
             return _array(bare, data, memory, depth)
         case "vector":
-            of = bare.of or bare
-            return _elements([bare.size // max(of.size, 1)], of, data, memory, depth)
+            of = bare.element or bare
+            count = bare.size // max(of.size, 1)
+            return _elements(replace(bare, kind="array", count=count), data, memory, depth)
         case "struct" | "union":
             return _members(bare, data, memory, depth)
         case _:
@@ -81,7 +81,7 @@ def _integer(data: bytes, signed: bool = False) -> int:
 # -- members and elements ------------------------------------------------------------------------
 
 
-def _members(type: CType, data: bytes, memory: Memory, depth: int) -> str:
+def _members(type: DataType, data: bytes, memory: Memory, depth: int) -> str:
     members = type.members
     if type.kind == "union":  # typed back, the last one counts: the largest
         members = tuple(sorted(members, key=lambda m: m.type.bare.size))
@@ -90,50 +90,46 @@ def _members(type: CType, data: bytes, memory: Memory, depth: int) -> str:
         if member.bits:
             if not member.name:
                 continue
-            text = _bit_field(member.type.bare, _integer(data) >> member.offset, member.bits)
+            start = 8 * member.offset + member.shift
+            text = _bit_field(member.type.bare, _integer(data) >> start, member.bits)
         else:
-            at = member.offset // 8
-            text = _value(member.type, data[at : at + member.type.bare.size], memory, depth + 1)
+            part = data[member.offset : member.offset + member.type.bare.size]
+            text = _value(member.type, part, memory, depth + 1)
         parts.append(f".{member.name} = {text}" if member.name else text)
     return "{" + ", ".join(parts) + "}"
 
 
-def _bit_field(type: CType, value: int, bits: int) -> str:
+def _bit_field(type: DataType, value: int, bits: int) -> str:
     value &= (1 << bits) - 1
-    unsigned = type.unsigned if type.kind == "enum" else "signed" != type.encoding[:6]
-    if not unsigned and value >> bits - 1:
+    if type.signed and value >> bits - 1:
         value -= 1 << bits
     if type.kind == "enum":
         return _constant(type, value)
-    return ("false", "true")[value] if type.encoding == "boolean" else str(value)
+    return ("false", "true")[value] if type.kind == "bool" else str(value)
 
 
-def _array(type: CType, data: bytes, memory: Memory, depth: int) -> str:
-    of = type.of or type
-    if -1 in type.counts:
+def _array(type: DataType, data: bytes, memory: Memory, depth: int) -> str:
+    of = (type.element or type).bare
+    if -1 in type.sides:
         return "{}"
-    if len(type.counts) == 1 and of.bare.name == "char" and of.bare.kind == "base":
-        text = data[: type.counts[0]].rstrip(b"\0")
+    if (of.kind, of.name) == ("int", "char"):
+        text = data[: type.count].rstrip(b"\0")
         if text and b"\0" not in text and all(c >= 32 or c in (9, 10, 13) for c in text):
             if len(text) <= _LONG:
                 return _quoted(text)
             return f"{_quoted(text[:_LONG])} /* {len(text) - _LONG} more */"
-    return _elements(list(type.counts), of, data, memory, depth)
+    return _elements(type, data, memory, depth)
 
 
-def _elements(counts: list[int], of: CType, data: bytes, memory: Memory, depth: int) -> str:
-    count, *inner = counts
-    size = of.bare.size
-    for factor in inner:
-        size *= factor
+def _elements(type: DataType, data: bytes, memory: Memory, depth: int) -> str:
+    count, of = type.count, type.element or type
+    size, is_rows = of.bare.size, of.kind == "array"
 
     def element(index: int) -> str:
         part = data[index * size : (index + 1) * size]
-        if inner:
-            return _elements(inner, of, part, memory, depth + 1)
-        return _value(of, part, memory, depth + 1)
+        return (_elements if is_rows else _value)(of, part, memory, depth + 1)
 
-    if inner and not depth:
+    if is_rows and not depth:
         return _rows(count, element)
     if count <= _MANY:
         return "{" + ", ".join(map(element, range(count))) + "}"
@@ -156,7 +152,7 @@ def _rows(count: int, row: Callable[[int], str]) -> str:
 # -- scalars -------------------------------------------------------------------------------------
 
 
-def _constant(type: CType, value: int) -> str:
+def _constant(type: DataType, value: int) -> str:
     """An enum's value by name, or as names of flags with `|` between."""
     for name, number in type.constants:
         if number == value or (number - value) % (1 << 8 * max(type.size, 1)) == 0:
@@ -169,11 +165,13 @@ def _constant(type: CType, value: int) -> str:
     return " | ".join(names) if names and not left else str(value)
 
 
-def _pointer(type: CType, address: int, memory: Memory) -> str:
+def _pointer(type: DataType, address: int, memory: Memory) -> str:
+    if type.name == "nullptr_t":
+        return "nullptr"
     if not address:
         return "NULL"
-    of = type.of.bare if type.of is not None else type
-    if of.kind == "base" and of.name == "char":
+    of = type.element.bare if type.element is not None else type
+    if (of.kind, of.name) == ("int", "char"):
         text = memory.read(address, _LONG + 1)
         if text:
             end = text.find(b"\0")
@@ -198,80 +196,37 @@ def _quoted(data: bytes, quote: str = '"') -> str:
     return quote + "".join(found) + quote
 
 
-def _scalar(type: CType, data: bytes) -> str:
-    match type.encoding:
-        case "boolean":
+def _scalar(type: DataType, data: bytes) -> str:
+    match type.kind:
+        case "bool":
             return "true" if data[0] else "false"
-        case "null":
-            return "nullptr"
         case "float":
-            return _floating(type.name, data)
-        case "complex_float":
+            return _floating(type, data)
+        case "complex":
             half = len(data) // 2
-            name = type.name.removesuffix(" _Complex")
-            real, imaginary = _floating(name, data[:half]), _floating(name, data[half:])
+            real, imaginary = _floating(type, data[:half]), _floating(type, data[half:])
             sign = "-" if imaginary.startswith("-") else "+"
-            suffix = "f" if name == "float" else ""  # else the sum is of a wider type
+            suffix = "f" if type.name == "float _Complex" else ""  # else the sum is of a wider type
             return f"{real}{suffix} {sign} {imaginary.removeprefix('-')}{suffix}i"
     if type.name == "char":
         return _quoted(data, "'") if data[0] < 128 else f"'\\{data[0]:03o}'"
-    value = _integer(data, type.encoding in ("signed", "signed_char"))
+    value = _integer(data, type.signed is True)
     return str(value) if -(1 << 63) <= value < 1 << 64 else f"{value}wb"  # C23 6.4.4.2
 
 
-def _floating(name: str, data: bytes) -> str:
-    """The shortest decimal that gives the same number."""
-    match len(data), name:
-        case 2, "__bf16":
-            return _floating("float", bytes(2) + data)
-        case 2, _:
-            return _shortest(struct.unpack("<e", data)[0], lambda v: struct.pack("<e", v) == data)
-        case 4, _:
-            return _shortest(struct.unpack("<f", data)[0], lambda v: struct.pack("<f", v) == data)
-        case 8, _:
-            return _named(repr(struct.unpack("<d", data)[0]))
-        case 16, "long double":
-            return _extended(data)
-    return f"0x{data[::-1].hex()}"
-
-
-def _named(text: str) -> str:
-    """Infinities and what is no number, by the macros of <math.h>."""
-    return text.replace("inf", "INFINITY").replace("nan", "NAN")
-
-
-def _shortest(value: float, same: Callable[[float], bool]) -> str:
-    for digits in range(1, 17):
-        found = float(f"{value:.{digits}g}")
-        if value != value or _fits(found, same):
-            return _named(repr(found))
-    return _named(repr(value))
-
-
-def _fits(value: float, same: Callable[[float], bool]) -> bool:
-    try:
-        return same(value)
-    except OverflowError:
-        return False
-
-
-def _extended(data: bytes) -> str:
-    """A number of x87: Intel 64 and IA-32 Architectures Software Developer's Manual, 1, 4.2.2."""
-    mantissa, rest = int.from_bytes(data[:8], "little"), int.from_bytes(data[8:10], "little")
-    sign, exponent = "-" * (rest >> 15), rest & 0x7FFF
-    if exponent == 0x7FFF:
-        return sign + ("NAN" if mantissa & ((1 << 63) - 1) else "INFINITY")
-    if not mantissa:
-        return f"{sign}0.0L"
-    power = max(exponent, 1) - 16383 - 63
-    value = Fraction(mantissa) * Fraction(2) ** power
-    # Half the distance to the next number: whatever is nearer reads as this one.
-    half = Fraction(2) ** power / 2
-    found = Decimal(0)
-    for digits in range(1, 25):
-        context = Context(prec=digits, Emin=-9999, Emax=9999)
-        found = context.divide(Decimal(value.numerator), Decimal(value.denominator))
-        if abs(Fraction(found) - value) < half:
-            break
+def _floating(type: DataType, data: bytes) -> str:
+    """The shortest decimal that gives the same number, in the manner of Python's repr."""
+    form = type.form
+    if form is None or form.name == "fp128":
+        return f"0x{data[::-1].hex()}"
+    bits = _integer(data) & (1 << form.width) - 1
+    wide = form.name == "x86_fp80"
+    sign = "-" if bits >> form.width - 1 else ""
+    found = literals.decimal_of(bits, form)
+    if found is None:  # infinities and what is no number, by the macros of <math.h>
+        is_infinite = bits & (1 << form.width - 1) - 1 == form.infinity
+        return f"{sign * (wide or is_infinite)}{'INFINITY' if is_infinite else 'NAN'}"
+    if not wide:
+        return sign + repr(float(found))
     text = f"{found:f}" if -5 < found.adjusted() < 17 else f"{found:e}"
     return f"{sign}{text if '.' in text or 'e' in text else text + '.0'}L"

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jitkernel.elf import read_object
 from jitkernel.elf.constants import STT_OBJECT
-from jitkernel.languages.shapes import Part, Shape, to_python
 from jitkernel.printable import printable
 from jitkernel.procfs import regions
+from jitkernel.values.python import bit_field, to_python
 
 if TYPE_CHECKING:
     from jitkernel.session.core import Core
     from jitkernel.values.datatype import DataType
 
-__all__ = ["Contents", "Differing", "Leads", "shape_in_ir"]
+__all__ = ["Contents", "Differing", "Leads"]
 
 _TEXT = 4096  # bytes of text that are read where a pointer leads
 _LOOKS = 100_000  # numbers and pointers that are looked at in one variable
@@ -129,35 +129,6 @@ def _has_own(data: bytes) -> bool:
     return bool(data) and any(info == STT_OBJECT for _, info, *_ in read_object(data).symbols)
 
 
-def shape_in_ir(layout: DataType) -> Shape:
-    """What the bytes of a type of IR's are."""
-    match layout.kind:
-        case "pointer":
-            return Shape("pointer", 8)
-        case "int" if layout.bits in (8, 16, 32, 64):
-            return Shape("number", layout.size, f"i{layout.size}")
-        case "int":
-            return (
-                Shape("bits", layout.size, "u8", layout.bits)
-                if layout.bits <= 64
-                else Shape("bytes", layout.size, count=(layout.bits + 7) // 8)
-            )
-        case "float" if layout.bits in (16, 32, 64):
-            return Shape("number", layout.size, f"f{layout.size}")
-        case "array" | "vector" if layout.element is not None and layout.count:
-            inner = shape_in_ir(layout.element)
-            if inner.size == layout.stride:
-                return Shape("array", layout.count * inner.size, "", layout.count, inner)
-        case "struct":
-            parts = [
-                Part(str(number), member.offset, shape_in_ir(member.type))
-                for number, member in enumerate(layout.members)
-            ]
-            return Shape("struct", layout.size, parts=tuple(parts))
-    used = (layout.bits + 7) // 8 if layout.kind == "float" else layout.size
-    return Shape("bytes", layout.size, count=used)
-
-
 class Contents:
     """Of two sessions."""
 
@@ -165,58 +136,65 @@ class Contents:
         self._leads = Leads(here), Leads(there)
         self._looks = 0
 
-    def first_difference(self, shape: Shape, here: bytes, there: bytes) -> Differing | None:
-        """Where two variables of one shape differ; None where they hold the same."""
+    def first_difference(self, type: DataType, here: bytes, there: bytes) -> Differing | None:
+        """Where two variables of one type differ; None where they hold the same."""
         self._looks = 0
-        return self._differ(shape, memoryview(here), memoryview(there), "")
+        return self._differ(type, memoryview(here), memoryview(there), "")
 
     def _differ(
-        self, shape: Shape, one: memoryview, other: memoryview, path: str
+        self, type: DataType, one: memoryview, other: memoryview, path: str
     ) -> Differing | None:
-        one, other = one[: shape.size], other[: shape.size]
+        one, other = one[: type.size], other[: type.size]
         if one == other or self._looks > _LOOKS:
             return None
-        match shape.kind:
-            case "struct":
-                for part in shape.parts:
-                    at = slice(part.offset, part.offset + part.shape.size)
-                    found = self._differ(part.shape, one[at], other[at], f"{path}.{part.name}")
-                    if found is not None:
-                        return found
-                return None
-            case "array" if shape.inner is not None:
-                for index in _unequal(one, other, shape.inner.size, shape.count):
-                    at = slice(index * shape.inner.size, (index + 1) * shape.inner.size)
-                    found = self._differ(shape.inner, one[at], other[at], f"{path}[{index}]")
-                    if found is not None:
-                        return found
-                return None
+        of = type.element
+        if type.kind == "struct":
+            for number, member in enumerate(type.members):
+                at = slice(member.offset, member.offset + member.type.size)
+                where = f"{path}.{member.name or number}"
+                if member.bits:
+                    here, there = (_written(bit_field(member, data[at])) for data in (one, other))
+                    if here != there:
+                        return Differing(where, here, there)
+                    continue
+                found = self._differ(member.type, one[at], other[at], where)
+                if found is not None:
+                    return found
+            return None
+        if of is not None and type.stride == of.size and not type.is_text:
+            for index in _unequal(one, other, of.size, type.count):
+                at = slice(index * of.size, (index + 1) * of.size)
+                found = self._differ(of, one[at], other[at], f"{path}[{index}]")
+                if found is not None:
+                    return found
+            return None
         self._looks += 1
-        return self._of_leaf(shape, one, other, path)
+        return self._of_leaf(type, one, other, path)
 
     def _of_leaf(
-        self, shape: Shape, one: memoryview, other: memoryview, path: str
+        self, type: DataType, one: memoryview, other: memoryview, path: str
     ) -> Differing | None:
-        match shape.kind:
-            case "pointer":
-                here, there = self._lead(one, other)
-                return None if here == there else Differing(path, here, there)
-            case "bytes":
-                return self._of_bytes(
-                    one[: shape.count or None], other[: shape.count or None], path
-                )
-            case "number" if shape.code in ("i8", "u8") and self._same_place(one, other):
-                return None
-            case "number" if shape.code == "f16" and one[:10] == other[:10]:
-                return None
-        values = [to_python(shape, data) for data in (one, other)]
-        if shape.kind == "bits" and values[0] == values[1]:
+        if type.kind == "pointer":
+            here, there = self._lead(one, other)
+            return None if here == there else Differing(path, here, there)
+        if type.kind in ("bytes", "vector", "array") and not type.is_text:
+            used = (type.bits + 7) // 8 or type.size
+            return self._of_bytes(one[:used], other[:used], path)
+        if type.code in ("i8", "u8") and self._same_place(one, other):
+            return None
+        used = (type.bits + 7) // 8 or type.size
+        if one[:used] == other[:used]:
+            return None
+        values = [to_python(type, data) for data in (one, other)]
+        if type.kind == "int" and values[0] == values[1]:
             return None
         here, there = map(_written, values)
+        if here == there:
+            return self._of_bytes(one[:used], other[:used], path)
         return Differing(path, here, there)
 
     def _of_bytes(self, one: memoryview, other: memoryview, path: str) -> Differing | None:
-        """Of a union, and of what has no better shape: whole words may be pointers."""
+        """Of a union, and of what has no better type: whole words may be pointers."""
         for at in range(0, len(one), 8):
             here, there = one[at : at + 8], other[at : at + 8]
             if here != there and not (len(here) == 8 and self._same_place(here, there)):

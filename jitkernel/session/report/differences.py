@@ -13,13 +13,13 @@ from jitkernel.errors import JitError, LinkError
 from jitkernel.ir.names import ASK, CONTROL, quote_name
 from jitkernel.ir.types import parse_type
 from jitkernel.languages import find
-from jitkernel.languages.shapes import Shape
 from jitkernel.linker import SymbolState
 from jitkernel.printable import printable, shortened
 from jitkernel.session.program.signatures import Signature, Variable
-from jitkernel.session.report.contents import Contents, own_variables, shape_in_ir
+from jitkernel.session.report.contents import Contents, own_variables
 from jitkernel.session.report.digests import digests
 from jitkernel.session.settings import stored_options
+from jitkernel.values.datatype import DataType, number
 
 if TYPE_CHECKING:
     from jitkernel.linker import Symbol
@@ -166,21 +166,21 @@ class _Comparison:
         data, other = _bytes(self._here, name), _bytes(self._there, name)
         if data == other:
             return None
-        shape = self._shape(name, info, one.size)
-        found = self._contents.first_difference(shape, data, other)
+        type = self._seen(name, info, one.size)
+        found = self._contents.first_difference(type, data, other)
         if found is None:
             return None
         where = self._called(name) + found.path
         return Difference("value", where, found.here, found.there, self._cell(one))
 
-    def _shape(self, name: str, info: object, size: int) -> Shape:
+    def _seen(self, name: str, info: object, size: int) -> DataType:
         """What its bytes are, as the compared session has it: nothing is asked of this one."""
         there = self._there
         try:
             if there.has_prototypes and (said := there.prototypes.of(name).result) is not None:
                 return said
             if isinstance(info, Variable):
-                return shape_in_ir(there.program.layouts(parse_type(info.shown)))
+                return there.program.layouts(parse_type(info.shown))
         except JitError:  # a type of too many parts
             pass
         return _unknown(size)
@@ -296,10 +296,9 @@ def _bytes(core: Core, name: str) -> bytes:
     return core.engine.arena.read(symbol.address, symbol.size)
 
 
-def _unknown(size: int) -> Shape:
+def _unknown(size: int) -> DataType:
     """Bytes whose type nobody knows: as many as a number has are one."""
-    is_number = size in (1, 2, 4, 8)
-    return Shape("number", size, f"i{size}") if is_number else Shape("bytes", size)
+    return number(f"i{size}") if size in (1, 2, 4, 8) else DataType("bytes", size=size)
 
 
 def _record(core: Core, symbol: Symbol) -> Record | None:

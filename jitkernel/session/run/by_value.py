@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import UsageError
 from jitkernel.ir.types import PTR
-from jitkernel.languages.shapes import Shaped, to_bytes
 from jitkernel.session.program.signatures import attributes_of
-from jitkernel.values.conversion import from_python
-from jitkernel.values.value import TypedValue
+from jitkernel.values.conversion import from_python, to_bytes
+from jitkernel.values.value import LanguageValue, TypedValue
 from jitkernel.wording import counted
 
 if TYPE_CHECKING:
@@ -49,10 +48,10 @@ class ByValue:
 
     def arguments(self, given: Sequence[Any]) -> list[TypedValue]:
         """Those that IR's function takes.  Raises UsageError."""
-        shapes, host = self._said.parameters or (), self._host
-        if len(given) < len(shapes) or (len(given) > len(shapes) and not self._function.variadic):
+        types, host = self._said.parameters or (), self._host
+        if len(given) < len(types) or (len(given) > len(types) and not self._function.variadic):
             raise UsageError(
-                f"{host.called(self._name)} takes {counted(len(shapes), 'argument')} "
+                f"{host.called(self._name)} takes {counted(len(types), 'argument')} "
                 f"({self._said.text}), {len(given)} given"
             )
         found: list[TypedValue] = []
@@ -61,18 +60,18 @@ class ByValue:
             found.append(self._pointer(self._result_at))
         for number, thing in enumerate(given):
             what = f"argument {number + 1}"
-            shape = shapes[number] if number < len(shapes) else None
-            if shape is None:
+            seen = types[number] if number < len(types) else None
+            if seen is None:
                 fixed = self._function.parameters
                 type = fixed[len(found)] if len(found) < len(fixed) else None
                 called = partial(self._type_of, number)
                 found.append(from_python(type, thing, host, what, called))
                 continue
-            data = to_bytes(shape, thing, host, what)
+            data = to_bytes(seen, thing, host, what)
             if "byval" in self._attribute(len(found)):
                 found.append(self._pointer(self._allocate(len(found), data)))
                 continue
-            words, at = shape.words(), 0
+            words, at = seen.eightbytes(), 0
             while at < len(data):
                 if at // _WORD in words:  # or it is nothing but padding
                     found.append(part := self._part(len(found), data[at:]))
@@ -85,10 +84,10 @@ class ByValue:
 
     def result(self, value: TypedValue) -> TypedValue:
         """What the function gave, as its language sees it."""
-        shape = self._said.result
-        if shape is None or not self._result_at:
-            return Shaped(value, shape)
-        return Shaped(value, shape, self._host.read(self._result_at, shape.size))
+        seen = self._said.result
+        if seen is None or not self._result_at:
+            return LanguageValue(value, seen)
+        return LanguageValue(value, seen, self._host.read(self._result_at, seen.size))
 
     def _allocate(self, index: int, data: bytes) -> int:
         align = _ALIGN.search(self._attribute(index))

@@ -31,17 +31,19 @@ from jitkernel.session.program.signatures import Signature, attributes_of
 from jitkernel.session.run.host import Execution, SessionHost
 from jitkernel.session.run.results import Collector, Sink
 from jitkernel.values.conversion import SIMPLE, from_python
-from jitkernel.values.value import Pointer, TypedValue
+from jitkernel.values.python import Pointer
+from jitkernel.values.value import TypedValue
 from jitkernel.wording import counted
 
 if TYPE_CHECKING:
     from jitkernel.executor.inline import InlineExecutor
-    from jitkernel.languages.prototypes import Pointee, Prototype
+    from jitkernel.languages.prototypes import Prototype
     from jitkernel.session.core import Core
     from jitkernel.session.engine import Engine
     from jitkernel.session.program.program import Program
     from jitkernel.session.report.places import Places
     from jitkernel.session.run.thunks import Thunk
+    from jitkernel.values.datatype import DataType
 
 __all__ = ["Caller", "DirectCalls", "Scratch", "finish"]
 
@@ -50,7 +52,7 @@ class _CallHost(SessionHost):
     """That of one call, whose `arguments` with buffers are copied while it lasts."""
 
     arguments: Sequence[Any] = ()
-    pointees: Sequence[Pointee | None] = ()
+    pointees: Sequence[DataType | None] = ()
     copies: Copies | None = None
 
     def buffer(self, thing: object, what: str) -> int:
@@ -340,7 +342,7 @@ class DirectCalls:
                     "of which ctypes would have to know: call it by the session"
                 )
             unsigned = said.result is not None and said.result.code[:1] == "u"
-            texts = [p.text.removeprefix("const ") if p else "" for p in said.pointees]
+            texts = [p.name.removeprefix("const ") if p else "" for p in said.pointees]
             leads_to = [text.removesuffix("*").strip() for text in texts]
         address = linker.canonical(symbol)
         made = ctypes_function(address, signature.function, *attributes, called, leads_to, unsigned)

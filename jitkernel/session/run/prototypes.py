@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from jitkernel.compiler import Request
 from jitkernel.errors import UsageError
 from jitkernel.languages import find
-from jitkernel.languages.prototypes import Prototype
-from jitkernel.session.element_types import Elements, elements_of, named, refuse_other_members
+from jitkernel.languages.prototypes import Prototype, code_of_elements
+from jitkernel.session.element_types import elements_of, named, refuse_other_members
 from jitkernel.session.program.names import NotesSeen
 from jitkernel.session.program.signatures import described
 from jitkernel.session.run.host import SessionView
@@ -21,9 +21,10 @@ from jitkernel.values.conversion import PLAIN
 
 if TYPE_CHECKING:
     from jitkernel.languages.llvm.plan import Kept
-    from jitkernel.languages.prototypes import Pointee, Spelling
+    from jitkernel.languages.prototypes import Spelling
     from jitkernel.linker import Image
     from jitkernel.session.core import Core
+    from jitkernel.values.datatype import DataType
 
 __all__ = ["Prototypes"]
 
@@ -122,7 +123,7 @@ class Prototypes:
                     core.program.state.put("declared", said, info)
                 return
 
-    def check(self, name: str, arguments: Sequence[Any]) -> Sequence[Pointee | None]:
+    def check(self, name: str, arguments: Sequence[Any]) -> Sequence[DataType | None]:
         """What pointers lead to, by parameter: None, or nothing, where nothing is said.
 
         Raises UsageError for an array whose elements are others than a pointer's.  Only what says
@@ -136,14 +137,13 @@ class Prototypes:
                 _refuse_list(thing, wanted, self._argument(name, number))
             if thing.__class__ in PLAIN:
                 continue
-            dtype = getattr(thing, "dtype", None)
             if wanted is not None:
-                held = dtype if dtype is not None else elements_of(thing)
-                if held is not None and not _fits(held, wanted):
-                    _refuse_other(held, wanted, self._argument(name, number))
-            elif getattr(dtype, "names", None):
-                if (shape := said.pointed(number - 1)) is not None:
-                    refuse_other_members(dtype, shape, self._argument(name, number))
+                held = elements_of(thing)
+                if held is not None and not _fits(held[0], wanted):
+                    _refuse_other(thing, held[1], wanted, self._argument(name, number))
+            elif getattr(dtype := getattr(thing, "dtype", None), "names", None):
+                if (struct := said.pointed(number - 1)) is not None:
+                    refuse_other_members(dtype, struct, self._argument(name, number))
         return found
 
 
@@ -154,32 +154,31 @@ def _view(core: Core, notes: Mapping[str, Kept]) -> SessionView:
     return view
 
 
-def _fits(held: Any, wanted: Pointee) -> bool:
+def _fits(held: DataType, wanted: DataType) -> bool:
     """Whether numbers of a type are what a pointer leads to; whether integers have a sign is the
     function's business."""
-    kind, size = wanted.code[0], int(wanted.code[1:])
-    given = getattr(held, "kind", kind)
-    fits = given == kind or {given, kind} == {"i", "u"}
-    same = fits and getattr(held, "itemsize", size) == size
-    return bool(same and getattr(held, "isnative", True))
+    code, given = code_of_elements(wanted), held.code
+    if given[:1] in ("i", "u") and code[0] in "iu":
+        return given[1:] == code[1:]
+    return given == code
 
 
-def _refuse_list(thing: Any, wanted: Pointee, what: str) -> None:
+def _refuse_list(thing: Any, wanted: DataType, what: str) -> None:
     """Raises UsageError: its elements do not lie anywhere as C's do."""
-    given = f"{what} is {wanted.text}, and a Python {type(thing).__name__} is given"
-    if wanted.text.endswith("**"):
+    given = f"{what} is {wanted.name}, and a Python {type(thing).__name__} is given"
+    if wanted.name.endswith("**"):
         raise UsageError(f"{given}: an array of addresses (uint64) fits")
-    name = named(wanted.code[0], int(wanted.code[1:]))
+    name = named(code_of_elements(wanted))
     raise UsageError(f"{given}: numpy.array(a, {name!r}) makes one of it that fits")
 
 
-def _refuse_other(held: Any, wanted: Pointee, what: str) -> None:
+def _refuse_other(thing: Any, held: str, wanted: DataType, what: str) -> None:
     """Raises UsageError for numbers that are not what a pointer leads to."""
-    name = named(wanted.code[0], int(wanted.code[1:]))
-    if wanted.text.endswith("**"):
+    name = named(code_of_elements(wanted))
+    if wanted.name.endswith("**"):
         remedy = "addresses fit (uint64), such as array.ctypes.data of what session.array gives"
-    elif isinstance(held, Elements):
-        remedy = f"one of {name} fits"
-    else:
+    elif hasattr(thing, "dtype"):
         remedy = f"array.astype({name!r}) gives one that fits"
-    raise UsageError(f"{what} is {wanted.text}, and an array of {held} is given: {remedy}")
+    else:
+        remedy = f"one of {name} fits"
+    raise UsageError(f"{what} is {wanted.name}, and an array of {held} is given: {remedy}")

@@ -22,9 +22,9 @@ from jitkernel.ir.types import (
 )
 from jitkernel.languages import find
 from jitkernel.languages.prototypes import Foreign
-from jitkernel.languages.shapes import to_bytes, to_python
 from jitkernel.session.run.host import SessionHost, SessionView
-from jitkernel.values.conversion import from_python
+from jitkernel.values.conversion import from_python, to_bytes
+from jitkernel.values.python import to_python
 from jitkernel.values.value import TypedValue
 
 if TYPE_CHECKING:
@@ -131,15 +131,15 @@ class PythonFunctions:
         """With the signs, structs and names of a language."""
         _refuse_size(exported.name, frame, by.frame.size)
         first = 1 if by.returns else 0
-        parts = by.frame.parts
+        parts = by.frame.members
         arguments = [
-            to_python(part.shape, memoryview(frame)[part.offset :], host.layout)
+            to_python(part.type, memoryview(frame)[part.offset :], host.layout)
             for part in parts[first:]
         ]
         result = self._core.foreign.run(exported.function, *arguments)
         if not first:
             return frame
-        value = to_bytes(parts[0].shape, result, host, f"what {exported.name} returned")
+        value = to_bytes(parts[0].type, result, host, f"what {exported.name} returned")
         return value + frame[len(value) :]
 
     def _by_type(self, exported: _Exported, type: FunctionType, frame: bytes, host: _Host) -> bytes:

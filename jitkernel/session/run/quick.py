@@ -17,7 +17,7 @@ from jitkernel.linker import SymbolState
 from jitkernel.session.program.signatures import Signature
 from jitkernel.session.run.calls import Caller
 from jitkernel.session.run.host import Execution
-from jitkernel.values.value import Pointer
+from jitkernel.values.python import Pointer
 
 if TYPE_CHECKING:
     from jitkernel.linker import Image, Symbol

@@ -5,26 +5,19 @@ The nodes: llvm.org/docs/LangRef.html#specialized-metadata-nodes; DWARF 4, chapt
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
 
 from jitkernel.ir.names import decode_name
+from jitkernel.values.datatype import VOID, DataType, Kind, Member
 
-__all__ = ["VOID", "CType", "Member", "Types"]
+__all__ = ["Types"]
 
-TypeKind: TypeAlias = Literal[
-    "void", "base", "pointer", "array", "vector", "struct", "union", "enum", "typedef", "function",
-    "const", "volatile", "restrict", "atomic",
-]  # fmt: skip
-_QUALIFIED = ("typedef", "const", "volatile", "restrict", "atomic")
 _FIELD = re.compile(
     r'(\w+): (?:"((?:[^"\\]|\\.)*)"|(!\{[^}]*\}|!?\w*\((?:[^()]|\([^()]*\))*\)|[^,()]*))(?:, |\)?$)'
 )
 _REFERENCE = re.compile(r"!(\d+)|(null)")
-_KINDS: dict[str, TypeKind] = {
+_KINDS: dict[str, Kind] = {
     "DW_TAG_pointer_type": "pointer",
     "DW_TAG_typedef": "typedef",
     "DW_TAG_const_type": "const",
@@ -36,113 +29,14 @@ _KINDS: dict[str, TypeKind] = {
     "DW_TAG_enumeration_type": "enum",
     "DW_TAG_array_type": "array",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Member:
-    """A member: `offset` in bits; `bits` are those of a bit-field, 0 for all others."""
-
-    name: str
-    type: CType
-    offset: int
-    bits: int = 0
-
-
-@dataclass(slots=True, eq=False)
-class CType:
-    """A type.  `size` in bytes; `counts` are an array's, -1 where unknown; `constants` an enum's.
-
-    `encoding` is DWARF's, of a basic type (`signed`, `float`, `boolean`, ...).
-    """
-
-    kind: TypeKind = "void"
-    name: str = ""
-    size: int = 0
-    encoding: str = ""
-    of: CType | None = None
-    members: tuple[Member, ...] = ()
-    counts: tuple[int, ...] = ()
-    constants: tuple[tuple[str, int], ...] = ()
-    parameters: tuple[CType, ...] = ()
-    variadic: bool = False
-    unsigned: bool = False
-    complete: bool = True
-
-    @property
-    def bare(self) -> CType:
-        """The type without names and qualifiers around it."""
-        found = self
-        while found.kind in _QUALIFIED and found.of is not None:
-            found = found.of
-        return found
-
-    @property
-    def unqualified(self) -> CType:
-        """The type without qualifiers around it."""
-        found = self
-        while found.kind in _QUALIFIED[1:] and found.of is not None:
-            found = found.of
-        return found
-
-    @property
-    def promoted(self) -> CType:
-        """A function's type as its callers see it where its definition is an old-style one.
-
-        C11 6.5.2.2: default argument promotions.
-        """
-        return replace(self, parameters=tuple(map(_promoted, self.parameters)))
-
-    def declare(self, inner: str = "") -> str:
-        """The type in C, around a declarator: `int (*p)[3]` for `p`.  C11 6.7.6, 6.7.7."""
-        gap = " " if inner and not inner.startswith("[") else ""
-        of = self.of or VOID
-        match self.kind:
-            case "struct" | "union" | "enum":
-                return f"{self.kind} {self.name or '{...}'}{gap}{inner}"
-            case "const" | "volatile" | "restrict":
-                if of.kind == "pointer":
-                    return of.declare(self.kind + (f" {inner}" if inner else ""))
-                return f"{self.kind} {of.declare(inner)}"
-            case "atomic":
-                return f"_Atomic({of.declare()}){gap}{inner}"
-            case "pointer":
-                return of.declare(
-                    f"(*{inner})" if of.kind in ("array", "function") else f"*{inner}"
-                )
-            case "array":
-                return of.declare(inner + "".join(f"[{c if c >= 0 else ''}]" for c in self.counts))
-            case "vector":
-                return f"{of.declare()} __attribute__((vector_size({self.size}))){gap}{inner}"
-            case "function":
-                every = [p.declare() for p in self.parameters]
-                more = ["..."] if every and self.variadic else []  # `f()`: no prototype
-                inside = ", ".join(every + more) or "void" * (not self.variadic)
-                return of.declare(f"{inner}({inside})")
-            case _:
-                return f"{self.name or 'void'}{gap}{inner}"
-
-    def __str__(self) -> str:
-        return self.declare()
-
-
-VOID = CType()
-_INT = CType("base", "int", 4, "signed")
-_DOUBLE = CType("base", "double", 8, "float")
-
-
-def _take_after(made: CType, base: CType) -> None:
-    """Give a type what it has from the one that it is made of, which is filled."""
-    if made.kind == "enum":
-        made.unsigned = "unsigned" in base.bare.encoding
-    else:
-        made.size = base.size * math.prod(made.counts)
-
-
-def _promoted(type: CType) -> CType:
-    bare = type.bare
-    if bare.kind == "base" and bare.encoding == "float" and bare.size == 4:
-        return _DOUBLE
-    return _INT if bare.kind == "base" and bare.size < 4 and bare.encoding != "float" else type
+#: By DWARF's names of encodings.
+_BASIC: dict[str, tuple[Kind, bool | None]] = {
+    "boolean": ("bool", False),
+    "float": ("float", None),
+    "complex_float": ("complex", None),
+    "signed": ("int", True),
+    "signed_char": ("int", True),
+}
 
 
 class Types:
@@ -150,18 +44,18 @@ class Types:
 
     def __init__(self, metadata: Mapping[str, str]):
         self._metadata = metadata
-        self._made: dict[str, CType] = {}
+        self._made: dict[str, DataType] = {}
         self._begun: list[str] = []  # nodes whose types have nothing in them yet
-        self._bases: dict[CType, CType] = {}  # of types whose sizes are those of others
+        self._bases: dict[DataType, DataType] = {}  # of types whose sizes are those of others
         self._functions: dict[str, str] | None = None
         self._variables: dict[str, str] = {}
 
-    def function(self, name: str) -> CType | None:
+    def function(self, name: str) -> DataType | None:
         """The type of a function that the module defines."""
         number = self._index().get(name)
         return self._typed(number)
 
-    def variable(self, name: str) -> CType | None:
+    def variable(self, name: str) -> DataType | None:
         """The type of a global variable that the module defines."""
         self._index()
         return self._typed(self._variables.get(name))
@@ -172,7 +66,7 @@ class Types:
         file = self._fields(number)[1].get("file", "") if number else ""
         return self._fields(file.lstrip("!"))[1].get("filename", "")
 
-    def local(self, name: str) -> CType | None:
+    def local(self, name: str) -> DataType | None:
         """The type of a local variable, of the first that is called so."""
         wanted = f'name: "{name}"'
         for number, node in self._metadata.items():
@@ -194,7 +88,7 @@ class Types:
                     found.append((fields.get("name", ""), int(fields.get("line", 0))))
         return found
 
-    def _typed(self, number: str | None) -> CType | None:
+    def _typed(self, number: str | None) -> DataType | None:
         if number is None:
             return None
         found = self._type(self._fields(number)[1].get("type"))
@@ -208,12 +102,15 @@ class Types:
             number = self._begun.pop()
             self._fill(self._made[number], *self._fields(number))
         for made in list(self._bases):
-            chain: list[tuple[CType, CType]] = []
+            chain: list[tuple[DataType, DataType]] = []
             while (base := self._bases.pop(made, None)) is not None:
                 chain.append((made, base))
                 made = base
             for made, base in reversed(chain):
-                _take_after(made, base)
+                if made.kind == "enum":
+                    made.signed = base.bare.signed
+                else:
+                    made.size = base.size * (made.count if made.kind == "array" else 1)
 
     def _index(self) -> dict[str, str]:
         if self._functions is None:
@@ -240,18 +137,19 @@ class Types:
         node = self._metadata.get(reference.lstrip("!"), "")
         return [m[1] or "" for m in _REFERENCE.finditer(node)]
 
-    def _type(self, reference: str | None) -> CType:
+    def _type(self, reference: str | None) -> DataType:
         if not reference or reference == "null":
             return VOID
         number = reference.lstrip("!")
         if number not in self._made:
-            self._made[number] = CType()
+            self._made[number] = DataType()
             self._begun.append(number)
         return self._made[number]
 
-    def _fill(self, made: CType, node: str, fields: dict[str, str]) -> None:
+    def _fill(self, made: DataType, node: str, fields: dict[str, str]) -> None:
         made.name = fields.get("name", "")
-        made.size = int(fields.get("size") or 0) // 8
+        made.bits = int(fields.get("size") or 0)
+        made.size = made.bits // 8
         made.kind = _KINDS.get(fields.get("tag", ""), "void")
         made.complete = "DIFlagFwdDecl" not in fields.get("flags", "")
         if node == "DIBasicType":
@@ -259,7 +157,7 @@ class Types:
         elif node == "DISubroutineType":
             made.kind = "function"
             result, *rest = self._list(fields.get("types", "")) or [""]
-            made.of = self._type(result)
+            made.element = self._type(result)
             made.variadic = bool(rest) and not rest[-1]
             made.parameters = tuple(self._type(r) for r in rest if r)
         elif made.kind == "array":
@@ -273,35 +171,43 @@ class Types:
                 self._member(e) for e in self._list(fields.get("elements", "")) if e
             )
         elif node == "DIDerivedType":
-            made.of = self._type(fields.get("baseType"))
+            made.element = self._type(fields.get("baseType"))
             if made.kind == "pointer":
-                made.size = 8
+                made.size, made.bits = 8, 64
             else:
-                self._bases[made] = made.of
+                self._bases[made] = made.element
 
-    def _basic(self, made: CType, fields: dict[str, str]) -> None:
+    def _basic(self, made: DataType, fields: dict[str, str]) -> None:
         if fields.get("tag") == "DW_TAG_unspecified_type":  # C23 7.21.2
-            made.kind, made.name, made.size, made.encoding = "base", "nullptr_t", 8, "null"
+            made.kind, made.name, made.size, made.bits = "pointer", "nullptr_t", 8, 64
             return
-        made.kind, made.encoding = "base", fields.get("encoding", "").removeprefix("DW_ATE_")
-        if made.encoding == "complex_float":
+        encoding = fields.get("encoding", "").removeprefix("DW_ATE_")
+        made.kind, made.signed = _BASIC.get(encoding, ("int", False))
+        if made.kind == "complex":
             part = {8: "float", 16: "double", 32: "long double"}.get(made.size, "")
             made.name = f"{part} _Complex"
+        elif made.form is not None:
+            made.bits = made.form.width
 
-    def _array(self, made: CType, fields: dict[str, str]) -> None:
-        made.of = self._type(fields.get("baseType"))
+    def _array(self, made: DataType, fields: dict[str, str]) -> None:
+        of = self._type(fields.get("baseType"))
         counts = []
         for element in self._list(fields.get("elements", "")):
-            count = self._fields(element)[1].get("count", "-1")
-            counts.append(int(count) if count.lstrip("-").isdigit() else -1)
-        made.counts = tuple(counts)
+            said = self._fields(element)[1].get("count", "-1")
+            counts.append(int(said) if said.lstrip("-").isdigit() else -1)
         if "DIFlagVector" in fields.get("flags", ""):
             made.kind = "vector"
-        elif not made.size and -1 not in counts:
-            self._bases[made] = made.of
+        for count in reversed(counts[1:]):
+            of, base = DataType("array", element=of, count=count), of
+            self._bases[of] = base
+        made.element, made.count = of, counts[0] if counts else -1
+        if made.kind == "array" and made.count >= 0:
+            self._bases[made] = of
 
     def _member(self, number: str) -> Member:
         fields = self._fields(number)[1]
         bits = int(fields.get("size") or 0) if "BitField" in fields.get("flags", "") else 0
-        offset = int(fields.get("offset") or 0)
-        return Member(fields.get("name", ""), self._type(fields.get("baseType")), offset, bits)
+        offset, shift = divmod(int(fields.get("offset") or 0), 8)
+        return Member(
+            fields.get("name", ""), self._type(fields.get("baseType")), offset, bits, shift
+        )
