@@ -11,8 +11,8 @@ PACKAGE = Path(jitkernel.__file__).parent
 
 # Rooms of the package; "" is the files that are in none.
 ROOMS = (
-    "", "arena", "elf", "executor", "grading", "ipython", "ir", "languages", "portable",
-    "transform", "views",
+    "", "arena", "compiler", "elf", "executor", "grading", "ipython", "ir", "kernel", "languages",
+    "portable", "transform", "views",
 )  # fmt: skip
 
 QUESTION = re.compile(r"(What|Whether|Who|Whose|Which|Where|How|When|Why)\b")

@@ -106,7 +106,7 @@ def ask(
 
 
 def _died(how: str, words: str, label: str, request: Request | None, begun: bool) -> WorkerDied:
-    """What a compile raises whose worker ended, in LLVM's words and at their place if they tell."""
+    """The error of a compile whose worker ended, in LLVM's words, at their place if they tell."""
     from jitkernel.compiler.diagnose import fatal_error  # not needed to start
 
     after = (
@@ -124,12 +124,12 @@ def _died(how: str, words: str, label: str, request: Request | None, begun: bool
 
 
 def interrupted(label: str) -> Interrupted:
-    """What a compile that was stopped raises."""
+    """The error of a compile that was stopped."""
     return Interrupted(f"interrupted while compiling {label}; the session is as it was")
 
 
 def _timed_out(label: str, timeout: float) -> CompileError:
-    """What a compile that took too long raises."""
+    """The error of a compile that took too long."""
     return CompileError(
         f"compiling {label} took longer than {timeout:g} s and was stopped; "
         "Compiler.timeout sets the limit"

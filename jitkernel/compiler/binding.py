@@ -139,7 +139,7 @@ lib.InitializeNativeAsmParser()  # inline and module asm
 
 
 class LLVMError(Exception):
-    """What LLVM refused, in its words: `stage` is "parse", "verify" or "emit"."""
+    """A refusal of LLVM, in its words: `stage` is "parse", "verify" or "emit"."""
 
     def __init__(self, stage: str, message: str):
         self.stage, self.message = stage, message
@@ -162,14 +162,14 @@ def take(address: int | None) -> str:
 
 
 def told(function: Any, *arguments: Any) -> str:
-    """What a function writes to its last argument."""
+    """The text that a function writes to its last argument."""
     out = c_void_p()
     function(*arguments, byref(out))
     return take(out.value)
 
 
 def _host_features() -> str:
-    """What this machine's CPU has and has not, by name: `+avx,-avx512f`."""
+    """The features that this machine's CPU has and has not, by name: `+avx,-avx512f`."""
     words = told(lib.GetHostCPUFeatures).split(",")
     return ",".join(sorted(filter(None, words), key=lambda word: word[1:]))
 
@@ -325,7 +325,7 @@ class Machine:
             lib.DisposeTargetMachine(self._reference)
 
     def _tune(self, opt_level: int) -> None:
-        """What clang has of a pipeline: vectors and unrolled loops from -O2 on."""
+        """Set what clang has of a pipeline: vectors and unrolled loops from -O2 on."""
         for what in _TUNED:
             getattr(lib, f"PTOSet{what}")(self._tuning, opt_level >= 2)
 

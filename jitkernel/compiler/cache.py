@@ -42,7 +42,8 @@ _loads = json.JSONDecoder().decode
 
 
 class CacheMemory(NamedTuple):
-    """What a cache did for this session, and what all sessions have in it (`bytes` on disk)."""
+    """Counts of what a cache did for this session, and of what all sessions have in it (`bytes` on
+    disk)."""
 
     folder: str
     hits: int
@@ -101,7 +102,7 @@ class ObjectCache:
     # -- whose code
 
     def learn(self, identity: Identity) -> None:
-        """What a worker says of itself; remembered for the next start."""
+        """Remember for the next start what a worker says of itself."""
         if identity == self.identity:
             return
         with self._lock:
@@ -132,7 +133,7 @@ class ObjectCache:
     # -- modules
 
     def get(self, request: Request) -> Compiled | None:
-        """What was compiled for an equal request, if it is there; its times are those it took
+        """The code for an equal request, if it is there; its times are those it took
         then."""
         key = self.key(request)
         found: Compiled | None = self._find(key, _decode) if key else None
@@ -242,7 +243,7 @@ def sources_digest() -> str:
 
 
 def fingerprint(packages: str) -> str:
-    """What must not have changed since a worker spoke: LLVM's file and the processor.
+    """A digest of what must not have changed since a worker spoke: LLVM's file and the processor.
 
     `packages` is the folder that llvmlite is in.  "" where it cannot be told.
     """

@@ -142,7 +142,7 @@ class CacheFiles:
                 pass
 
     def usage(self) -> tuple[int, int]:
-        """How many entries there are, and the bytes they take on the disk.
+        """The number of entries, and the bytes they take on the disk.
 
         A shard is counted again only after a file came or went: that changes its folder's time
         (entries themselves never change).

@@ -22,7 +22,7 @@ _COSTS_KEPT = 4096
 
 
 class ContextPool:
-    """Who hands out contexts and decides how long they last.  Counts what stays of each compile
+    """The contexts, and how long they last.  Counts what stays of each compile
     once `watch` was called, or as soon as one is not thrown away."""
 
     def __init__(self) -> None:
@@ -90,6 +90,6 @@ class ContextPool:
             self._costs.append(cost)
 
     def watch(self) -> dict[str, Any]:
-        """What there is and what the latest compiles cost; from now on all are counted."""
+        """The contexts, and the costs of the latest compiles; from now on all are counted."""
         self._watched = True
         return {"live": self.live, "kept": list(self._kept), "costs": list(self._costs)}

@@ -88,7 +88,7 @@ def verify_error(message: str, source: str, first_line: int) -> list[Diagnostic]
 
 
 def _is_value(line: str) -> bool:
-    """Whether a line of the verifier's output is a printed value rather than a sentence."""
+    """True if a line of the verifier's output is a printed value rather than a sentence."""
     if line.startswith((" ", "\t")):
         return True
     stripped = line.strip()
@@ -104,7 +104,7 @@ def _norm(text: str) -> str:
 
 
 def _find(values: list[str], source: str) -> tuple[int, int, str] | None:
-    """Where one of the printed `values` stands in `source`: line, column, the line's text."""
+    """The place of one of the printed `values` in `source`: line, column, the line's text."""
     lines = source.split("\n")
     normal = [_norm(line) for line in lines]
     # the value that breaks a rule is usually the last one that is printed as an instruction
@@ -138,7 +138,7 @@ def _hit(lines: list[str], number: int) -> tuple[int, int, str]:
 
 
 def fatal_error(words: str, source: str, first_line: int) -> Diagnostic | None:
-    """What LLVM said before it ended the process, at the line that it speaks of.
+    """A diagnostic of what LLVM said before it ended the process, at the line it speaks of.
 
     It names a piece of the source instead of a place: an instruction of inline asm, a constraint, a
     `gc` name, a function.  None where the source has nothing like it.
@@ -161,7 +161,7 @@ def fatal_error(words: str, source: str, first_line: int) -> Diagnostic | None:
 
 
 def warnings(words: str) -> list[Diagnostic]:
-    """What LLVM wrote to its standard error while it succeeded."""
+    """Diagnostics of what LLVM wrote to its standard error while it succeeded."""
     found = []
     for line in words.splitlines()[:20]:
         if line.strip():

@@ -43,7 +43,7 @@ def assembly(source: str, machine: tuple[str, str, int], first_line: int, syntax
 
 
 def _in_intel(make: Callable[[], bytes]) -> bytes | None:
-    """What `make` gives in a forked process whose LLVM writes Intel's syntax: it takes that option
+    """Call `make` in a forked process whose LLVM writes Intel's syntax: it takes that option
     once in its life, and then reads a module's own assembly so too.  None where that fails."""
 
     def work() -> bytes:

@@ -44,7 +44,7 @@ def fork_child(work: Callable[[], None]) -> int:
 
 
 def in_child(work: Callable[[], bytes]) -> bytes | None:
-    """What some work gives that sets LLVM's options: they are the whole process's, and stay.
+    """Do some work that sets LLVM's options, which are the whole process's, and stay.
 
     None where it ended otherwise.
     """

@@ -63,7 +63,7 @@ def _results(types: Sequence[str], others: Sequence[str]) -> Iterator[str]:
 def _accepts(
     context: int, name: str, result: str, types: Sequence[str], constants: Sequence[str]
 ) -> bool:
-    """Whether the name is exactly that form's; raises LLVMError where there is no such form."""
+    """True if the name is exactly that form's; raises LLVMError where there is no such form."""
     parameters = ", ".join(f"{t} %a{i}" for i, t in enumerate(types))
     given = ", ".join(
         f"{t} {constant if constant and t[0] == 'i' else f'%a{i}'}"

@@ -16,7 +16,7 @@ __all__ = ["line_table", "same_code"]
 
 
 def same_code(left: bytes, right: bytes) -> bool:
-    """Whether two objects hold the same bytes in the same executable sections."""
+    """True if two objects hold the same bytes in the same executable sections."""
     return _code(left) == _code(right)
 
 

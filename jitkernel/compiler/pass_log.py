@@ -34,15 +34,17 @@ _EXECUTING = re.compile(
 class PassRun(NamedTuple):
     """One pass that ran: its title, what it ran on, and where the log has the text it left.
 
-    `start` and `stop` are byte offsets, equal where nothing changed.  `shown` is false where the
-    log was told to leave the text out.
+    `start` and `stop` are byte offsets, equal where nothing changed.  `verdict` is 1 where what it
+    left is well formed, 0 where not, -1 where that was not tried; `nanoseconds` -1 where they could
+    not be measured.
     """
 
     title: str
     unit: str
     start: int
     stop: int
-    shown: bool = True
+    verdict: int = -1
+    nanoseconds: int = -1
 
 
 def read_log(log: bytes) -> list[PassRun]:
@@ -64,9 +66,7 @@ def read_log(log: bytes) -> list[PassRun]:
             title = head["title"].decode("utf-8", "replace")
             unit = head["unit"].decode("utf-8", "surrogateescape")
             same = bool(head["same"] or head["out"])
-            found.append(
-                PassRun(title, unit, head.end(), head.end() if same else stop, not head["out"])
-            )
+            found.append(PassRun(title, unit, head.end(), head.end() if same else stop))
     return found
 
 
@@ -115,8 +115,8 @@ def with_times(
     optimised: Sequence[tuple[str, int]],
     generated: dict[tuple[str, str], list[int]],
     border: int,
-) -> Iterator[int]:
-    """Nanoseconds of each change, -1 where it cannot be told.
+) -> Iterator[PassRun]:
+    """The changes with their nanoseconds, where those can be told.
 
     Both runs do the same in the same order; where they do not, no times are given.  The log from
     offset `border` on is code generation's.
@@ -126,10 +126,10 @@ def with_times(
     spent = iter(optimised)
     left = {key: iter(times) for key, times in generated.items()}
     for change in changes:
-        if not change.title:
-            yield -1
-        elif change.start < border:
-            yield next(spent)[1] if agreed else -1
-        else:
+        taken = -1
+        if change.title and change.start < border:
+            taken = next(spent)[1] if agreed else -1
+        elif change.title:
             title = change.title.rpartition(" (")[0]
-            yield next(left.get((title, change.unit), iter(())), -1)
+            taken = next(left.get((title, change.unit), iter(())), -1)
+        yield change._replace(nanoseconds=taken)

@@ -61,9 +61,9 @@ class PassTrace(NamedTuple):
     def of(answer: dict[str, Any], log: bytes) -> PassTrace:
         """From what the worker sends."""
         steps = []
-        for title, unit, start, size, verdict, nanoseconds in answer["steps"]:
+        for title, unit, start, stop, verdict, nanoseconds in answer["steps"]:
             if title:
-                text = log[start : start + size].decode("utf-8", "replace")
+                text = log[start:stop].decode("utf-8", "replace")
                 machine = start >= answer["border"]
                 verified = None if verdict < 0 else bool(verdict)
                 name = _machine_name(title) if machine else name_of(title)

@@ -131,7 +131,7 @@ def compile_module(
 def _undefined(
     source: str, options: Options, nobuiltin: frozenset[str], first_line: int, made: int
 ) -> list[Diagnostic]:
-    """What is undefined in a module, and what the optimiser made of it."""
+    """Diagnostics of what is undefined in a module, and what the optimiser made of it."""
     found = []
     level = f"--passes {options.passes}" if options.passes else f"-O{options.opt_level}"
 
@@ -156,7 +156,7 @@ def _optimise(target: Machine, module: int, options: Options, source: str) -> in
 
 
 def _has_many_cases(source: str) -> bool:
-    """Whether a `switch` of a module has so many cases that LLVM's own order of passes is slow."""
+    """True if a `switch` of a module has so many cases that LLVM's own order of passes is slow."""
     return source.count(", label %") > _MANY_CASES and any(
         found[0].count(", label %") > _MANY_CASES for found in _SWITCH.finditer(source)
     )
@@ -231,7 +231,7 @@ def module_of(text: bytes, source: str, first_line: int) -> Iterator[int]:
 def _refusal(
     error: LLVMError, source: str, first_line: int, shifts: dict[int, tuple[int, int]]
 ) -> CompileError:
-    """What LLVM refused, at its place in the cell."""
+    """An error of what LLVM refused, at its place in the cell."""
     if error.stage == "parse":
         return CompileError([parse_error(error.message, source, first_line, shifts)])
     if error.stage == "verify":

@@ -108,7 +108,7 @@ class CompilerPool:
 
     @property
     def restarts(self) -> int:
-        """How often another process took a worker's place."""
+        """The number of times that another process took a worker's place."""
         return self._workers.restarts
 
     def lend(self, index: int) -> WorkerProcess:
@@ -142,11 +142,11 @@ class CompilerPool:
 
     @property
     def _known(self) -> bool:
-        """Whether the cache knows what the workers are."""
+        """True if the cache knows what the workers are."""
         return self._told == self.restarts
 
     def _find(self, request: Request) -> Compiled | None:
-        """What the cache has.  Contexts that last are there to be watched: all is compiled then."""
+        """Look into the cache.  Contexts that last are to be watched: all is compiled then."""
         if self.cache is None or self._workers.closed or request.context != "throwaway":
             return None
         return self.cache.get(request)
@@ -250,7 +250,7 @@ class CompilerPool:
     # -- other questions
 
     def identity(self) -> Identity:
-        """Who compiles here, as the cache remembers or a worker says."""
+        """The identity of the compiler here, as the cache remembers or a worker says."""
         if self._identity is None and self.cache is not None:
             self._identity = self.cache.identity
         if self._identity is None:
@@ -279,7 +279,7 @@ class CompilerPool:
         return found if isinstance(found, str) else (found[0], tuple(found[1]))
 
     def assembly(self, request: Request, triple: str, cpu: str = "", syntax: str = "intel") -> str:
-        """What the module becomes on another machine, as assembly text: `triple` names it.
+        """The assembly that the module becomes on another machine, which `triple` names.
 
         Of the request's options the level counts.  `syntax` is `intel` or `att`, and of x86 alone.
         Raises CompileError.
@@ -333,7 +333,7 @@ class CompilerPool:
         return {row[0]: Flow.of(row) for row in answer["functions"]}
 
     def trace(self, request: Request, tick: Callable[[], None] | None = None) -> PassTrace:
-        """What each pass does to the module.
+        """A trace of what each pass does to the module.
 
         `tick` is called twice a second meanwhile.  The latest answer is kept, for a view is often
         followed by another one of the same cell.
@@ -367,7 +367,7 @@ class CompilerPool:
         return answer
 
     def lines(self, request: Request, code: bytes = b"") -> LineTable:
-        """Which line of the cell each stretch of its code comes from.
+        """A table of the line of the cell that each stretch of its code comes from.
 
         `code` is the object that the request has become, where that is at hand.  Compiles the text
         again with locations, which leaves the code as it was, and reads the line table.  What
@@ -422,5 +422,5 @@ class CompilerPool:
         return [(worker.pid, worker.role, worker.compiles) for worker in self._workers.living]
 
     def memory(self) -> list[WorkerMemory]:
-        """What each worker process holds."""
+        """The memory that each worker process holds."""
         return [memory_of(worker) for worker in self._workers.living]

@@ -232,7 +232,7 @@ def _aliases(source: str, options: Options, first_line: int, ready: Prepared) ->
 
 
 def _base(name: str, targets: dict[str, str]) -> str:
-    """What the alias `name` stands for in the end, where that is another alias's target."""
+    """The last value that the alias `name` stands for, where that is another alias's target."""
     seen = {name}
     spelled = targets.get(name, "")
     while decode_name(spelled) in targets and decode_name(spelled) not in seen:

@@ -140,7 +140,7 @@ class WorkerProcess:
                 self._welcome(self._inbox.receive(0, _STARTED_WITHIN)[0])
 
     def _welcome(self, header: dict[str, Any]) -> bool:
-        """Whether this is not an answer, but the first word of a process that has started."""
+        """True if this is not an answer, but the first word of a process that has started."""
         if "ready" not in header:
             return False
         self._ready = True
@@ -155,7 +155,7 @@ class WorkerProcess:
         return self._sock.fileno()
 
     def gone(self) -> bool:
-        """Whether the process has ended, as far as one quick look tells."""
+        """True if the process has ended, as far as one quick look tells."""
         poll = select.poll()
         poll.register(self._sock, select.POLLRDHUP)
         return bool(poll.poll(0))
@@ -212,7 +212,7 @@ class WorkerProcess:
         self._words = -1
 
     def _wait(self, seconds: float | None = None) -> int | None:
-        """How the process ended, None where it has not within so many seconds."""
+        """The process's status, None where it has not within so many seconds."""
         if self._status is None and self._process is not None:
             try:
                 self._status = self._process.wait(seconds)
@@ -283,7 +283,7 @@ class Zygote:
         self._sock.setblocking(False)
 
     def gone(self) -> bool:
-        """Whether it has ended, or forks no more, as far as one quick look tells."""
+        """True if it has ended, or forks no more, as far as one quick look tells."""
         if self._words < 0:
             return True
         poll = select.poll()
@@ -299,7 +299,7 @@ class Zygote:
         socket.send_fds(self._sock, [b"fork"], [sock.fileno(), words])
 
     def stderr_tail(self) -> str:
-        """What it wrote before it ended, which it is waited for."""
+        """The end of what it wrote before it ended, which is waited for."""
         if self._words < 0:
             return ""
         with suppress(subprocess.TimeoutExpired):
@@ -307,7 +307,7 @@ class Zygote:
         return _stderr_tail(self._words)
 
     def _serves(self) -> bool:
-        """Whether it told that it serves the first socket itself."""
+        """True if it told that it serves the first socket itself."""
         try:
             return bool(self._sock.recv(16))
         except OSError:

@@ -34,7 +34,7 @@ LineTable = tuple[tuple[str, int, int], ...]
 
 
 class Options(NamedTuple):
-    """How to compile; the worker keeps one TargetMachine for each value of this.
+    """The options of a compile; the worker keeps one TargetMachine for each value of this.
 
     `closed` lets LLVM inline and fold exported symbols within the module.  `internal` is for the
     session's own code (thunks, the runtime): no summary, and exports stay as they are written.
@@ -130,7 +130,7 @@ class Flow(NamedTuple):
 
     @staticmethod
     def of(row: list[Any]) -> Flow:
-        """What a worker's row says."""
+        """The record of a worker's row."""
         name, blocks, edges = row
         return Flow(
             name,
@@ -179,7 +179,7 @@ class CallInfo(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """What a module offers and asks for.
+    """A summary of what a module offers and asks for.
 
     `types` maps each named type that the text defines, or that a signature or a variable mentions,
     at any depth, to its body: `{"pt": "{ i32, %inner }"}` (names without `%`, as LLVM prints
@@ -219,8 +219,8 @@ class Compiled(NamedTuple):
 
 
 class ContextCost(NamedTuple):
-    """What one cell's compile left in its worker: bytes of LLVM's heap, and of resident memory
-    (whole pages).  `live` contexts there were then."""
+    """The memory that one cell's compile left in its worker: bytes of LLVM's heap, and of resident
+    memory (whole pages).  `live` contexts there were then."""
 
     cell: int
     context: str
@@ -240,7 +240,7 @@ class ContextAccount(NamedTuple):
 
 
 class Identity(NamedTuple):
-    """Who compiles: what the code of a module depends on besides its text and its options.
+    """The compiler's identity: what a module's code depends on besides its text and its options.
 
     `cpu` and `features` are this machine's, which `native` stands for.
     """

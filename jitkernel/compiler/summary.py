@@ -257,7 +257,7 @@ def _defined(text: str) -> list[str]:
 
 
 def ambiguous(source: str) -> bool:
-    """Whether the source itself has `%pt` and `%pt.0`, so that one might be taken for the other."""
+    """True if the source itself has `%pt` and `%pt.0`, so that one might be taken for the other."""
     names = set(_defined(source))
     return any((m := _NUMBERED.fullmatch(name)) and m[1] in names for name in names)
 

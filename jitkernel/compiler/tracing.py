@@ -58,11 +58,8 @@ Compile = Callable[[Callable[[str, int], None]], bytes]
 def trace(
     source: str, options: Options, nobuiltin: frozenset[str], first_line: int
 ) -> tuple[dict[str, Any], bytes]:
-    """The answer to one request: rows of steps, and the text that they are slices of.
-
-    A row is title, unit, start, size, verdict (1 verified, 0 refused, -1 not tried), nanoseconds.
-    Raises CompileError.
-    """
+    """The answer to one request: the passes that changed something, and the text that they are
+    slices of.  Raises CompileError."""
     pipeline.machine(options)  # an error is the request's, and the children inherit it
 
     def compile_(watch: Callable[[str, int], None]) -> bytes:
@@ -85,18 +82,14 @@ def trace(
         answer = json.loads(_content(result))
         if "error" in answer:
             raise CompileError(answer["error"])
-        rows = answer.pop("rows")
+        runs = [PassRun(*row) for row in answer.pop("runs")]
         if timed:
             generated = codegen_times(_content(spent).decode("utf-8", "surrogateescape"))
-            times = with_times(read_log(text), pass_times(parts), generated, answer["border"])
-            for row, nanoseconds in zip(rows, times, strict=True):
-                row[-1] = nanoseconds
-        changed = [row for row in rows if row[3]]
-        ran = [row for row in rows if row[0] and row[2] < answer["border"]]
-        answer["ran"] = len(ran)
-        measured = [row[-1] for row in ran if row[-1] >= 0]
-        answer["spent"] = sum(measured) if measured else -1
-        answer["steps"] = changed
+            runs = [*with_times(runs, pass_times(parts), generated, answer["border"])]
+        ran = [run for run in runs if run.title and run.start < answer["border"]]
+        measured = [run.nanoseconds for run in ran if run.nanoseconds >= 0]
+        answer["ran"], answer["spent"] = len(ran), sum(measured) if measured else -1
+        answer["steps"] = [run for run in runs if run.start < run.stop]
         return answer, text
     finally:
         ours.close()
@@ -136,19 +129,16 @@ def _log_changes(compile_: Compile, log: int, result: int) -> None:
         content = _content(log)
         changes = read_log(content)
         verdicts = _verdicts(content, [c for c in changes if c.start < border], whole, texts[0])
-        rows = [
-            [c.title, c.unit, c.start, c.stop - c.start, verdicts.get(c.start, -1), -1]
-            for c in changes
-        ]
+        runs = [c._replace(verdict=verdicts.get(c.start, -1)) for c in changes]
         answer = {
-            "rows": rows, "border": border, "texts": texts, "object": code.hex(), "whole": whole,
+            "runs": runs, "border": border, "texts": texts, "object": code.hex(), "whole": whole,
         }  # fmt: skip
     with os.fdopen(result, "wb", closefd=False) as file:
         file.write(json.dumps(answer).encode())
 
 
 def _verdicts(log: bytes, changes: list[PassRun], whole: bool, before: str) -> dict[int, int]:
-    """Whether what each pass left is well formed, by where the log has it: 1 yes, 0 no, -1 where
+    """Verdicts on what each pass left, by where the log has it: 1 well formed, 0 not, -1 where
     it could not be told.  Whole modules first: they are read more strictly."""
     found: dict[int, int] = {}
     alone = []
@@ -165,8 +155,8 @@ def _verdicts(log: bytes, changes: list[PassRun], whole: bool, before: str) -> d
 
 
 class Surroundings(NamedTuple):
-    """What a function of a module may rely on: lines that always go with it (types, comdats, the
-    target), and the lines of variables by name."""
+    """The surroundings that a function of a module may rely on: lines that always go with it
+    (types, comdats, the target), and the lines of variables by name."""
 
     always: str
     variables: dict[str, str]
@@ -184,13 +174,13 @@ def surroundings(module: str) -> Surroundings:
 
 
 def verified(text: bytes) -> bool:
-    """Whether a module that LLVM printed is well formed."""
+    """True if a module that LLVM printed is well formed."""
     return _verdict(text) is True
 
 
 def verified_alone(text: bytes, around: Surroundings) -> bool | None:
-    """Whether functions that LLVM printed without their module are well formed; None where LLVM
-    cannot read them alone.
+    """True if functions that LLVM printed without their module are well formed; None where
+    LLVM cannot read them alone.
 
     From the first call on, this process reads incomplete modules as if they were whole.
     """

@@ -58,8 +58,8 @@ class Finding(NamedTuple):
 
 
 def constant(source: str) -> list[Finding]:
-    """What is undefined by constants alone whenever it runs: a division by 0, a shift by too much,
-    an access through null or to nowhere.  Volatile accesses happen as they are written."""
+    """Find what is undefined by constants alone whenever it runs: a division by 0, a shift by too
+    much, an access through null or to nowhere.  Volatile accesses happen as they are written."""
     if not any(word in source for word in _WORDS):
         return []
     found = []
@@ -120,7 +120,7 @@ def _end_of(function: int) -> str | None:
 def notes(
     source: str, module: int, level: str, again: Callable[[], object]
 ) -> Iterator[tuple[int, Diagnostic]]:
-    """What to say of a module, each with its offset in the text.  `again` compiles it once more;
+    """Notes on a module, each with its offset in the text.  `again` compiles it once more;
     `level` is how the optimiser was asked for (`-O2`)."""
     findings = constant(source)
     empty = vanished(module)
@@ -170,7 +170,7 @@ def _who(name: str, log: list[tuple[str, str]]) -> tuple[str, str]:
 
 
 def _met(body: str) -> str:
-    """What is undefined in a function's body, as LLVM printed it before the pass."""
+    """Find what is undefined in a function's body, as LLVM printed it before the pass."""
     if found := constant(body):
         return found[0].what
     if "alloca" in body and "load" in body:

@@ -42,7 +42,7 @@ def frame(header: Any, blob: bytes = b"") -> bytes:
 
 
 def readable(descriptor: FileDescriptorLike, seconds: float) -> bool:
-    """Whether there is something to read by then, or an end: whatever the descriptor's number,
+    """True if there is something to read by then, or an end: whatever the descriptor's number,
     which select(2) cannot do from 1,024 on."""
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)

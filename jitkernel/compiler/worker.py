@@ -256,7 +256,7 @@ def _row(diagnostic: Diagnostic) -> list[Any]:
 
 
 def _take_stderr() -> str:
-    """What LLVM wrote to standard error since the last call; the file is begun again."""
+    """The text that LLVM wrote to standard error since the last call; the file is begun again."""
     size = os.lseek(_STDERR, 0, os.SEEK_CUR)
     text = os.pread(_STDERR, min(size, _STDERR_LIMIT), 0)
     os.lseek(_STDERR, 0, os.SEEK_SET)

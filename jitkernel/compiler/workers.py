@@ -99,7 +99,7 @@ class Workers:
         return WorkerProcess()
 
     def _has_spare(self) -> bool:
-        """Whether there is a zygote; what is left of one that is gone is freed."""
+        """True if there is a zygote; what is left of one that is gone is freed."""
         if self._zygote is not None and self._zygote.gone():
             self._zygote.close()
             self._zygote = None
@@ -155,7 +155,7 @@ class Workers:
                 self._timer.start()
 
     def _has_grown(self, worker: WorkerProcess) -> bool:
-        """Whether a fresh worker should take over from one that holds what LLVM never frees."""
+        """True if a fresh worker should take over from one that holds what LLVM never frees."""
         grown = worker.held_bytes - worker.first_held
         if grown <= _GROWTH or worker.contexts or worker.shares:
             return False
@@ -163,7 +163,7 @@ class Workers:
 
 
 def memory_of(worker: WorkerProcess | Zygote) -> WorkerMemory:
-    """What a worker's process holds; zeros where it has just ended."""
+    """The memory that a worker's process holds; zeros where it has just ended."""
     totals = procfs.memory_totals(worker.pid)
     private = sum(size for kind, size in totals.items() if kind.startswith("Private_"))
     resident, anonymous = totals.get("Rss", 0), totals.get("Anonymous", 0)

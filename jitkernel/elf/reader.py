@@ -17,6 +17,10 @@ from jitkernel.errors import LinkError
 __all__ = ["ElfObject", "LateObject", "Section", "SymbolEntry", "read_object"]
 
 _WORD = struct.Struct("<I")
+_REFUSED = {
+    c.SHT_REL: "SHT_REL relocations are not used on this machine",
+    c.SHT_CREL: "its relocations are compact (CREL): assemble it without --crel",
+}
 
 #: A section header as the file has it; `Section` names the fields.
 SectionTuple = tuple[int, int, int, int, int, int, int, int, int, int]
@@ -71,25 +75,7 @@ class ElfObject:
 
     def __init__(self, data: bytes, late: bool = False):
         self.data = data
-        if data[:4] != b"\x7fELF":
-            raise LinkError(f"not an ELF object: it begins with {data[:4]!r}")
-        ident, kind, machine, _, _, _, offset, _, _, _, _, entry, count, names = (
-            HEADER.unpack_from(data)
-        )  # fmt: skip
-        if ident[4] != 2 or ident[5] != 1:
-            raise LinkError("not a 64-bit little-endian ELF object")
-        if kind != c.ET_REL:
-            raise LinkError(f"ELF type {kind} is not a relocatable object")
-        if entry != 64:
-            raise LinkError(f"section headers of {entry} bytes; 64 are expected")
-        if offset and (count == 0 or names == c.SHN_XINDEX):
-            # What 16 bits cannot hold is in the first header (gABI "ELF Header", e_shnum).
-            first = SECTION.unpack_from(data, offset)
-            count = count or first[5]
-            names = first[6] if names == c.SHN_XINDEX else names
-        if offset + 64 * count > len(data):
-            raise LinkError("the section headers lie outside the file")
-        self.machine = machine
+        self.machine, offset, count, names = _header(data)
         self.sections: list[SectionTuple] = [
             *SECTION.iter_unpack(data[offset : offset + 64 * count])
         ]
@@ -126,16 +112,19 @@ class ElfObject:
                 words = [w for (w,) in _WORD.iter_unpack(data[start : start + size])]
                 if words and words[0] & c.GRP_COMDAT:
                     self.groups.append((info, words[1:]))
-            elif kind == c.SHT_REL:
-                raise LinkError("SHT_REL relocations are not used on this machine")
             elif kind == c.SHT_SYMTAB_SHNDX:
                 extended = data[start : start + size]
-            elif kind == c.SHT_CREL:
-                raise LinkError("its relocations are compact (CREL): assemble it without --crel")
+            elif kind in _REFUSED:
+                raise LinkError(_REFUSED[kind])
         header = self.sections[names]
         self.names = data[header[4] : header[4] + header[5]]
+        self._place_symbols(extended)
+
+    def _place_symbols(self, extended: bytes) -> None:
+        """See to symbols whose section's number is in another table, and to those of groups."""
+        first = min(len(self.sections), c.RESERVED)
         for index, symbol in enumerate(self.symbols):
-            if symbol[3] >= count or symbol[3] >= c.RESERVED:
+            if symbol[3] >= first:
                 self.symbols[index] = self._placed(index, symbol, extended)
         for signature, _ in self.groups:
             if signature >= len(self.symbols):
@@ -266,6 +255,29 @@ class LateObject(ElfObject):
             self.relocations = made
             return made
         raise AttributeError(name)
+
+
+def _header(data: bytes) -> tuple[int, int, int, int]:
+    """The machine, where the section headers are, how many, and which has their names."""
+    if data[:4] != b"\x7fELF":
+        raise LinkError(f"not an ELF object: it begins with {data[:4]!r}")
+    ident, kind, machine, _, _, _, offset, _, _, _, _, entry, count, names = (
+        HEADER.unpack_from(data)
+    )  # fmt: skip
+    if ident[4] != 2 or ident[5] != 1:
+        raise LinkError("not a 64-bit little-endian ELF object")
+    if kind != c.ET_REL:
+        raise LinkError(f"ELF type {kind} is not a relocatable object")
+    if entry != 64:
+        raise LinkError(f"section headers of {entry} bytes; 64 are expected")
+    if offset and (count == 0 or names == c.SHN_XINDEX):
+        # What 16 bits cannot hold is in the first header (gABI "ELF Header", e_shnum).
+        first = SECTION.unpack_from(data, offset)
+        count = count or first[5]
+        names = first[6] if names == c.SHN_XINDEX else names
+    if offset + 64 * count > len(data):
+        raise LinkError("the section headers lie outside the file")
+    return machine, offset, count, names
 
 
 def read_object(data: bytes, late: bool = False) -> ElfObject:

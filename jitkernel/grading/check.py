@@ -25,7 +25,7 @@ from jitkernel.grading.inputs import (
     told,
     written_call,
 )
-from jitkernel.grading.rules import Finding, apply_rule, in_words
+from jitkernel.grading.rules import Finding, read_rule
 from jitkernel.ir.names import bare, written
 from jitkernel.ir.types import IntType
 from jitkernel.session.operation import operation
@@ -75,7 +75,7 @@ def check(
     name = bare(function or exercise.function)
     inputs, findings = _grade(session, exercise, name)
     broken = [
-        f"{written(name)}: {finding.found}, but the exercise asks for: {in_words(rule)}"
+        f"{written(name)}: {finding.found}, but the exercise asks for: {read_rule(rule).demand}"
         for rule, finding in zip(exercise.rules, findings, strict=True)
         if not finding.holds
     ]
@@ -96,7 +96,7 @@ def _grade(session: Session, exercise: Exercise, name: str) -> tuple[int, list[F
         address = scratch.function(exercise.reference, REFERENCE)
         trial = _Trial(session, scratch, exercise, name, address, limit)
         inputs = _check_inputs(trial, exercise, name)
-    return inputs, [apply_rule(session, rule, name) for rule in exercise.rules]
+    return inputs, [read_rule(rule).apply(session, name) for rule in exercise.rules]
 
 
 def _check_type(session: Session, exercise: Exercise, name: str) -> None:

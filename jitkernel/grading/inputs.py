@@ -208,25 +208,20 @@ def _smaller(kind: Kind, value: Any) -> Iterator[Any]:
                 if simpler != value and low <= simpler <= high and abs(simpler) <= abs(value):
                     yield simpler
         case "float":
-            for simpler in (0.0, 1.0, float(int(value))):
-                if abs(simpler) < abs(value):
-                    yield simpler
+            yield from (s for s in (0.0, 1.0, float(int(value))) if abs(s) < abs(value))
         case "struct":
             for i, (field, part) in enumerate(zip(kind.fields, value, strict=True)):
                 for simpler in _smaller(field, part):
                     yield (*value[:i], simpler, *value[i + 1 :])
         case _:
             half = len(value) // 2
-            if half:
-                yield from (value[:half], value[half:])
-            for i in range(len(value)):
-                yield value[:i] + value[i + 1 :]
-            if kind.name == "array":
-                for i, element in enumerate(value):
-                    for simpler in _smaller(kind.element, element):
-                        changed = [*value[:i], simpler, *value[i + 1 :]]
-                        if not kind.sorted or changed == sorted(changed):
-                            yield changed
+            yield from (value[:half], value[half:]) if half else ()
+            yield from (value[:i] + value[i + 1 :] for i in range(len(value)))
+            for i, element in enumerate(value if kind.name == "array" else ()):
+                for simpler in _smaller(kind.element, element):
+                    changed = [*value[:i], simpler, *value[i + 1 :]]
+                    if not kind.sorted or changed == sorted(changed):
+                        yield changed
 
 
 def written_call(function: str, kinds: tuple[Kind, ...], values: tuple[Any, ...]) -> str:

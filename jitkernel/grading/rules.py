@@ -1,6 +1,6 @@
 """Rules about a solution's code: read from words, applied to what was compiled.
 
-Start from `read_rule` and `apply_rule`.  "As compiled" is the IR that all passes have left, and
+Start from `read_rule`.  "As compiled" is the IR that all passes have left, and
 the machine code as it stands in the arena; `as written` asks of the cell's own text instead.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from jitkernel.errors import UsageError
 from jitkernel.ir.module import functions
@@ -20,7 +20,7 @@ from jitkernel.wording import counted
 if TYPE_CHECKING:
     from jitkernel.session import Session
 
-__all__ = ["RULES", "Finding", "apply_rule", "in_words", "read_rule"]
+__all__ = ["RULES", "Finding", "Rule", "read_rule"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,37 +44,33 @@ _PLACES = {
     "bytes": "bytes of machine code",
 }
 
-_Rule = Callable[["Session", str], Finding]
+
+class Rule(NamedTuple):
+    """A rule: its demand for a reader, where it looks too, and what applies it to the function of
+    a session that has a name (without @)."""
+
+    demand: str
+    apply: Callable[[Session, str], Finding]
 
 
-def read_rule(text: str) -> _Rule:
+def read_rule(text: str) -> Rule:
     """Parse a rule's words.  Raises UsageError with the forms that there are."""
     if match := _OPCODE.match(text):
         wanted, opcode, raw = match[1] == "some", match[2], bool(match[3])
-        return lambda session, name: _opcode(session, name, opcode, wanted, raw)
+        where = "in the IR as you wrote it" if raw else "in the IR after optimisation"
+        return Rule(
+            f"{match[1]} {opcode} {where}",
+            lambda session, name: _opcode(session, name, opcode, wanted, raw),
+        )
     if match := _MOST.match(text):
         limit, what = int(match[1]), match[2]
-        return lambda session, name: _at_most(session, name, limit, what)
-    if text == "a tail call":
-        return _tail_call
-    if text == "direct calls":
-        return _direct_calls
+        return Rule(
+            f"at most {match[1]} {_PLACES[what]}",
+            lambda session, name: _at_most(session, name, limit, what),
+        )
+    if text in _OF_CALLS:
+        return Rule(text, _OF_CALLS[text])
     raise UsageError(f"must: {text!r} is no rule; there are: {'; '.join(RULES)}")
-
-
-def in_words(text: str) -> str:
-    """A rule's demand, for a reader: where it looks, too."""
-    if match := _OPCODE.match(text):
-        where = "in the IR as you wrote it" if match[3] else "in the IR after optimisation"
-        return f"{match[1]} {match[2]} {where}"
-    if match := _MOST.match(text):
-        return f"at most {match[1]} {_PLACES[match[2]]}"
-    return text
-
-
-def apply_rule(session: Session, text: str, name: str) -> Finding:
-    """Apply the rule to the function `name` (without @) as it is now."""
-    return read_rule(text)(session, name)
 
 
 # -- intermediate code ---------------------------------------------------------------------------
@@ -160,3 +156,9 @@ def _named(session: Session, operands: str) -> str:
 
 def _is_number(operands: str) -> bool:
     return operands.startswith("0x")
+
+
+_OF_CALLS: dict[str, Callable[[Session, str], Finding]] = {
+    "a tail call": _tail_call,
+    "direct calls": _direct_calls,
+}

@@ -6,15 +6,17 @@ that means.  Nothing is compiled, and LLVM is not asked.  Start from `argument_m
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from glob import escape, glob
 from typing import TYPE_CHECKING
 
+from jitkernel.errors import UsageError
 from jitkernel.ir.names import NAME, bare, written
-from jitkernel.kernel.magics.parsing import split_option
+from jitkernel.kernel.magics.parsing import given, split_option
 from jitkernel.kernel.magics.registry import Argument, Magic
 from jitkernel.kernel.settings import known_settings
 
@@ -28,7 +30,8 @@ __all__ = [
 ]  # fmt: skip
 
 _DEFINED = re.compile(rf"(?m)^\s*(?:(?:define|declare)\b[^@\n]*)?(@(?!\d){NAME})\s*[=(]")
-_WORDS = re.compile(r'@"[^"]*"|(?:[^\s"]|"[^"]*")+')
+#: Arguments with what was typed for each, as `given` reads them.
+Given = Sequence[tuple[Argument, str | None]]
 #: More cells than this are not offered by number.
 _CELLS = 100
 
@@ -45,18 +48,22 @@ class Match:
 def argument_matches(
     context: Frontend, magic: Magic, typed: str, word: str, code: str
 ) -> Iterator[Match]:
-    """What `word` may become, which stands behind the arguments `typed`, in the cell `code`."""
-    given = _WORDS.findall(typed)
-    if given and _takes_value(magic, given[-1]):
-        yield from _values(context, magic, magic.options[given[-1]], word, given, code)
+    """Completions of `word`, which stands behind the arguments `typed`, in the cell `code`."""
+    found = list[tuple[Argument, str | None]]()
+    with contextlib.suppress(UsageError):  # what comes before a mistake counts
+        for each in given(magic, typed):
+            found.append(each)
+    last, text = found[-1] if found else (None, None)
+    if last is not None and text is None and last.take != "flag":
+        yield from _values(context, last, word, found, code)
         return
     name, equals, value = word.partition("=")
     if equals and (option := magic.options.get(name)) and option.take != "flag":
-        for match in _values(context, magic, option, value, given, code):
+        for match in _values(context, option, value, found, code):
             yield Match(f"{name}={match.text}", match.kind, match.signature)
         return
-    used = {a for text in given if (a := option_at(magic, text)) and a.take != "*"}
-    place = _positional(magic, given)
+    used = [argument for argument, _ in found if argument.take not in ("*", "rest")]
+    place = next((argument for argument in magic.positional if argument not in used), None)
     if word.startswith("-") or (not word and place is None):
         for option_name, option in magic.options.items():
             if option_name.startswith(word) and option not in used:
@@ -66,7 +73,7 @@ def argument_matches(
                     if (option_name + choice).startswith(word):
                         yield Match(option_name + choice, "value", option.help)
     if place is not None and (not word.startswith("-") or place.take == "rest"):
-        yield from _values(context, magic, place, word, given, code)
+        yield from _values(context, place, word, found, code)
 
 
 def option_at(magic: Magic, word: str) -> Argument | None:
@@ -74,25 +81,8 @@ def option_at(magic: Magic, word: str) -> Argument | None:
     return magic.options.get(split_option(magic, word)[0])
 
 
-def _takes_value(magic: Magic, word: str) -> bool:
-    option = magic.options.get(word)
-    return option is not None and option.take != "flag"
-
-
-def _positional(magic: Magic, given: list[str]) -> Argument | None:
-    """The positional argument that comes after these words."""
-    places = list(magic.positional)
-    skip = False
-    for word in given:
-        if skip or option_at(magic, word) is not None:
-            skip = not skip and _takes_value(magic, word)
-        elif places and places[0].take not in ("*", "rest"):
-            places.pop(0)
-    return places[0] if places else None
-
-
 def _values(
-    context: Frontend, magic: Magic, argument: Argument, word: str, given: list[str], code: str
+    context: Frontend, argument: Argument, word: str, found: Given, code: str
 ) -> Iterator[Match]:
     for choice in argument.choices:
         if choice.startswith(word):
@@ -102,41 +92,45 @@ def _values(
         yield from _names(context, argument, word, code)
     if what in ("cell", "target"):
         yield from _cells(context, word)
-    offered: Iterable[Match] = ()
-    match what:
+    offered = _offered(context, argument, word, found)
+    yield from (match for match in offered if match.text.lower().startswith(word.lower()))
+
+
+def _offered(context: Frontend, argument: Argument, word: str, before: Given) -> Iterable[Match]:
+    """The values of a kind that is neither a symbol nor a cell."""
+    match argument.completes:
         case "file":
-            offered = (Match(path, "path") for path in paths(word))
+            return [Match(path, "path") for path in paths(word)]
         case "magic":
-            offered = _magics(context, word)
+            return _magics(context, word)
         case "setting":
-            offered = _settings(context, word)
+            return _settings(context, word)
         case "variable":
-            offered = (Match(name, "variable") for name in os.environ)
+            return [Match(name, "variable") for name in os.environ]
         case "pass":
-            offered = _passes("")
-        case "passes" | "pipeline":
+            return _passes("")
+        case "passes" | "pipeline" as what:
             lead = word[: word.rfind(",") + 1]
-            offered = [*_passes(lead), Match("none", "pass", "no pass at all")]
-            if what == "pipeline" and not lead:
-                levels = (Match(f"-O{n}", "level", "LLVM's default pipeline") for n in range(4))
-                offered = [*levels, *offered]
+            found = [*_passes(lead), Match("none", "pass", "no pass at all")]
+            levels = [Match(f"-O{n}", "level", "LLVM's default pipeline") for n in range(4)]
+            return [*levels, *found] if what == "pipeline" and not lead else found
         case "machine":
             from jitkernel.views.foreign import TARGETS
 
-            offered = (Match(name, "machine", triple) for name, triple in TARGETS.items())
+            return [Match(name, "machine", triple) for name, triple in TARGETS.items()]
         case "cpu":
-            offered = _processors(given)
+            return _processors(before)
         case "exercise":
             from jitkernel.grading import exercises
 
-            offered = (Match(name, "exercise", str(path)) for name, path in exercises().items())
+            return [Match(name, "exercise", str(path)) for name, path in exercises().items()]
         case "language":
             from jitkernel import languages
 
-            offered = (Match(name, "language") for name in languages.names())
+            return [Match(name, "language") for name in languages.names()]
         case "size":
-            offered = (Match(text, "value", argument.help) for text in ("none", "1M", "8M", "64M"))
-    yield from (match for match in offered if match.text.lower().startswith(word.lower()))
+            return [Match(text, "value", argument.help) for text in ("none", "1M", "8M", "64M")]
+    return ()
 
 
 def _names(context: Frontend, argument: Argument, word: str, code: str) -> Iterator[Match]:
@@ -185,20 +179,18 @@ def _passes(lead: str) -> Iterator[Match]:
         yield Match(lead + name, "pass", DESCRIPTIONS.get(name, ""))
 
 
-def _processors(given: list[str]) -> Iterator[Match]:
+def _processors(before: Given) -> Iterator[Match]:
     """Those of the machine that `--target` names in the same line, or of this one."""
     from jitkernel.compiler.cpus import CPUS
     from jitkernel.views.foreign import TARGETS
 
-    machine = ""
-    for before, word in zip(["", *given], given, strict=False):
-        if before == "--target" or word.startswith("--target="):
-            machine = word.removeprefix("--target=")
+    machines = [text or "" for argument, text in before if argument.words == "--target"]
+    machine = machines[-1] if machines else "x86_64"
     if machine not in CPUS:  # a triple
         start = machine.partition("-")[0]
         same = (name for name, triple in TARGETS.items() if start and triple.startswith(start))
-        machine = next(same, "" if machine else "x86_64")
-    if not given or "--target" not in " ".join(given):
+        machine = next(same, "")
+    if not machines:
         yield Match("native", "cpu", "the processor of this machine")
     for name in CPUS.get(machine, ()):
         yield Match(name, "cpu", machine)

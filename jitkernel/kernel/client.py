@@ -119,7 +119,7 @@ def _joined(value: Any) -> Any:
 
 
 def language_of(notebook: dict[str, Any]) -> tuple[str, ...]:
-    """What a kernel is started with for the notebook's language, where that is one of ours."""
+    """The arguments of a kernel for the notebook's language, where that is one of ours."""
     spec = notebook.get("metadata", {}).get("kernelspec", {})
     if spec.get("name") not in KERNELS[1:]:
         return ()

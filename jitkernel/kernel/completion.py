@@ -150,7 +150,7 @@ def cell_language(context: Frontend, code: str) -> Language | None:
 
 
 def cell_body(code: str, position: int) -> tuple[str, int]:
-    """What stands below a cell's %% lines, on its own lines, and the position there."""
+    """The text below a cell's %% lines, on its own lines, and the position there."""
     body = code
     while (call := cell_magic(body)) is not None:
         body = call.body
@@ -160,7 +160,7 @@ def cell_body(code: str, position: int) -> tuple[str, int]:
 def _own_matches(
     context: Frontend, language: Language, code: str, position: int
 ) -> tuple[int, list[Match]] | None:
-    """What the language itself says, and where that begins; None where it says nothing."""
+    """Completions of the language's own, and where they begin; None where it says nothing."""
     body, at = cell_body(code, position)
     if language.complete is None or at < 0:
         return None

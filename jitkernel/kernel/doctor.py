@@ -116,7 +116,7 @@ def check_clang() -> Finding:
 
 
 def check_syscall_file() -> Finding:
-    """How a cell that waits for input is recognised: /proc/PID/syscall of the executor.  It needs
+    """Look how a cell that waits for input is recognised: /proc/PID/syscall.  It needs
     what ptrace does, by which `%stack --after` stops a thread."""
     child = subprocess.Popen(["sleep", "5"])
     try:

@@ -68,7 +68,7 @@ class LLVMTranslator(Translator):
 
     @classmethod
     def inspect(cls, parameters_cell: Any) -> list[Parameter]:
-        """What `papermill --help-notebook` shows: each global with its type and its value."""
+        """The parameters for `papermill --help-notebook`: globals with their types and values."""
         found = []
         for name, value, words in _ASSIGNED.findall(parameters_cell["source"]):
             typed = _TYPE.match(value)

@@ -183,7 +183,7 @@ class Frontend:
             self.session.configure(SESSION_NAMES[name], self.setting(name))
 
     def too_late(self, name: str, value: str) -> str:
-        """Why a setting cannot be changed any more that holds from the start; "" where it can."""
+        """The reason that a setting cannot be changed after the start; "" where it can."""
         return (
             f"{name} holds from the kernel's start: set it in jitkernel_config.py"
             f" (c.{name} = {value}) or start the kernel with --{name}={value}"
@@ -260,7 +260,7 @@ class Frontend:
             self.display(View(text, f"<small>{prose(first)}</small>{drawn}"))
 
     def progress(self, text: str) -> None:
-        """What takes long; a client that cannot write over it is not told."""
+        """Say what takes long; a client that cannot write over it is not told."""
         self.live(View(text, f"<small>{prose(text)}</small>"), last=False)
 
     def magic(self, action: Any, run: Callable[..., Any] | None = None) -> None:
@@ -281,7 +281,7 @@ class Frontend:
     # -- what magics use, with what is above -----------------------------------------------
 
     def look_up(self, name: str, level: int = 0) -> View | None:
-        """What is known of a name; from level 1 on with IR and assembly."""
+        """A view of what is known of a name; from level 1 on with IR and assembly."""
         from jitkernel.kernel.early import find_language
         from jitkernel.kernel.inspection import in_words, inspect_name
 
@@ -293,7 +293,7 @@ class Frontend:
         return inspect_name(self, name, level)
 
     def symbol_for(self, word: str) -> str:
-        """What was typed as a name, as a symbol where a language calls it otherwise: `@my_f`."""
+        """The symbol of what was typed as a name, where a language calls it otherwise: `@my_f`."""
         from jitkernel.kernel.early import find_language
 
         name = bare(word)
@@ -307,7 +307,7 @@ class Frontend:
         return word
 
     def confirm(self, question: str, unasked: bool = False) -> bool:
-        """Whether the user says yes; `unasked` where the client has no input box.
+        """True if the user says yes; `unasked` where the client has no input box.
 
         No answer is no.  Raises Interrupted.
         """

@@ -29,7 +29,7 @@ _WORD = re.compile("[@%!]{0,2}" + NAME)
 
 
 def inspect_at(context: Frontend, code: str, position: int, level: int) -> View | None:
-    """What stands at a position (counted in characters) of a cell; None if nothing is known."""
+    """A view of what stands at a position (in characters) of a cell; None if nothing is known."""
     start = code.rfind("\n", 0, position) + 1
     stop = code.find("\n", position)
     line = code[start : stop if stop >= 0 else len(code)]
@@ -85,7 +85,7 @@ def _in_language(
 
 
 def in_words(context: Frontend, text: str, name: str, level: int) -> View | None:
-    """What a language says of a name, and where the session has it."""
+    """A view of what a language says of a name, and where the session has it."""
     symbol = context.session.symbols.get(name) if name else None
     parts = [listing("", text)] if text else []
     if symbol is not None and symbol.cell:
@@ -94,7 +94,7 @@ def in_words(context: Frontend, text: str, name: str, level: int) -> View | None
 
 
 def inspect_name(context: Frontend, name: str, level: int) -> View | None:
-    """What `name` is.  Level 0 is the short form; from 1 on (`??`) IR and assembly follow."""
+    """A view of what `name` is, short at level 0; from 1 on (`??`) IR and assembly follow."""
     if name.startswith("%"):
         known = context.magics
         magic = known.get_cell(name[2:]) if name.startswith("%%") else known.get(name[1:])
@@ -119,7 +119,7 @@ def _symbol(context: Frontend, symbol: Symbol, level: int) -> View:
 
 
 def _row_view(context: Frontend, symbol: Symbol) -> View:
-    """What the session keeps of a symbol."""
+    """The facts that the session keeps of a symbol."""
     from jitkernel.session import VariableHandle
 
     session = context.session

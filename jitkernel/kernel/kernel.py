@@ -78,7 +78,7 @@ class JITKernel(JITKernelSettings, Kernel):
 
     @property
     def language_info(self) -> dict[str, object]:  # type: ignore[override]
-        """What editors and nbconvert want to know."""
+        """The facts that editors and nbconvert want to know."""
         language = self.language
         return {
             "name": language.name,
@@ -92,7 +92,7 @@ class JITKernel(JITKernelSettings, Kernel):
 
     @property
     def banner(self) -> str:  # type: ignore[override]
-        """What a console prints first."""
+        """The line that a console prints first."""
         shown = self.language.display_name or self.language.name
         return f"jitkernel {__version__}: {shown} cells in one growing program. %help helps."
 
@@ -343,5 +343,5 @@ class JITKernel(JITKernelSettings, Kernel):
 
 
 def _within(code: str, position: int | None) -> int:
-    """Where the cursor is, also for a client that says it is past the end, or does not say."""
+    """The cursor's place, also for a client that says it is past the end, or does not say."""
     return len(code) if position is None else max(0, min(position, len(code)))

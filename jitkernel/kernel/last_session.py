@@ -66,7 +66,7 @@ def prepare() -> str:
 
 
 def _written(path: str) -> float:
-    """When a session's file or its log was written last."""
+    """The time at which a session's file or its log was written last."""
     found = [os.path.getmtime(p) for p in (path, path + "-wal") if os.path.exists(p)]
     return max(found, default=0.0)
 

@@ -20,7 +20,7 @@ _PARAMETERS = ["i32", "ptr", "ptr"]  # argc, argv, and the environment: C11 5.1.
 
 
 def has_main(context: Frontend) -> bool:
-    """Whether a cell defines a function `main`."""
+    """True if a cell defines a function `main`."""
     symbol = context.session.symbols.get("main")
     return symbol is not None and symbol.kind == "function" and bool(symbol.cell)
 

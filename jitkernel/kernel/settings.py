@@ -182,7 +182,7 @@ class ObjectCache(Configurable):
 
 @_declared_section
 class Compiler(Configurable):
-    """How cells are compiled."""
+    """The way cells are compiled."""
 
 
 @_declared_section
@@ -262,7 +262,7 @@ def known_settings(
 
 
 def session_settings(found: Mapping[str, Any]) -> dict[str, Any]:
-    """What `jitkernel.Session` is started with, by the names of its own settings."""
+    """The settings that `jitkernel.Session` is started with, by the names of its own settings."""
     settings = {
         own: getattr(found[section], trait)
         for name, own in SESSION_NAMES.items()

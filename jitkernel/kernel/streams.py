@@ -33,7 +33,7 @@ Later = Callable[[float, Callable[[], None]], None]  # (seconds, what to call)
 
 
 class Rest:
-    """What cells printed that was not shown: a file each of the last cells, in a folder that goes
+    """Output of cells that was not shown: a file each of the last cells, in a folder that goes
     with this process."""
 
     def __init__(self) -> None:
@@ -122,7 +122,7 @@ class OutputStreams:
                 self._later(self._interval, self._on_timer)
 
     def _keep_rest(self) -> str:
-        """What comes from now on goes to a file; where that is, in words."""
+        """Keep what comes from now on in a file; where that is, in words."""
         path = self._rest.begin()
         if not path:
             return ""
@@ -164,8 +164,8 @@ class OutputStreams:
                 self._shown = (self._shown + text)[-_LONGEST_PROMPT:]
 
     def unshown(self, prompt: str) -> str:
-        """What an input request is to show of a prompt: nothing where the program has printed it,
-        and the cell's output ends with it."""
+        """The part of a prompt that an input request is to show: nothing where the program has
+        printed it, and the cell's output ends with it."""
         self.flush()
         with self._lock:
             return "" if self._shown.endswith(prompt) else prompt

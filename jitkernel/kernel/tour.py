@@ -35,7 +35,7 @@ MASKED = "Times and addresses differ each time: `?` and `0x…` stand for them h
 
 
 def advice() -> str:
-    """What to try next, by the command as it can be typed here."""
+    """Advice on what to try next, by the command as it can be typed here."""
     command = Path(sys.executable).with_name("jitkernel")
     found = shutil.which("jitkernel")
     near = os.path.relpath(command)

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from jitkernel.session import Cell, Session
 
 __all__ = [
-    "Code", "Instruction", "asm", "code_of", "decode", "describer", "disassemble", "source_lines",
-    "wake",
+    "Code", "Instruction", "asm", "code_of", "decode", "describer", "disassemble", "meant",
+    "source_lines", "wake",
 ]  # fmt: skip
 
 _IMMEDIATE = re.compile(r"(?<![\w+-] )(?<!\w)\$?(0x[0-9a-f]+)(?![\w(])")
@@ -104,13 +104,15 @@ def code_of(
             if not s.size and (size := _trap(session, cell.image, s.address))
         ]
     if not found:
-        what = (
-            session.inspect.program.called(bare(target))
-            if isinstance(target, str)
-            else f"cell {cell.number}"
-        )
-        raise UsageError(f"{what} has no machine code")
+        raise UsageError(f"{meant(session, target, cell)} has no machine code")
     return cell, sorted(found, key=lambda code: code.address)
+
+
+def meant(session: Session, target: int | str | None, cell: Cell) -> str:
+    """The name of what was asked for: a function's, or its cell's."""
+    if isinstance(target, str):
+        return session.inspect.program.called(bare(target))
+    return f"cell {cell.number}"
 
 
 def _trap(session: Session, image: Image, address: int) -> int:

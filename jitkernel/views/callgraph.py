@@ -14,10 +14,9 @@ from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from jitkernel.errors import UsageError
-from jitkernel.ir.names import bare
 from jitkernel.linker import Symbol, SymbolState
 from jitkernel.session.program.cell import CellState
-from jitkernel.views.asm import Code, code_of, decode
+from jitkernel.views.asm import Code, code_of, decode, meant
 from jitkernel.views.diagram import Arrow, Node, diagram
 from jitkernel.views.graph import links, nearest, within
 from jitkernel.views.view import WIDTH, View, prose, table
@@ -73,12 +72,7 @@ def callgraph(
     cell, names = session.inspect.cell_of(target)
     here = {n for n in names if n in functions and not functions[n].kind}
     if not here:
-        what = (
-            session.inspect.program.called(bare(target))
-            if isinstance(target, str)
-            else f"cell {cell.number}"
-        )
-        raise UsageError(f"{what} has no machine code")
+        raise UsageError(f"{meant(session, target, cell)} has no machine code")
     calls = {n: {*f.calls, *f.takes} for n, f in functions.items()}
     users = {n: f.used_by for n, f in functions.items()}
     reached = within(here, calls, depth) | within(here, users, depth)

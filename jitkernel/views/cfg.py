@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from jitkernel.errors import UsageError
 from jitkernel.ir.names import bare
+from jitkernel.views.asm import meant
 from jitkernel.views.diagram import Arrow, Node, diagram
 from jitkernel.views.diff import clip
 from jitkernel.views.graph import back_edges, folded, links, nearest, within
@@ -52,12 +53,9 @@ def cfg(
     flows = session.inspect.engine.pool.flow(request, optimised=not raw)
     names = [bare(target)] if isinstance(target, str) else list(flows)
     if any(name not in flows for name in names) or not names:
-        what = (
-            session.inspect.program.called(bare(target))
-            if isinstance(target, str)
-            else f"cell {cell.number}"
+        raise UsageError(
+            f"{meant(session, target, cell)} has no body whose control flow could be shown"
         )
-        raise UsageError(f"{what} has no body whose control flow could be shown")
     if around:
         names = _with_block(session, flows, names, around)
     options = request.options

@@ -10,7 +10,7 @@ import pytest
 from jitkernel import Session, grading
 from jitkernel.errors import CheckFailed, CompileError, UsageError
 from jitkernel.grading.inputs import kinds_of, told
-from jitkernel.grading.rules import in_words
+from jitkernel.grading.rules import read_rule
 from jitkernel.kernel.magics.grading import report_view
 
 CLZ = """; task: how many zero bits stand above the highest one bit?
@@ -201,7 +201,7 @@ def test_rules(s: Session, rule: str, source: str, complaint: str) -> None:
     s.run("define i32 @sq(i32 %x) {\n  %r = mul i32 %x, %x\n  ret i32 %r\n}")
     s.run("@g = global i32 0\n@f = global ptr @sq")
     lines = failure(s, exercise, f"define i32 @f2(i32 %x) {{\n{source}\n}}")
-    assert complaint in lines[0] and lines[0].endswith(f"asks for: {in_words(rule)}")
+    assert complaint in lines[0] and lines[0].endswith(f"asks for: {read_rule(rule).demand}")
     assert lines[1:] == ["All 200 inputs gave the right answer."]  # the hint is about the answer
 
 

@@ -87,7 +87,7 @@ def _set(context: Frontend, name: str, value: str) -> None:
 
 
 def _refused(told: Setting, trait: Any, value: str, words: str) -> str:
-    """What a setting takes, in place of traitlets' words about traits and instances."""
+    """A setting's own words, in place of traitlets' about traits and instances."""
     if told.takes and told.unit != "bytes":
         return f"{told.trait} {told.takes}, not {value!r}"
     return f"{told.trait}: {words.removeprefix(f'{trait.name}: ')}"

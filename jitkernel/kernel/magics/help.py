@@ -124,7 +124,7 @@ def grouped(magics: Iterable[Magic]) -> list[tuple[str, list[Magic]]]:
 
 @magic("help", Argument("topic", "a magic, a name, a word", "rest", completes="magic"))
 def help(context: Frontend, arguments: Any) -> None:
-    """What there is, or help on one magic, a name, or a word such as predecessor."""
+    """List what there is, or help on one magic, a name, or a word such as predecessor."""
     topic = arguments.topic
     if topic:
         magic = context.magics.get(topic.lstrip("%"))
@@ -144,12 +144,12 @@ def help(context: Frontend, arguments: Any) -> None:
 
 
 def _cells(context: Frontend) -> str:
-    """What a cell may hold, in the notebook's language."""
+    """The forms that a cell may have, in the notebook's language."""
     return CELLS["c" if context.setting("JITKernel.default_language") == "c" else "llvm"]
 
 
 def explained(word: str) -> str:
-    """What a word means; "" for one that is not here.  Plurals and capitals count as the word."""
+    """The meaning of a word; "" for one that is not here.  Plurals and capitals count as it."""
     plain = " ".join(word.lower().replace("-", " ").split())
     known = {name.replace("-", " "): name for name in WORDS}
     for form in (plain, plain.removesuffix("s"), plain.removesuffix("es")):
@@ -182,7 +182,7 @@ def quickref(context: Frontend, arguments: Any) -> None:
 
 
 def _brief(magic: Magic) -> list[str]:
-    """How it is called, and in the next column, or below where it is long, what it does."""
+    """The lines of a magic: how it is called, and in the next column, or below, what it does."""
     column = 34
     how = usage(magic).removeprefix("usage: ").replace("\n       ", "\n  ").splitlines()
     what = textwrap.wrap(_first_sentence(magic.help), 100 - column)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import textwrap
+from collections.abc import Iterator
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +14,7 @@ from jitkernel.errors import UsageError
 from jitkernel.kernel.magics.registry import Argument, Magic
 
 __all__ = [
-    "CELLS", "SHOWN", "CellCall", "cell_magic", "help_text", "one_of", "parse", "shown",
+    "CELLS", "SHOWN", "CellCall", "cell_magic", "given", "help_text", "one_of", "parse", "shown",
     "split_option", "targets", "usage",
 ]  # fmt: skip
 
@@ -65,7 +66,7 @@ def targets(words: list[str]) -> list[int | str]:
 
 
 def shown(word: str | None) -> list[int | str | None]:
-    """What a view is to show; None, the last cell, where no word was typed."""
+    """The targets of a view; None, the last cell, where no word was typed."""
     return [*targets([word])] if word else [None]
 
 
@@ -83,32 +84,50 @@ def parse(magic: Magic, line: str) -> SimpleNamespace:
     for argument in magic.arguments:
         empty: Any = False if argument.take == "flag" else [] if argument.take == "*" else None
         values[argument.dest] = empty if argument.default is None else argument.default
+    missing = {a.dest: a for a in magic.positional if a.take == ""}
+    for argument, text in given(magic, line):
+        if text is None and argument.take != "flag":
+            name = split_option(magic, line.split()[-1])[0]
+            raise UsageError(f"%{magic.name}: {name} needs a value\n{usage(magic)}")
+        value = True if text is None else _convert(magic, argument, text)
+        values[argument.dest] = [*values[argument.dest], value] if argument.take == "*" else value
+        missing.pop(argument.dest, None)
+    for argument in missing.values():
+        raise UsageError(f"%{magic.name} needs {argument.words.upper()}\n{usage(magic)}")
+    return SimpleNamespace(**values, body=None)
+
+
+def given(magic: Magic, line: str) -> Iterator[tuple[Argument, str | None]]:
+    """The arguments in a line, with what was typed for each: None for a flag, and for an option at
+    the end whose value is still to come.  Raises UsageError."""
     pending = list(magic.positional)
     rest = line.strip()
     while rest:
         # Before free text only declared options count.
         option = split_option(magic, rest.split(None, 1)[0])[0] in magic.options
         if pending and pending[0].take == "rest" and not option:
-            values[pending.pop(0).dest] = rest
-            break
+            yield pending[0], rest
+            return
         word, rest = _next_word(magic, rest)
         if word.startswith("-") and not word[1:2].isdigit():
-            rest = _option(magic, values, word, rest)
+            name, value = split_option(magic, word)
+            argument = magic.options.get(name)
+            if argument is None:
+                raise UsageError(f"%{magic.name} has no option {name}\n{usage(magic)}")
+            if argument.take == "flag" and value is not None:
+                raise UsageError(f"%{magic.name}: {name} takes no value\n{usage(magic)}")
+            if argument.take != "flag" and value is None and rest:
+                value, rest = _next_word(magic, rest)
+            yield argument, value
             continue
         if not pending:
             raise UsageError(f"%{magic.name}: what is {word!r} for?\n{usage(magic)}")
         argument = pending[0]
         if not word:
             raise UsageError(f"%{magic.name}: {argument.words.upper()} is empty\n{usage(magic)}")
-        if argument.take == "*":
-            values[argument.dest] = [*values[argument.dest], _convert(magic, argument, word)]
-        else:
-            values[argument.dest] = _convert(magic, argument, word)
+        if argument.take != "*":
             pending.pop(0)
-    missing = [a for a in pending if a.take == ""]
-    if missing:
-        raise UsageError(f"%{magic.name} needs {missing[0].words.upper()}\n{usage(magic)}")
-    return SimpleNamespace(**values, body=None)
+        yield argument, word
 
 
 def split_option(magic: Magic, word: str) -> tuple[str, str | None]:
@@ -117,27 +136,6 @@ def split_option(magic: Magic, word: str) -> tuple[str, str | None]:
     if name not in magic.options and not word.startswith("--") and word[:2] in magic.options:
         return word[:2], word[2:]
     return name, value if equals else None
-
-
-def _option(magic: Magic, values: dict[str, Any], word: str, rest: str) -> str:
-    name, value = split_option(magic, word)
-    argument = magic.options.get(name)
-    if argument is None:
-        raise UsageError(f"%{magic.name} has no option {name}\n{usage(magic)}")
-    if argument.take == "flag":
-        if value is not None:
-            raise UsageError(f"%{magic.name}: {name} takes no value\n{usage(magic)}")
-        values[argument.dest] = True
-        return rest
-    if value is None:
-        if not rest:
-            raise UsageError(f"%{magic.name}: {name} needs a value\n{usage(magic)}")
-        value, rest = _next_word(magic, rest)
-    converted = _convert(magic, argument, value)
-    if argument.take == "*":
-        converted = [*values[argument.dest], converted]
-    values[argument.dest] = converted
-    return rest
 
 
 def _next_word(magic: Magic, text: str) -> tuple[str, str]:
@@ -184,7 +182,7 @@ def _convert(magic: Magic, argument: Argument, value: str) -> Any:
 
 
 def usage(magic: Magic) -> str:
-    """How it is called: one line, or as many as 100 columns need."""
+    """The magic's usage: one line, or as many as 100 columns need."""
     words = [("%%" if magic.form == "cell" else "%") + magic.name]
     for argument in magic.arguments:
         name = argument.names[-1] if len(argument.names) == 1 else argument.names[0]

@@ -84,7 +84,7 @@ def evict(context: Frontend, arguments: Any) -> None:
     example="%deps sq",
 )
 def deps(context: Frontend, arguments: Any) -> None:
-    """What a cell uses, who uses it, and what evicting it would break; without one, of all."""
+    """Show what a cell uses, who uses it, and what evicting it would break; without one, of all."""
     for target in shown(arguments.target):
         context.display(views.deps(context.session, target))
 

@@ -61,12 +61,12 @@ class Argument:
 
     @property
     def title(self) -> str:
-        """How help calls it: `-n, --number`, or `TARGET`."""
+        """The name that help has for it: `-n, --number`, or `TARGET`."""
         return ", ".join(self.names) if self.is_option else self.words.upper()
 
     @property
     def meaning(self) -> str:
-        """What it is, and what it may be."""
+        """The help on it, and what it may be."""
         return self.help + (f" ({', '.join(self.choices)})" if self.choices else "")
 
     @property

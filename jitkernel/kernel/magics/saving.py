@@ -105,7 +105,7 @@ def _restored(context: Frontend, path: str, rebuild: bool, trust: bool) -> Sessi
 
 
 def _trusted(context: Frontend, path: str, session: Session) -> bool:
-    """Whether the user wants a file's libraries; nobody does who cannot be asked."""
+    """True if the user wants a file's libraries; nobody does who cannot be asked."""
     names = ", ".join(session.frontend.core.withheld)
     try:
         return context.confirm(

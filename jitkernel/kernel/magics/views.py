@@ -129,7 +129,7 @@ def cfg(context: Frontend, arguments: Any) -> None:
     example="%callgraph sum --depth 2",
 )
 def callgraph(context: Frontend, arguments: Any) -> None:
-    """Who calls whom, read from the machine code as it stands now."""
+    """Calls between functions, read from the machine code as it stands now."""
     for target in shown(arguments.target):
         context.display(views.callgraph(context.session, target, arguments.depth, arguments.all))
 
@@ -230,7 +230,7 @@ def timeline(context: Frontend, arguments: Any) -> None:
     example="%passes sq --only instcombine",
 )
 def passes(context: Frontend, arguments: Any) -> None:
-    """Which pass of the optimiser changed what, step by step, each step verified."""
+    """The passes of the optimiser that changed something, step by step, each step verified."""
     only, stop = arguments.only or "", arguments.stop_after
     for target in shown(arguments.target):
         with _telling(context, "compiling it again, watched", "watched") as progress:
@@ -278,8 +278,8 @@ def reproduce(context: Frontend, arguments: Any) -> None:
 
 @contextmanager
 def _telling(context: Frontend, doing: str, done: str) -> Iterator[Callable[[str], None]]:
-    """What is told, in one place, about something that takes more than a moment; in the end how
-    long that was, unless what is `done` says so itself."""
+    """Tell, in one place, about something that takes more than a moment; in the end how long that
+    was, unless what is `done` says so itself."""
     began = last = time.monotonic()
     shown = False
 
