@@ -23,7 +23,7 @@ from bisect import bisect_right, insort
 from collections.abc import Callable
 from typing import Any
 
-from jitkernel.arena.zone import PAGE
+from jitkernel.arena.zone import PAGE, create_memfd
 from jitkernel.errors import JitError
 
 __all__ = ["SharedMemory", "called", "find"]
@@ -116,11 +116,11 @@ def _file(room: int) -> int:
     """A file in memory that nobody can run, shorten or lengthen (memfd_create(2))."""
     try:
         try:
-            fd = _memfd()
+            fd = create_memfd("jitkernel-array", _NOEXEC_SEAL)
         except OSError as error:
             if error.errno != errno.EMFILE or not _more_descriptors():
                 raise
-            fd = _memfd()
+            fd = create_memfd("jitkernel-array", _NOEXEC_SEAL)
         try:
             os.fchmod(fd, 0o600)
             os.ftruncate(fd, room)
@@ -168,16 +168,6 @@ def _release(
     _known.pop(start, None)
     _libc.munmap(base, room)
     os.close(fd)
-
-
-def _memfd() -> int:
-    flags = os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING
-    try:
-        return os.memfd_create("jitkernel-array", flags | _NOEXEC_SEAL)
-    except OSError as error:
-        if error.errno != errno.EINVAL:  # a kernel before 6.3 does not know that flag
-            raise
-        return os.memfd_create("jitkernel-array", flags)
 
 
 def _more_descriptors() -> bool:

@@ -19,7 +19,7 @@ from jitkernel.rollback import note
 if TYPE_CHECKING:
     from jitkernel.arena.arena import Arena
 
-__all__ = ["PAGE", "Region", "Zone", "memfd"]
+__all__ = ["PAGE", "Region", "Zone", "create_memfd", "memfd"]
 
 PAGE = mmap.PAGESIZE
 #: What freed bytes are filled with; None: the linker keeps the zone walkable and proves it itself.
@@ -124,19 +124,26 @@ class Zone:
                         )
 
 
-def memfd(capacity: int) -> int:
-    """A sparse file of `capacity` bytes in memory, for the slab.  Raises JitError."""
+def create_memfd(name: str, kind: int) -> int:
+    """A file in memory; `kind` is a flag that says whether it may be executed.  Raises OSError."""
     flags = os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING
     try:
-        fd = os.memfd_create("jitkernel", flags | _MFD_EXEC)
+        return os.memfd_create(name, flags | kind)
     except OSError as error:
-        if error.errno == errno.EINVAL:  # a kernel before 6.3, where every memfd may be executed
-            fd = os.memfd_create("jitkernel", flags)
-        else:
-            raise JitError(
-                f"no executable shared memory: memfd_create says {error.strerror}. Where the "
-                "sysctl vm.memfd_noexec is 2, set it to 0 or 1: sysctl vm.memfd_noexec=1"
-            ) from error
+        if error.errno != errno.EINVAL:  # a kernel before 6.3 does not know such flags
+            raise
+        return os.memfd_create(name, flags)
+
+
+def memfd(capacity: int) -> int:
+    """A sparse file of `capacity` bytes in memory, for the slab.  Raises JitError."""
+    try:
+        fd = create_memfd("jitkernel", _MFD_EXEC)
+    except OSError as error:
+        raise JitError(
+            f"no executable shared memory: memfd_create says {error.strerror}. Where the "
+            "sysctl vm.memfd_noexec is 2, set it to 0 or 1: sysctl vm.memfd_noexec=1"
+        ) from error
     try:
         os.fchmod(fd, 0o700)
         os.ftruncate(fd, capacity)

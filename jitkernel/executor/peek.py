@@ -106,16 +106,23 @@ def _has_ended(thread: int) -> bool:
     return True
 
 
+@contextlib.contextmanager
+def _looked_at(thread: int) -> Iterator[dict[str, int]]:
+    """While it lasts, a thread stands still; gives its registers.  Raises UsageError."""
+    words = (ctypes.c_uint64 * len(_FIELDS))()
+    with _stopped(thread) as ptrace:
+        if ptrace(_GETREGS, thread, None, ctypes.addressof(words)):
+            raise UsageError("the process is just ending")
+        yield dict(zip(_FIELDS, map(int, words), strict=True))
+
+
 def stack_pointer(thread: int) -> int:
     """Of a thread that runs or waits; 0 where the system lets nobody look, or it is just ending."""
-    words = (ctypes.c_uint64 * len(_FIELDS))()
     try:
-        with _stopped(thread) as ptrace:
-            if ptrace(_GETREGS, thread, None, ctypes.addressof(words)):
-                return 0
+        with _looked_at(thread) as registers:
+            return registers["rsp"]
     except UsageError:
         return 0
-    return int(words[_FIELDS.index("rsp")])
 
 
 def lock_holder(control: ControlBlock, pid: int) -> LockHolder | None:
@@ -143,11 +150,7 @@ def peek(pid: int, top: int, generation: int) -> FaultRecord:
 
     Raises UsageError where the system lets nobody look, or the thread is just ending.
     """
-    words = (ctypes.c_uint64 * len(_FIELDS))()
-    with _stopped(pid) as ptrace:
-        if ptrace(_GETREGS, pid, None, ctypes.addressof(words)):
-            raise UsageError("the process is just ending")
-        registers = dict(zip(_FIELDS, map(int, words), strict=True))
+    with _looked_at(pid) as registers:
         sp = registers["rsp"]
         if not sp < top:  # not where cells run: the end of what is mapped there
             top = next((r.stop for r in regions(pid) if r.start <= sp < r.stop), sp)

@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from jitkernel.wording import cut_list
+
 if TYPE_CHECKING:
     from jitkernel.session import Session
 
@@ -38,11 +40,13 @@ class Placed:
         """All that in one line; empty where there is nothing to say."""
         parts = []
         if self.new:
-            parts.append("in Python: " + _cut([_call(*item) for item in self.new.items()]))
+            parts.append(
+                "in Python: " + cut_list([_call(*item) for item in self.new.items()], _SHOWN)
+            )
         if self.taken:
             verb = "is a name" if len(self.taken) == 1 else "are names"
             parts.append(
-                f"{_cut(self.taken)} {verb} of Python's or yours, left alone:"
+                f"{cut_list(self.taken, _SHOWN)} {verb} of Python's or yours, left alone:"
                 f' jitkernel.session["{self.taken[0]}"] is the cell\'s'
             )
         if self.unnameable and not self.taken:
@@ -91,8 +95,3 @@ def _call(name: str, handle: Any) -> str:
         return f"{name}{inspect.signature(handle)}".replace(", /", "")
     except ValueError:
         return name
-
-
-def _cut(words: list[str]) -> str:
-    more = f" and {len(words) - _SHOWN} more" if len(words) > _SHOWN else ""
-    return ", ".join(words[:_SHOWN]) + more

@@ -203,20 +203,13 @@ class Notebook:
             session = self._started
             number = session.number if session is not None else 0
             before = self._functions()
-            frontend.begin()
             try:
-                with self._stoppable(frontend):
-                    if start:
-                        frontend.start()
-                    frontend.number = self.number
+                with self._stoppable(frontend), frontend.cell_runs(self.number, start):
                     result = call(frontend)
-                    if frontend.was_interrupted:
-                        raise Interrupted("the cell was interrupted")
             except BaseException as error:
                 self._dress(error)
                 raise
             finally:
-                frontend.end()
                 if self._started is session:
                     self._name(before, number)
                 else:

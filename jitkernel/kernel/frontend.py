@@ -7,7 +7,8 @@ Start from `Frontend.execute`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from html import unescape
 from typing import TYPE_CHECKING, Any
 
@@ -189,15 +190,26 @@ class Frontend:
             f" (c.{name} = {value}) or start the kernel with --{name}={value}"
         )
 
-    def begin(self) -> None:
-        """A cell begins: what was interrupted before it is over."""
+    @contextmanager
+    def cell_runs(self, number: int | None, start: bool = True) -> Iterator[None]:
+        """While it lasts a cell runs, which the client counts as `number`, after what `start` does.
+        An interrupt that comes later is harmless, one that came before is over.
+
+        Raises Interrupted also where a cell that was interrupted ended by itself: what is queued
+        behind it must not run.
+        """
         self.was_interrupted = False
         self.runs += 1
         self.running = True
-
-    def end(self) -> None:
-        """The cell is over; an interrupt that comes now is harmless."""
-        self.running = False
+        try:
+            if start:
+                self.start()
+            self.number = number
+            yield
+            if self.was_interrupted:
+                raise Interrupted("the cell was interrupted")
+        finally:
+            self.running = False
 
     def interrupt(self) -> None:
         """End what runs.  Harmless while nothing runs; callable from a signal handler."""

@@ -181,16 +181,12 @@ class JITKernel(JITKernelSettings, Kernel):
     ) -> None:
         frontend = self.frontend
         shown = None
-        frontend.begin()
         try:
-            frontend.start()
-            frontend.number = self.execution_count
-            if silent or not store_history:
-                result = frontend.aside(code)
-            else:
-                result = frontend.cell(code, cell_id, deleted_cells(self.get_parent("shell")))
-            if frontend.was_interrupted:  # as it ended: what is queued behind it must not run
-                raise Interrupted("the cell was interrupted")
+            with frontend.cell_runs(self.execution_count):
+                if silent or not store_history:
+                    result = frontend.aside(code)
+                else:
+                    result = frontend.cell(code, cell_id, deleted_cells(self.get_parent("shell")))
             if result is not None and result.text:
                 shown = mask(result.text) if self.chosen("deterministic") else result.text
                 if not silent:
@@ -198,8 +194,6 @@ class JITKernel(JITKernelSettings, Kernel):
         except BaseException as caught:
             closing = Interrupted("the kernel is shutting down")
             reply.update(self._failed(closing if self._closing.is_set() else caught, silent))
-        finally:
-            frontend.end()
         if store_history and not silent and code.strip():
             frontend.history.store(self.execution_count, code, shown)
             # Members of archives that the cell took are a cell too: the next number is free.
@@ -218,9 +212,9 @@ class JITKernel(JITKernelSettings, Kernel):
         """Each expression is a call line; one that fails fails alone."""
         values: dict[str, Any] = {}
         for name, source in expressions.items():
-            self.frontend.begin()
             try:
-                result = self.frontend.aside(source)
+                with self.frontend.cell_runs(self.frontend.number, start=False):
+                    result = self.frontend.aside(source)
                 data = {"text/plain": result.text} if result is not None else {}
                 values[name] = {"status": "ok", "data": data, "metadata": {}}
             except Exception as error:
@@ -228,8 +222,6 @@ class JITKernel(JITKernelSettings, Kernel):
                     "status": "error",
                     **error_content(error, self.chosen("deterministic")),
                 }
-            finally:
-                self.frontend.end()
         return values
 
     # -- complete_request, inspect_request, is_complete_request ----------------------------

@@ -107,20 +107,18 @@ def _run_source(source: str, language: str, path: str, trust: bool, words: list[
             names = printable(", ".join(session.frontend.core.withheld))
             print(f"{path}: not loaded without --trust: {names}", file=sys.stderr)
         signal.signal(signal.SIGINT, lambda *_: frontend.interrupt())
-        frontend.begin()
         try:
-            options = CellOptions(file=words[0])
-            result = frontend.execute(source, options=options, language=language)
-            if result is not None and result.cell is not None and "main" in result.cell.names:
-                return run_main(frontend, words)
+            with frontend.cell_runs(None, start=False):
+                options = CellOptions(file=words[0])
+                result = frontend.execute(source, options=options, language=language)
+                if result is not None and result.cell is not None and "main" in result.cell.names:
+                    return run_main(frontend, words)
         except Exited as error:
             return error.status & 0xFF
         except Exception as error:
             told = error.in_file(words[0]) if isinstance(error, CompileError) else error
             print("\n".join(error_lines(told)), file=sys.stderr)
             return 1
-        finally:
-            frontend.end()
         if result is not None and result.text:
             print(result.text)
     return 0

@@ -228,10 +228,9 @@ def link(context: Frontend, arguments: Any) -> None:
         for note in result.notes:
             context.note(note)
     if result.cell is not None:
-        names = result.cell.names
-        shown = ", ".join(map(context.session.inspect.program.called, names[:_LINKED])) or "nothing"
-        more = f" and {len(names) - _LINKED} more" * (len(names) > _LINKED)
-        context.print(f"{arguments.file} is cell {result.cell.number}; it defines {shown}{more}")
+        names = [*map(context.session.inspect.program.called, result.cell.names)]
+        defined = cut_list(names, _LINKED) or "nothing"
+        context.print(f"{arguments.file} is cell {result.cell.number}; it defines {defined}")
 
 
 @magic(

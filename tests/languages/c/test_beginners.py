@@ -64,15 +64,13 @@ class Notebook:
     def run(self, cell):
         """What is shown for a cell."""
         self.screen.text = ""
-        self.frontend.begin()
         try:
-            result = self.frontend.execute(cell)
+            with self.frontend.cell_runs(None, start=False):
+                result = self.frontend.execute(cell)
             if result is not None and result.text:
                 self.screen.text += result.text
         except JitError as error:
             self.screen.text += str(error)
-        finally:
-            self.frontend.end()
         return self.screen.text
 
     def program(self, source, lines=""):
