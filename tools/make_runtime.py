@@ -14,7 +14,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from jitkernel.compiler import CompilerPool, Options, Request  # noqa: E402
+from jitkernel.compiler.pool import CompilerPool  # noqa: E402
+from jitkernel.compiler.records import Options, Request  # noqa: E402
 from jitkernel.executor.runtime import digest, runtime_ir  # noqa: E402
 
 NATIVE = ROOT / "jitkernel" / "executor" / "native"

@@ -17,9 +17,10 @@ from typing import Any
 from benchmarks.harness import Figure, Scale, ratios
 from benchmarks.programs import sixty_lines
 from jitkernel import Session
-from jitkernel.compiler import CompilerPool, Request
 from jitkernel.compiler.cache import ObjectCache
+from jitkernel.compiler.pool import CompilerPool
 from jitkernel.compiler.process import packages
+from jitkernel.compiler.records import Request
 from jitkernel.kernel.install import NAME, kernelspec_source
 
 __all__ = ["empty_cache", "look_up", "start", "through_jupyter", "warm_and_cold"]

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jitkernel.compiler import Request
+from jitkernel.compiler.records import Request
 from jitkernel.errors import UsageError
 from jitkernel.files import read_text, write_text
 from jitkernel.grading.inputs import Kind, kinds_of

@@ -13,8 +13,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from jitkernel.compiler import Compiled, FunctionInfo, Part, Request, Summary
-from jitkernel.compiler.records import NO_TIMES
+from jitkernel.compiler.records import NO_TIMES, Compiled, FunctionInfo, Part, Request, Summary
 from jitkernel.elf import read_object
 from jitkernel.errors import JitError, LinkError
 from jitkernel.ir.names import written

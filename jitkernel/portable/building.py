@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from jitkernel.compiler import CompilerPool
+from jitkernel.compiler.pool import CompilerPool
 from jitkernel.elf import constants as c
 from jitkernel.elf import read_object
 from jitkernel.elf.constants import COMMON

@@ -15,7 +15,7 @@ from hashlib import blake2b
 from typing import Any
 from weakref import WeakValueDictionary
 
-from jitkernel.compiler import Identity, Options
+from jitkernel.compiler.records import Identity, Options
 from jitkernel.errors import JitError
 from jitkernel.ir.names import written
 from jitkernel.languages.prototypes import Prototype

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from jitkernel.compiler import Options, Part
+from jitkernel.compiler.records import Options, Part
 from jitkernel.elf import read_object
 from jitkernel.errors import LinkError, TypeMismatch, UsageError
 from jitkernel.ir.module import global_values

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from jitkernel.arena import Arena
-from jitkernel.compiler import CompilerPool, Options, Request
+from jitkernel.compiler.pool import CompilerPool
+from jitkernel.compiler.records import Options, Request
 from jitkernel.errors import Interrupted, JitError, UsageError
 from jitkernel.executor import (
     INLINE_INTERPOSED,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from jitkernel.compiler import Compiled, Request
+from jitkernel.compiler.records import Compiled, Request
 from jitkernel.errors import JitError, UnknownName, UsageError, WrongArgument
 from jitkernel.ir.names import CONTROL
 from jitkernel.languages.llvm.pythonic import PerInstance, parameter_names, signature_of

@@ -17,8 +17,8 @@ from jitkernel.session.settings import stored_request
 from jitkernel.wording import did_you_mean
 
 if TYPE_CHECKING:
-    from jitkernel.compiler import Request
     from jitkernel.compiler.pass_trace import PassTrace
+    from jitkernel.compiler.records import Request
     from jitkernel.languages.llvm.plan import Plan
     from jitkernel.linker.linkmap import LinkMap
     from jitkernel.session.core import Core

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     import numpy
     from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-    from jitkernel.compiler import ContextAccount
     from jitkernel.compiler.modules import Source
     from jitkernel.compiler.process import WorkerProcess
+    from jitkernel.compiler.records import ContextAccount
     from jitkernel.portable.gathering import Home
     from jitkernel.portable.records import Exported
     from jitkernel.portable.travelling import PortableFunction

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from jitkernel.compiler import Options, Request
+from jitkernel.compiler.records import Options, Request
 from jitkernel.errors import UsageError, WrongArgument
 from jitkernel.setting import declared
 from jitkernel.settings import SessionSettings

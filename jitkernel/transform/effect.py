@@ -9,9 +9,9 @@ import re
 from dataclasses import dataclass
 from operator import attrgetter
 
-from jitkernel.compiler import Options
 from jitkernel.compiler.machine_ir import stages
 from jitkernel.compiler.pass_trace import PassTrace
+from jitkernel.compiler.records import Options
 from jitkernel.errors import CompileError
 from jitkernel.ir.module import Function, GlobalValue, functions, global_values
 from jitkernel.session import CellOptions, Session

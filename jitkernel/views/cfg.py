@@ -15,7 +15,7 @@ from jitkernel.views.view import View, folding, join, listing, prose, shorten, t
 from jitkernel.wording import counted, did_you_mean
 
 if TYPE_CHECKING:
-    from jitkernel.compiler import Flow
+    from jitkernel.compiler.records import Flow
     from jitkernel.session import Session
 
 __all__ = ["cfg"]

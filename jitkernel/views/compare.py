@@ -23,7 +23,7 @@ from jitkernel.views.foreign import code_for, cpu_of, triple_of
 from jitkernel.views.view import View, escape, join, preformatted, table, time_text, titled
 
 if TYPE_CHECKING:
-    from jitkernel.compiler import Request
+    from jitkernel.compiler.records import Request
     from jitkernel.session import Session
 
 __all__ = ["compare"]

@@ -17,7 +17,7 @@ from jitkernel.views.view import View, join, listing
 from jitkernel.wording import counted
 
 if TYPE_CHECKING:
-    from jitkernel.compiler import Request
+    from jitkernel.compiler.records import Request
     from jitkernel.session import Session
 
 __all__ = ["TARGETS", "ForeignCode", "code_for", "foreign", "triple_of", "unplaced"]
@@ -169,7 +169,7 @@ def unplaced(
 
     Functions of the session that it uses are declared for it.  Raises CompileError.
     """
-    from jitkernel.compiler import Options, Request
+    from jitkernel.compiler.records import Options, Request
     from jitkernel.languages.llvm.assemble import assemble
 
     plan = session.inspect.plan(source, language, level)

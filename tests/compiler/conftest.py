@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from jitkernel.compiler import CompilerPool
+from jitkernel.compiler.pool import CompilerPool
 
 
 @pytest.fixture(scope="module")

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from jitkernel import Session, views
-from jitkernel.compiler import Compiled, CompilerPool, Options, Request, Summary
 from jitkernel.compiler import cache as cache_module
 from jitkernel.compiler.cache import ObjectCache, fingerprint, open_cache
 from jitkernel.compiler.cache_files import CacheFiles, cache_home
+from jitkernel.compiler.pool import CompilerPool
 from jitkernel.compiler.process import packages
-from jitkernel.compiler.records import Identity
+from jitkernel.compiler.records import Compiled, Identity, Options, Request, Summary
 from jitkernel.errors import CompileError, Diagnostic
 from jitkernel.session.settings import CellOptions
 

@@ -10,7 +10,8 @@ from statistics import median
 import pytest
 
 from jitkernel import Session
-from jitkernel.compiler import CompilerPool, ContextAccount, Request
+from jitkernel.compiler.pool import CompilerPool
+from jitkernel.compiler.records import ContextAccount, Request
 from jitkernel.errors import CompileError, UsageError
 
 POLICIES = ("throwaway", "shared", "kept")

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from jitkernel.compiler import CompilerPool, Options, Request
+from jitkernel.compiler.pool import CompilerPool
+from jitkernel.compiler.records import Options, Request
 from jitkernel.ir.debug_info import Origins, without_locations, without_metadata
 
 DATA = Path(__file__).parent.parent / "data"

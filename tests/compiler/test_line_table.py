@@ -7,8 +7,9 @@ import io
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from jitkernel.compiler import CompilerPool, LineTable, Options, Request
 from jitkernel.compiler.line_table import line_table, same_code
+from jitkernel.compiler.pool import CompilerPool
+from jitkernel.compiler.records import LineTable, Options, Request
 from jitkernel.ir.debug_info import with_locations
 
 SOURCE = """; a cell

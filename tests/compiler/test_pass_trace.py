@@ -13,8 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from jitkernel.compiler import CompilerPool, Options, Request, answers
+from jitkernel.compiler import answers
 from jitkernel.compiler.passes import IN_DEFAULT, KNOWN, SINGLE, parse_passes
+from jitkernel.compiler.pool import CompilerPool
+from jitkernel.compiler.records import Options, Request
 from jitkernel.errors import CompileError, Interrupted, WorkerDied
 
 LOOP = """

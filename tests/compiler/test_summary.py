@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from jitkernel.compiler import CallInfo, Compiled, CompilerPool, FunctionInfo, Options, Request
+from jitkernel.compiler.pool import CompilerPool
+from jitkernel.compiler.records import CallInfo, Compiled, FunctionInfo, Options, Request
 from jitkernel.elf import read_object
 
 FUNCTIONS = [

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from jitkernel.compiler import CompilerPool, Options, Request
+from jitkernel.compiler.pool import CompilerPool
+from jitkernel.compiler.records import Options, Request
 
 
 def said(

@@ -270,7 +270,7 @@ def test_a_name_from_another_version_ends_no_worker() -> None:
 
 
 def test_what_a_scheduler_keeps_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    from jitkernel.compiler import Identity, Options
+    from jitkernel.compiler.records import Identity, Options
     from jitkernel.languages.prototypes import Prototype
     from jitkernel.portable import on_dask
     from jitkernel.portable.content import Content

@@ -120,7 +120,7 @@ def test_as_compiled_is_what_was_compiled(session: Session) -> None:
 @pytest.mark.parametrize("name", IR)
 def test_every_terminator_of_the_corpus_against_llvm(session: Session, name: str) -> None:
     """As many edges from each block as LLVM's own operands have, to the same blocks."""
-    from jitkernel.compiler import Request
+    from jitkernel.compiler.records import Request
 
     flows = session._core.engine.pool.flow(Request(IR[name]), optimised=False)
     module = llvm.parse_assembly(IR[name], llvm.create_context())

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from sys import intern
 from typing import TYPE_CHECKING, Any
 
-from jitkernel.compiler import Compiled, FunctionInfo, Summary
+from jitkernel.compiler.records import Compiled, FunctionInfo, Summary
 from jitkernel.ir.names import CONTROL
 from jitkernel.languages import find
 from jitkernel.linker import Former, Image, Linker, Symbol, SymbolState

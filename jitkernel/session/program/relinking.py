@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from jitkernel.compiler import Summary
+from jitkernel.compiler.records import Summary
 from jitkernel.errors import CompileError, LinkError, present
 from jitkernel.ir.names import written
 from jitkernel.linker import Former, Image, Symbol, SymbolKind, SymbolState

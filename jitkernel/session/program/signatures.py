@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from jitkernel.compiler import FunctionInfo, Summary, VariableInfo
+from jitkernel.compiler.records import FunctionInfo, Summary, VariableInfo
 from jitkernel.errors import TypeMismatch, UsageError
 from jitkernel.ir.expansion import Expansion, is_digest
 from jitkernel.ir.names import CONTROL, quote_name

@@ -15,7 +15,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from jitkernel.arena.shared import called
-from jitkernel.compiler import LineTable, Request
+from jitkernel.compiler.records import LineTable, Request
 from jitkernel.elf import read_object
 from jitkernel.errors import JitError, present
 from jitkernel.ir.names import shown
@@ -27,7 +27,7 @@ from jitkernel.session.saved.store import Record
 from jitkernel.session.settings import stored_request
 
 if TYPE_CHECKING:
-    from jitkernel.compiler import CompilerPool
+    from jitkernel.compiler.pool import CompilerPool
     from jitkernel.session.engine import Engine
     from jitkernel.session.program.program import Program
 

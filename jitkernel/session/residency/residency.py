@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from jitkernel.compiler import Options
+from jitkernel.compiler.records import Options
 from jitkernel.elf import read_object
 from jitkernel.errors import ArenaFull, JitError, LinkError, present
 from jitkernel.linker.hibernation import hibernate, prepare, reclaimable, rewrite_stubs, wake

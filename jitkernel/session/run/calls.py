@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from jitkernel.compiler import Options, Request
+from jitkernel.compiler.records import Options, Request
 from jitkernel.elf import read_object
 from jitkernel.errors import Interrupted, JitError, UsageError
 from jitkernel.executor.records import NotReturned, Unfit

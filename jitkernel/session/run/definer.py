@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from jitkernel.compiler import Compiled, Options, Request
+from jitkernel.compiler.records import Compiled, Options, Request
 from jitkernel.elf.constants import STB_GLOBAL
 from jitkernel.errors import CompileError, Diagnostic, WorkerDied, present
 from jitkernel.ir.module import global_values

@@ -11,8 +11,7 @@ import os
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from jitkernel.compiler import Compiled, Request, Summary
-from jitkernel.compiler.records import NO_TIMES
+from jitkernel.compiler.records import NO_TIMES, Compiled, Request, Summary
 from jitkernel.elf.archive import Archive, foreign_object, is_archive, read_archive
 from jitkernel.errors import JitError, LinkError
 from jitkernel.files import read_bytes

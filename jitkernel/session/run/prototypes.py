@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from jitkernel.compiler import Request
+from jitkernel.compiler.records import Request
 from jitkernel.errors import UsageError
 from jitkernel.languages import find
 from jitkernel.languages.prototypes import Prototype, code_of_elements

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from jitkernel.compiler import Compiled, Request
+from jitkernel.compiler.records import Compiled, Request
 from jitkernel.errors import CompileError, Fault, JitError, UsageError, limit_met
 from jitkernel.ir.names import NAME, quote_name, written
 from jitkernel.ir.types import Type, function_type

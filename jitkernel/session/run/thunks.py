@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from jitkernel.compiler import Options, Request
+from jitkernel.compiler.records import Options, Request
 from jitkernel.errors import TypeMismatch, UsageError
 from jitkernel.ir.expansion import is_digest
 from jitkernel.ir.types import function_type
@@ -25,7 +25,7 @@ from jitkernel.values.datatype import DataType
 from jitkernel.values.ir import data_type
 
 if TYPE_CHECKING:
-    from jitkernel.compiler import CompilerPool
+    from jitkernel.compiler.pool import CompilerPool
     from jitkernel.session.engine import Engine
 
 __all__ = ["Thunk", "Thunks", "ThreadCopies"]

@@ -20,8 +20,8 @@ from collections.abc import Iterator, Mapping
 from mmap import mmap
 from typing import TYPE_CHECKING, Any
 
-from jitkernel.compiler import CompilerPool, Request
-from jitkernel.compiler.records import Identity
+from jitkernel.compiler.pool import CompilerPool
+from jitkernel.compiler.records import Identity, Request
 from jitkernel.errors import CompileError, JitError, UsageError
 from jitkernel.languages.llvm.plan import ENTRY
 from jitkernel.linker.editing import unname
