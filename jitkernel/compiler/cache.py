@@ -26,14 +26,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from jitkernel._version import __version__
-from jitkernel.compiler.cache_files import CacheFiles, cache_home
+from jitkernel.compiler.cache_database import CacheDatabase, cache_home
 from jitkernel.compiler.records import Compiled, Identity, Request, Summary, diagnostics_of
 from jitkernel.compiler.wire import LENGTHS, frame
 from jitkernel.files import private_folder
 
 __all__ = ["CacheMemory", "ObjectCache", "open_cache"]
 
-SCHEMA = 2
+SCHEMA = 3
 _CPU_FIELDS = (b"vendor_id", b"cpu family", b"model", b"stepping", b"flags")
 _DELAY = 0.5  # seconds until entries are written if nobody asks before
 _PENDING_BYTES = 16 << 20
@@ -78,9 +78,9 @@ class ObjectCache:
     def __init__(self, folder: str, size: int, packages: str = ""):
         self.size = size
         self.hits = self.misses = self.stored = 0
-        self._files = CacheFiles(folder, size)
+        self._entries = CacheDatabase(folder, size)
         self._lock = threading.RLock()  # the books
-        self._writing = threading.Lock()  # the files
+        self._writing = threading.Lock()  # the file
         self._pending: dict[str, tuple[Any, ...]] = {}
         self._pending_bytes = 0
         self._used: set[str] = set()
@@ -91,7 +91,7 @@ class ObjectCache:
         self.identity: Identity | None = None
         mark = fingerprint(packages)
         self._remembered = _digest("identity", mark, sources_digest()) if mark else ""
-        if self._remembered and (content := self._files.read(self._remembered)):
+        if self._remembered and (content := self._entries.read(self._remembered)):
             self._set(Identity(*_loads(content.decode())))
             self._use(self._remembered)
 
@@ -149,7 +149,7 @@ class ObjectCache:
             pending = self._pending.get(key)
         if pending is not None:
             return pending[1]
-        if (content := self._files.read(key)) is None:
+        if (content := self._entries.read(key)) is None:
             return None
         self._use(key)
         return decode(content)
@@ -190,10 +190,11 @@ class ObjectCache:
             with self._lock:
                 pending, self._pending_bytes = dict(self._pending), 0
                 used, self._used = self._used, set()
-            self._files.touch(used)
-            for key, (kind, content) in pending.items():
-                data = _encode(content) if kind == "object" else json.dumps(content).encode()
-                self.stored += self._files.write(key, data)
+            found = {
+                key: _encode(content) if kind == "object" else json.dumps(content).encode()
+                for key, (kind, content) in pending.items()
+            }
+            self.stored += self._entries.write(found, used)
             with self._lock:
                 for key, entry in pending.items():
                     if self._pending.get(key) is entry:
@@ -205,12 +206,13 @@ class ObjectCache:
             self._closed = True
         self.flush()
         self._wake.set()
+        self._entries.close()
 
     def memory(self) -> CacheMemory:
-        """The account; counts the files."""
-        entries, taken = self._files.usage()
+        """The account; counts the entries."""
+        entries, taken = self._entries.usage()
         return CacheMemory(
-            self._files.folder, self.hits, self.misses, self.stored, self._files.damaged,
+            self._entries.folder, self.hits, self.misses, self.stored, self._entries.damaged,
             entries, taken, self.size, len(self._pending),
         )  # fmt: skip
 

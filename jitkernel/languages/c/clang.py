@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 from jitkernel import procfs
 from jitkernel.children import Answer, Child, ask
-from jitkernel.compiler.cache_files import cache_home
+from jitkernel.compiler.cache_database import cache_home
 from jitkernel.errors import CompileError, UsageError
 from jitkernel.files import working_folder
 from jitkernel.languages.c import ahead
