@@ -18,13 +18,14 @@ import stat
 from collections.abc import Callable
 from glob import escape, glob
 
-__all__ = ["publish", "sync"]
+__all__ = ["keep", "publish", "sync"]
 
 _PIECE = 64 << 20
 
 
-def publish(path: str, write: Callable[[sqlite3.Connection], object]) -> int:
-    """Put the database that `write` fills at `path`; its size in bytes.
+def publish(path: str, write: Callable[[sqlite3.Connection], object], before: str = "") -> int:
+    """Put the database that `write` fills at `path`; its size in bytes.  What was there gets the
+    name `before`, if one is given and the system can.
 
     `path` is absolute and no link.  A file that was there keeps its permissions, a new one is its
     owner's alone.  Raises what `write` raises, and OSError; `path` is as it was then.
@@ -60,9 +61,21 @@ def publish(path: str, write: Callable[[sqlite3.Connection], object]) -> int:
             except FileExistsError:
                 _name(whole, temporary)
         if os.path.exists(temporary):
+            if before:
+                keep(path, before)
             os.replace(temporary, path)
         sync(folder)
     return size
+
+
+def keep(path: str, before: str, copy: Callable[[str, str], object] = os.link) -> None:
+    """Give a file another name as well, in place of what has that, or a `copy` of it; where the
+    system can."""
+    temporary = f"{before}new"
+    _unlink(temporary)  # of one that was killed
+    with contextlib.suppress(OSError):
+        copy(path, temporary)
+        os.replace(temporary, before)
 
 
 def sync(folder: str) -> None:

@@ -16,6 +16,7 @@ from hashlib import blake2b
 
 from jitkernel.errors import UsageError
 from jitkernel.files import private_folder, working_folder
+from jitkernel.publishing import keep
 from jitkernel.wording import counted
 
 __all__ = ["last_session", "offer", "prepare"]
@@ -54,7 +55,11 @@ def prepare() -> str:
         if cells is None:
             continue
         if cells:
-            os.replace(found, _name() + "-last.jks")
+            from jitkernel.session.saved.tables import before
+
+            last = _name() + "-last.jks"
+            keep(last, before(last))
+            os.replace(found, last)
         _remove(found)
         if cells:
             break
@@ -72,9 +77,11 @@ def _written(path: str) -> float:
 
 
 def _remove(path: str) -> None:
-    for suffix in ("", "-wal", "-shm"):
+    from jitkernel.session.saved.tables import before
+
+    for name in (path, path + "-wal", path + "-shm", before(path)):
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(path + suffix)
+            os.unlink(name)
 
 
 def _forget_old() -> None:

@@ -801,7 +801,8 @@ class Session:
     def save(self, path: Path) -> int:
         """Write the session to a file, all of it or nothing; the file's size in bytes.
 
-        Raises UsageError where the file is another session's, or something else.
+        The file that was there stays beside it, as `PATH~`.  Raises UsageError where the file
+        is another session's, or something else.
 
             >>> made = s.run("define i32 @kept() { ret i32 6 }")
             >>> size = s.save("work.jks")
@@ -825,9 +826,10 @@ class Session:
         """A session as it was saved to a file, which is only read; `restored` says what came back.
 
         Settings are the file's, unless given here; the base is the file's in any case.  Code that
-        another LLVM made or for another processor is compiled again.  Raises UsageError for a file
-        that is damaged, newer than this, or no session's; `rebuild` compiles then what can be read
-        of it, from source.
+        another LLVM made or for another processor is compiled again.  Where the file is damaged,
+        the session is that of the whole file before it, `PATH~`, which `restored` says.  Raises
+        UsageError where there is none, and for a file that is newer than this, or no session's;
+        `rebuild` compiles then what can be read of it, from source.
 
         A session's file is a program: call its functions as you would run a program of whoever
         wrote it.  Nothing of it runs before that, unless you `trust` it: then the libraries that

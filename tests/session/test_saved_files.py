@@ -24,7 +24,7 @@ from test_saved import killed
 from jitkernel import Session
 from jitkernel.errors import JitError, UsageError
 from jitkernel.session.saved.store import Store
-from jitkernel.session.saved.tables import PARTS, SCHEMA, Tables, Transaction
+from jitkernel.session.saved.tables import SCHEMA, Tables
 
 SIZE = 16 << 20
 CELLS = [
@@ -99,27 +99,12 @@ def test_a_file_that_ends_early_is_refused(saved: Path, tmp_path: Path) -> None:
             rows(copy)
 
 
-@pytest.mark.parametrize("table", ["records", *PARTS])
-def test_a_lost_row_is_found(saved: Path, tmp_path: Path, table: str) -> None:
+def test_a_row_that_others_name_and_that_is_lost_is_found(saved: Path, tmp_path: Path) -> None:
     copy = tmp_path / "lost.jks"
     copy.write_bytes(saved.read_bytes())
     with contextlib.closing(sqlite3.connect(copy)) as db, db:
-        key = "number" if table == "records" else "id"
-        db.execute(f"delete from {table} where {key} = (select min({key}) from {table})")
-    refused(copy, "missing or old|damaged")
-
-
-def test_rows_put_back_from_another_moment_are_found(saved: Path, tmp_path: Path) -> None:
-    copy = tmp_path / "mixed.jks"
-    copy.write_bytes(saved.read_bytes())
-    with Session.restore(str(saved), spare=False) as s:
-        s["g"].value = [5] * 600
-        s.save(str(tmp_path / "later.jks"))
-    with contextlib.closing(sqlite3.connect(copy)) as db:
-        db.execute("attach ? as later", (str(tmp_path / "later.jks"),))
-        with db:
-            db.execute("insert or replace into pages select * from later.pages")
-    refused(copy, "missing or old")
+        db.execute("delete from cells where id = (select min(id) from cells)")
+    refused(copy, "damaged")
 
 
 @pytest.mark.parametrize("content", [b"", b"some text\n" * 50, b"\0" * 9000, b"SQLite format 3\0"])
@@ -162,6 +147,42 @@ def test_a_damaged_file_is_built_again_from_source(saved: Path, tmp_path: Path) 
         s.check()
 
 
+# -- the file before it ---------------------------------------------------------------------------
+
+
+def test_the_file_before_a_saved_one_is_kept_and_comes_back(tmp_path: Path) -> None:
+    path, before = tmp_path / "s.jks", tmp_path / "s.jks~"
+    with Session(capacity=SIZE, spare=False) as s:
+        for value in range(3):
+            s.run(constant("a", value))
+            there = path.read_bytes() if value else b""
+            s.save(str(path))
+            assert not value or before.read_bytes() == there
+    assert sorted(os.listdir(tmp_path)) == ["s.jks", "s.jks~"]
+    path.write_bytes(path.read_bytes()[:-4096])
+    with Session.restore(str(path), spare=False) as s:
+        assert s.call("a") == 1
+        assert f"{path} is" in str(s.restored)
+        assert f"; the whole file before it is {before}, which this is; what was" in str(s.restored)
+        s.check()
+    before.write_bytes(before.read_bytes()[:5000])
+    refused(path, r"s\.jks is ")
+
+
+def test_the_file_that_a_session_goes_on_in_is_kept_as_it_was(tmp_path: Path) -> None:
+    path, before = tmp_path / "own.jks", tmp_path / "own.jks~"
+    for value in range(3):
+        with Session(capacity=SIZE, spare=False, store_path=str(path), autosave=True) as s:
+            s.run(constant("a", value))
+        assert before.exists() == (value > 0)
+    assert before.stat().st_mode & 0o077 == 0
+    path.write_bytes(path.read_bytes()[:-4096])
+    with pytest.raises(UsageError, match=r"the whole file before it is .*own\.jks~"):
+        Session(capacity=SIZE, spare=False, store_path=str(path)).close()
+    with Session.restore(str(path), spare=False) as s:
+        assert s.call("a") == 1
+
+
 # -- another schema, another machine -------------------------------------------------------------
 
 
@@ -188,15 +209,11 @@ def test_an_earlier_schema_is_refused_and_its_sources_are_compiled(
 
 @contextlib.contextmanager
 def _changed_fact(path: Path) -> Iterator[dict[str, Any]]:
-    """The fact `session`, to be changed; the file is sealed again."""
+    """The fact `session`, to be changed."""
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as db:
         head = json.loads(db.execute("select body from facts where id = 'session'").fetchone()[0])
         yield head
-        tables = Tables(db)
-        tables.prove(str(path))
-        with Transaction(db):
-            tables.put("facts", [("session", json.dumps(head), b"")])
-            tables.seal()
+        Tables(db).put("facts", [("session", json.dumps(head), b"")])
 
 
 @pytest.mark.parametrize("part", [0, 3, 4])
@@ -311,7 +328,7 @@ def test_a_file_belongs_to_one_session(tmp_path: Path) -> None:
         assert (s.call("sq", 3), s.call("b")) == (9, 7)
     with Session.restore(str(tmp_path / "copy.jks"), spare=False) as s:
         assert "b" not in s and s.call("sq", 3) == 9
-    assert sorted(os.listdir(tmp_path)) == ["copy.jks", "own.jks"]
+    assert sorted(os.listdir(tmp_path)) == ["copy.jks", "own.jks", "own.jks~"]
 
 
 def test_the_file_of_another_process_is_refused(tmp_path: Path) -> None:
@@ -423,7 +440,7 @@ def test_what_does_not_come_back_is_said(saved: Path, tmp_path: Path) -> None:
     copy = tmp_path / "damaged.jks"
     copy.write_bytes(saved.read_bytes())
     with contextlib.closing(sqlite3.connect(copy)) as db, db:
-        db.execute("delete from symbols where id = (select min(id) from symbols)")
+        db.execute("update symbols set body = '[]'")
     with Session.restore(str(copy), rebuild=True, capacity=SIZE, spare=False) as s:
         words = str(s.restored)
         assert "globals have their initial values" in words and "cannot be undone" in words

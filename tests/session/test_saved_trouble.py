@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import os
 import random
-import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -20,7 +19,6 @@ from test_saved_files import SIZE, rows, saved  # noqa: F401
 
 from jitkernel import Session
 from jitkernel.errors import UsageError
-from jitkernel.session.saved.rebuilding import salvaged
 from jitkernel.session.saved.store import Store
 
 DAMAGED = 500
@@ -123,51 +121,6 @@ def test_sessions_of_damaged_files_answer_rightly(
             assert s.call("more") == 5
             s.check()
     assert came > 2
-
-
-def test_what_is_left_of_the_sources_is_built_again(
-    saved: Path,  # noqa: F811
-    tmp_path: Path,
-) -> None:
-    """A page that leads to others, or the one that names the tables, takes no cell with it."""
-    original = saved.read_bytes()
-    with contextlib.closing(sqlite3.connect(saved)) as db:
-        pages = [0] + [
-            n for (n,) in db.execute("select rootpage from sqlite_master where sql > ''")
-        ]
-        wanted = [source for (source,) in db.execute("select source from records order by number")]
-    copy = tmp_path / "damaged.jks"
-    for page in pages:
-        at = max(page - 1, 0) * 4096
-        for mark in (original[at] ^ 0x40, 0):
-            new = bytearray(original)
-            new[at] = mark
-            if not page:
-                new[100] = mark  # the head of the first page is behind the file's
-            copy.write_bytes(new)
-            assert refusal(lambda: Session.restore(str(copy), spare=False).close())
-            data = bytes(new)
-            rows = salvaged(data, "records", 8)
-            assert [rows[n][1] for n in sorted(rows)] == wanted, page
-    copy.write_bytes(b"\xff" * 8 + original[8:])  # SQLite takes it for no database at all
-    with Session.restore(str(copy), rebuild=True, spare=False, capacity=SIZE) as s:
-        assert (s.call("sq", 6), s.call("c")) == (36, 8)
-        assert "could not be read" not in str(s.restored)
-        s.check()
-
-
-def test_rows_are_salvaged_from_pages_whose_heads_are_gone(
-    saved: Path,  # noqa: F811
-) -> None:
-    original = saved.read_bytes()
-    rows = salvaged(original, "records", 8)
-    headless = bytearray(original)
-    for at in range(0, len(headless), 4096):
-        if headless[at]:  # else it goes on with a row, and begins with the next page's number
-            headless[at : at + 8] = b"\xff" * 8
-    assert salvaged(bytes(headless), "records", 8) == rows and len(rows) > 4
-    changed = original.replace(rows[1][1][:8], b"\0" * 8)  # type: ignore[index]
-    assert changed != original and 1 not in salvaged(changed, "records", 8)
 
 
 def test_raw_words_of_sqlite_never_come_through(

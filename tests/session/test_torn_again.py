@@ -224,7 +224,7 @@ def test_what_could_not_be_written_to_the_file_stays_to_be_written(s, monkeypatc
     assert s.source(1) == T and s._core.store.numbers() == [1]
 
 
-def test_the_seal_of_a_file_outlives_a_write_that_failed(tmp_path, monkeypatch):
+def test_a_file_outlives_a_write_that_failed(tmp_path, monkeypatch):
     path = str(tmp_path / "kept.jks")
     settings = {"object_cache": False, "spare": False, "store_path": path, "autosave": True}
     with Session(capacity=64 << 20, **settings) as s:

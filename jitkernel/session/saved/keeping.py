@@ -5,7 +5,6 @@ cell.  Start from `Keeper`; `open_copy` makes a new session from a file that is 
 from __future__ import annotations
 
 import contextlib
-import mmap
 import os
 import sqlite3
 import tempfile
@@ -14,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.compiler.process import WorkerProcess
-from jitkernel.errors import JitError, UsageError
+from jitkernel.errors import JitError, UsageError, present
 from jitkernel.linker.records import Journal
 from jitkernel.session.operation import without_collections
 from jitkernel.session.saved.rebuilding import rebuild, recompile
@@ -23,8 +22,11 @@ from jitkernel.session.saved.rows import SymbolNumbers
 from jitkernel.session.saved.store import Store, copied
 from jitkernel.session.saved.tables import (
     UNREADABLE,
+    Damaged,
     Tables,
+    before,
     connect,
+    naming_before,
 )
 from jitkernel.session.saved.writing import HEAD, Writer, write_file
 from jitkernel.session.settings import saved_settings
@@ -56,8 +58,10 @@ class Keeper:
         store = session.store
         rows: Rows = {}
         if store.durable or store.saved:
-            with without_collections():
+            with without_collections(), naming_before(store.name):
                 rows = store.tables.prove(store.name)
+            if store.name == store.path and store.saved:
+                store.keep_before()
         facts = {key: body for key, body, _ in rows.get("facts", ())}
         if "session" in facts:
             self._rows = rows
@@ -133,8 +137,8 @@ class Keeper:
 
         def write(tables: Tables) -> None:
             # What the user wrote comes first: a file that is cut off still has it.
-            tables.copy("records", session.store.rows(session.program.cells))
-            tables.copy("facts", session.store.texts())
+            tables.put("records", session.store.rows(session.program.cells))
+            tables.put("facts", session.store.texts())
             Writer(session, tables).everything()
 
         return write_file(path, write)
@@ -186,7 +190,25 @@ class Keeper:
 def open_copy(
     cls: type[Session], path: str, worker: WorkerProcess | None, overrides: dict[str, Any]
 ) -> Session:
-    """The session of a file.  With a `store_path` it is copied there and goes on there."""
+    """The session of a file; where that is damaged, that of the whole file before it, which says
+    so.  With a `store_path` it is copied there and goes on there."""
+    try:
+        return _open(cls, path, worker, overrides)
+    except Damaged as error:
+        if not os.path.exists(before(path)):
+            raise
+        why = error
+    try:
+        session = _open(cls, before(path), None, overrides)
+    except JitError:
+        raise why from None
+    present(session.restored, "what came back").words.insert(0, f"{why}, which this is")
+    return session
+
+
+def _open(
+    cls: type[Session], path: str, worker: WorkerProcess | None, overrides: dict[str, Any]
+) -> Session:
     worker = worker or WorkerProcess()  # it gets ready while the file is read
     try:
         store = Store(os.fspath(overrides.get("store_path", "")), copy_of=path)
@@ -227,12 +249,8 @@ def open_rebuilt(
         copy = copied(path, folder)
         session = cls(**overrides)
         try:
-            with (
-                contextlib.closing(connect(copy)) as db,
-                open(copy, "rb") as file,
-                mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
-            ):
-                restored = session._core.restored = rebuild(session._core, path, db, data)
+            with contextlib.closing(connect(copy)) as db:
+                restored = session._core.restored = rebuild(session._core, path, db)
             restored.words.insert(0, why)
         except BaseException as error:
             session.close()

@@ -20,6 +20,7 @@ from jitkernel.errors import UsageError
 from jitkernel.files import create_private
 from jitkernel.forms import decompress
 from jitkernel.ir.names import decode_name, quote_name
+from jitkernel.publishing import keep
 from jitkernel.rollback import RecordedDict, later, recording
 from jitkernel.session.saved.tables import (
     TEXT,
@@ -28,16 +29,17 @@ from jitkernel.session.saved.tables import (
     Damaged,
     Row,
     Tables,
-    Transaction,
     Unopened,
+    before,
     connect,
     create,
     identify,
+    naming_before,
     reading,
-    refusal,
     refuse_odd,
     refuse_schema,
 )
+from jitkernel.transactions import Transaction
 
 __all__ = ["LINKED", "Record", "Store", "copied", "read_record"]
 
@@ -88,24 +90,9 @@ class Store:
         self._temporary = "" if path else _temporary()
         self.path = path or self._temporary
         self.name = copy_of or self.path  # as it is called in messages
-        new = True
         try:
-            if copy_of:
-                _copy(copy_of, self.path)
-                new = False
-            elif path:
-                _prepare(path)
-                new = not os.path.getsize(path)
-            self._db = sqlite3.connect(
-                self.path, WAIT, check_same_thread=False, isolation_level=None
-            )
-            try:
-                self._settle(self.name, new)
-            except BaseException:
-                self._db.close()  # else the file would be in use for as long as the error is
-                raise
-        except UNREADABLE as error:
-            raise refusal(self.name, error) from None
+            with naming_before(self.name):
+                self._db = self._open(path, copy_of)
         finally:
             if self._temporary:
                 # The open file serves us; its name would stay behind after a kill.
@@ -116,12 +103,25 @@ class Store:
         self._bytes = 0
         self.commits_often = False  # what is not committed yet is worth being kept in memory
         self._written: dict[int | str, Record | Row | None] = {}  # that
-        self._sums = dict(self.tables.sums)  # of what is committed
         self._log, self._log_size = self.path + "-wal", 0  # no longer than that when it began
 
-    def _settle(self, path: str, new: bool) -> None:
+    def _open(self, path: str, copy_of: str) -> sqlite3.Connection:
+        with reading(self.name):
+            if copy_of:
+                _copy(copy_of, self.path)
+            elif path:
+                _prepare(path)
+            new = not os.path.getsize(self.path)
+            db = sqlite3.connect(self.path, WAIT, check_same_thread=False, isolation_level=None)
+            try:
+                self._settle(db, self.name, new)
+            except BaseException:
+                db.close()  # else the file would be in use for as long as the error is
+                raise
+            return db
+
+    def _settle(self, db: sqlite3.Connection, path: str, new: bool) -> None:
         """The settings of the connection, then the tables of this version."""
-        db = self._db
         db.execute("pragma locking_mode = exclusive")
         db.execute("pragma cache_size = -512")
         db.execute("pragma trusted_schema = off")
@@ -138,8 +138,6 @@ class Store:
         if new:
             with Transaction(db):
                 create(db)
-                if not self._temporary:
-                    Tables(db).seal()
         else:
             refuse_schema(db, path)
         if not self._temporary:
@@ -164,19 +162,25 @@ class Store:
         with reading(self.name):
             return [n for (n,) in self._db.execute("select number from records order by number")]
 
+    def keep_before(self) -> None:
+        """Put a copy of the file beside it, as it is now, where there is room."""
+        with contextlib.suppress(sqlite3.Error):
+            # Whoever opens and closes the file itself ends SQLite's locks on it.
+            keep(self.path, before(self.path), lambda _, to: _fill(self._db, to))
+
     def clear_state(self) -> None:
         """Forget all but records and texts: of a copy whose session lives on elsewhere."""
         with reading(self.name):
             self.tables.clear()
 
     def rows(self, numbers: Iterable[int]) -> Iterator[tuple[Any, ...]]:
-        """The rows of some cells as they are in the file."""
+        """The rows of some cells as they are in the file, without their checksums."""
         self.flush()
         for number in numbers:
             query = "select * from records where number = ?"
             row = self._db.execute(query, (number,)).fetchone()
             if row is not None:
-                yield row
+                yield row[:-1]
 
     def put(self, record: Record) -> None:
         """Keep a record."""
@@ -217,10 +221,10 @@ class Store:
             self.flush()
 
     def texts(self) -> list[Row]:
-        """The rows of what cells have asked, with their checksums.  Raises Damaged."""
+        """The rows of what cells have asked.  Raises Damaged."""
         self.flush()
         with reading(self.name):
-            query = "select * from facts where id glob ?"
+            query = "select id, body, bytes from facts where id glob ?"
             return self._db.execute(query, (f"{TEXT}*",)).fetchall()
 
     def flush(self) -> None:
@@ -241,7 +245,6 @@ class Store:
     def begin(self) -> None:
         """Go on with the transaction, or begin one."""
         if not self._db.in_transaction:
-            self._sums = dict(self.tables.sums)
             self._log_size = os.path.getsize(self._log) if os.path.exists(self._log) else 0
             self._db.execute("begin immediate")
 
@@ -250,7 +253,6 @@ class Store:
         if self._pending:
             self._write()
             self._pending, self._bytes = RecordedDict(), 0
-        self.tables.seal()
         self._db.execute("commit")
         self._written.clear()
 
@@ -262,14 +264,13 @@ class Store:
             # On a full disk, what was not committed would go on taking up the room in the log.
             if os.path.getsize(self._log) > self._log_size:
                 os.truncate(self._log, self._log_size)
-        self.tables.sums = dict(self._sums)
         self._pending = RecordedDict({**self._written, **self._pending})
         self._written.clear()
 
     def _write(self) -> None:
         """Write what was collected, in the transaction that is open, all of it or nothing; it stays
         collected until the caller forgets it."""
-        pending, sums = self._pending, dict(self.tables.sums)
+        pending = self._pending
         try:
             self._db.execute("savepoint collected")
             kept = [r for r in pending.values() if r is not None]
@@ -280,7 +281,6 @@ class Store:
             self.tables.drop("facts", [k for k in gone if isinstance(k, str)])
             self._db.execute("release collected")
         except BaseException:
-            self.tables.sums = sums
             with contextlib.suppress(sqlite3.Error):
                 self._db.execute("rollback to collected")
                 self._db.execute("release collected")
@@ -350,10 +350,15 @@ def _copy(source: str, target: str) -> None:
 def _back_up(source: str, name: str, target: str) -> None:
     with contextlib.closing(connect(source)) as there:
         identify(there, name)
-        _prepare(target)
-        with contextlib.closing(sqlite3.connect(target, isolation_level=None)) as here:
-            there.backup(here)
-            here.execute("pragma journal_mode = delete")
+        _fill(there, target)
+
+
+def _fill(db: sqlite3.Connection, target: str) -> None:
+    """Make a file what a database is now."""
+    _prepare(target)
+    with contextlib.closing(sqlite3.connect(target, isolation_level=None)) as here:
+        db.backup(here)
+        here.execute("pragma journal_mode = delete")
 
 
 def copied(path: str, folder: str) -> str:

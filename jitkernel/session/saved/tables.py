@@ -1,13 +1,12 @@
 """The tables of a session's file, and how its rows are proved.  Start from `Tables`.
 
-Every row carries a checksum of its table, its key and its content.  The one row of `seal` has, for
-each table, how many rows there are and the sum of their checksums: so that a row that was lost,
-doubled or put back from yesterday shows as well as a flipped bit, and a change of one row costs
-no more than that row.  This is against damage, not against forgery: a session's file is a program,
-with machine code, pointers and constructors that have run.  Who wrote it decides what its functions
-do when they are called, what its destructors do when a cell goes, and what the words are that
-globals begin with.  Bringing it back runs none of that; only the libraries that it names would run
-code when they are loaded, so they are not, unless the user trusts the file (`restoring.py`).
+SQLite proves its own books; every row carries a checksum of its table, its key and its content, so
+that a flipped bit shows as well.  This is against damage, not against forgery: a session's file is
+a program, with machine code, pointers and constructors that have run.  Who wrote it decides what
+its functions do when they are called, what its destructors do when a cell goes, and what the words
+are that globals begin with.  Bringing it back runs none of that; only the libraries that it names
+would run code when they are loaded, so they are not, unless the user trusts the file
+(`restoring.py`).
 
 | table | a row is |
 | --- | --- |
@@ -22,7 +21,6 @@ code when they are loaded, so they are not, unless the user trusts the file (`re
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator
@@ -42,19 +40,20 @@ __all__ = [
     "Damaged",
     "Tables",
     "Unopened",
+    "before",
     "checksum",
     "connect",
     "create",
     "identify",
     "is_text",
+    "naming_before",
     "reading",
     "refusal",
     "refuse_odd",
     "refuse_schema",
-    "Transaction",
 ]
 
-SCHEMA = 3
+SCHEMA = 4
 WAIT = 1.0  # seconds for a session that has the file, and may be about to end
 #: `JKS` and a 1: what SQLite's header says of whose file it is.
 APPLICATION = 0x4A4B_5331
@@ -66,19 +65,16 @@ _LAYOUT = {
     **{name: _PART.format(name) for name in ("cells", "symbols", "pages", "results")},
     "facts": "CREATE TABLE facts (id text primary key, body text, bytes blob, checksum blob)"
     " without rowid",
-    "seal": "CREATE TABLE seal (id integer primary key, body text, checksum blob)",
 }
 #: The tables whose rows are `(id, body, bytes, checksum)`.
 PARTS = ("cells", "symbols", "pages", "results", "facts")
-_SEALED = ("records", *PARTS)
 #: What the columns of each are, by SQLite's storage classes.
 _TYPES = {
     "records": (int, bytes, bytes, int, str, bytes, str, bytes),
     **dict.fromkeys(PARTS, (int, str, bytes, bytes)),
     "facts": (str, str, bytes, bytes),
 }
-_KEY = {name: "number" if name == "records" else "id" for name in _SEALED}
-_MODULO = 1 << 128
+_KEY = {"records": "number", **dict.fromkeys(PARTS, "id")}
 
 Key = int | str
 Row = tuple[Any, ...]  # its key first, its checksum last, or not there yet
@@ -90,6 +86,23 @@ TEXT = "text "
 def is_text(key: Key) -> bool:
     """Whether a fact is the text of a cell."""
     return isinstance(key, str) and key.startswith(TEXT)
+
+
+def before(path: str) -> str:
+    """The name of the whole file that was there before a session's file: it is kept beside it."""
+    return f"{path}~"
+
+
+@contextlib.contextmanager
+def naming_before(path: str) -> Iterator[None]:
+    """Name the file before it where a session's file is Damaged."""
+    try:
+        yield
+    except Damaged as error:
+        if os.path.exists(before(path)):
+            words = f"{error}; the whole file before it is {before(path)}"
+            raise Damaged(words) from None
+        raise
 
 
 #: What SQLite puts behind a file's name for files of its own.
@@ -164,7 +177,8 @@ def refusal(path: str, error: Exception) -> UsageError:
         )
     if isinstance(error, sqlite3.OperationalError) and any(w in str(error) for w in _OUTSIDE):
         return Unopened(f"{path} cannot be opened: {error}")
-    return Damaged(f"{path} is not a session's file, or is damaged: {error}")
+    words = str(error).splitlines()[0]
+    return Damaged(f"{path} is not a session's file, or is damaged: {words}")
 
 
 @contextlib.contextmanager
@@ -176,124 +190,46 @@ def reading(path: str) -> Iterator[None]:
         raise refusal(path, error) from None
 
 
-class Transaction:
-    """All or nothing.  What an earlier one left open that was torn out of its end is nothing."""
-
-    __slots__ = ("_db",)
-
-    def __init__(self, db: sqlite3.Connection):
-        self._db = db
-
-    def __enter__(self) -> None:
-        if self._db.in_transaction:
-            self._db.execute("rollback")
-        self._db.execute("begin immediate")
-
-    def __exit__(self, kind: type[BaseException] | None, *exception: object) -> None:
-        try:
-            if kind is None:
-                self._db.execute("commit")
-        finally:
-            if self._db.in_transaction:
-                with contextlib.suppress(sqlite3.Error):  # some failures end it themselves
-                    self._db.execute("rollback")
-
-
 class Tables:
-    """Rows of one file, and the sums that seal them."""
+    """Rows of one file; what writes them is inside a transaction."""
 
     def __init__(self, db: sqlite3.Connection):
         self.db = db
-        #: by table: how many rows there are, and the sum of their checksums
-        self.sums = dict.fromkeys(_SEALED, (0, 0))
 
-    # -- writing, inside a transaction -----------------------------------------------------------
-
-    def put(self, table: str, rows: Iterable[Row], fresh: bool = False) -> None:
-        """Write rows of a table, with their checksums; `fresh`: none of the keys is there."""
+    def put(self, table: str, rows: Iterable[Row]) -> None:
+        """Write rows of a table, with their checksums."""
         found = [(*row, checksum(table, *row)) for row in rows]
-        if not fresh:
-            self._subtract(table, [row[0] for row in found])
-        self._insert(table, found)
-
-    def copy(self, table: str, rows: Iterable[Row]) -> None:
-        """Write rows of another file's table, checksums and all, where none is."""
-        self._insert(table, list(rows))
-
-    def _insert(self, table: str, rows: list[Row]) -> None:
-        if rows:
-            marks = ", ".join("?" * len(rows[0]))
-            self.db.executemany(f"insert or replace into {table} values ({marks})", rows)
-            self._add(table, [row[-1] for row in rows])
+        if found:
+            marks = ", ".join("?" * len(found[0]))
+            self.db.executemany(f"insert or replace into {table} values ({marks})", found)
 
     def drop(self, table: str, keys: Iterable[Key]) -> None:
         """Delete rows, those that are there."""
-        found = list(keys)
-        self._subtract(table, found)
-        key = _KEY[table]
-        self.db.executemany(f"delete from {table} where {key} = ?", [(k,) for k in found])
+        query = f"delete from {table} where {_KEY[table]} = ?"
+        self.db.executemany(query, [(key,) for key in keys])
 
     def clear(self) -> None:
         """Delete all rows of `PARTS` but the texts of cells."""
-        for table in PARTS:
-            if table != "facts":
-                self.db.execute(f"delete from {table}")
-                self.sums[table] = 0, 0
-        keys = [key for (key,) in self.db.execute("select id from facts")]
-        self.drop("facts", [key for key in keys if not is_text(key)])
-
-    def seal(self) -> None:
-        """Write the counts and sums: the last thing before a transaction ends."""
-        body = json.dumps({t: [count, f"{total:032x}"] for t, (count, total) in self.sums.items()})
-        check = checksum("seal", 1, body)
-        self.db.execute("insert or replace into seal values (1, ?, ?)", (body, check))
-
-    def _add(self, table: str, checksums: list[bytes]) -> None:
-        count, total = self.sums[table]
-        total += sum(int.from_bytes(c, "little") for c in checksums)
-        self.sums[table] = count + len(checksums), total % _MODULO
-
-    def _subtract(self, table: str, keys: Iterable[Key]) -> None:
-        query = f"select checksum from {table} where {_KEY[table]} = ?"
-        count, total = self.sums[table]
-        for key in keys:
-            if (row := self.db.execute(query, (key,)).fetchone()) is not None:
-                count, total = count - 1, total - int.from_bytes(row[0], "little")
-        self.sums[table] = count, total % _MODULO
-
-    # -- proving ---------------------------------------------------------------------------------
+        for table in PARTS[:-1]:
+            self.db.execute(f"delete from {table}")
+        self.db.execute("delete from facts where id not glob ?", (f"{TEXT}*",))
 
     def prove(self, path: str) -> dict[str, list[tuple[Key, str, bytes]]]:
         """The rows of `PARTS`, by table; raises Damaged where any row of the file is not as it was
-        written.  Remembers the sums, so that what is written next is sealed rightly."""
+        written."""
         found: dict[str, list[tuple[Key, str, bytes]]] = {}
-        try:
+        with reading(path):
             # The checksums prove rows; this proves that a row is found where it is looked for.
             state = self.db.execute("pragma quick_check(1)").fetchone()
             if state != ("ok",):
                 what = str(state and state[0]).splitlines()[-1]
                 raise Damaged(f"{path} is damaged: {what}")
-            seal = self.db.execute("select body, checksum from seal where id = 1").fetchone()
-            if seal is None or checksum("seal", 1, seal[0]) != seal[1]:
-                raise Damaged(f"{path} is damaged: its seal is broken")
-            wanted = {t: (n, int(s, 16)) for t, (n, s) in json.loads(seal[0]).items()}
-            for table in _SEALED:
+            for table, types in _TYPES.items():
                 rows = self.db.execute(f"select * from {table}").fetchall()
-                self.sums[table] = 0, 0
                 for row in rows:
-                    if tuple(map(type, row)) != _TYPES[table]:
+                    if tuple(map(type, row)) != types or checksum(table, *row[:-1]) != row[-1]:
                         raise Damaged(f"{path} is damaged: {table}, row {row[0]}")
-                    if checksum(table, row[0], *row[1:-1]) != row[-1]:
-                        raise Damaged(f"{path} is damaged: {table}, row {row[0]}")
-                self._add(table, [row[-1] for row in rows])
-                if self.sums[table] != wanted[table]:
-                    raise Damaged(f"{path} is damaged: rows of {table} are missing or old")
-                if table != "records":
-                    found[table] = [row[:3] for row in rows]
-        except UNREADABLE as error:
-            raise refusal(path, error) from None
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise Damaged(f"{path} is damaged: {error}") from None
+                found[table] = [row[:3] for row in rows]
         return found
 
 

@@ -261,7 +261,7 @@ class Texts:
         a client says when it runs a cell, and not where that is."""
         self.settle()
         found: list[Text] = []
-        for key, body, data, *_ in self._store.texts():
+        for key, body, data in self._store.texts():
             found.append(text := Text.of(key, body))
             text.unpack(data)
         return sorted(found, key=lambda text: (text.place, text.number))

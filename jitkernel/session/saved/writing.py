@@ -25,7 +25,7 @@ from jitkernel.session.saved.rows import SymbolNumbers, cell_row, info_row, symb
 from jitkernel.session.saved.tables import (
     BESIDE,
     Tables,
-    Transaction,
+    before,
     connect,
     create,
     identify,
@@ -34,6 +34,7 @@ from jitkernel.session.saved.tables import (
 )
 from jitkernel.setting import declared
 from jitkernel.settings import SessionSettings
+from jitkernel.transactions import Transaction
 from jitkernel.values.value import TypedValue
 
 if TYPE_CHECKING:
@@ -133,15 +134,15 @@ class Writer:
         for cell in program.cells.values():
             if cell.image is not None:
                 symbols.update(dict.fromkeys(cell.image.refs))
-        self._write(symbols, program.cells, program.state, fresh=True)
+        self._write(symbols, program.cells, program.state)
 
     def changes(self, journal: Journal) -> bool:
         """What changed since the last call, inside a transaction; whether anything did."""
-        return self._write(*journal.take(), fresh=False)
+        return self._write(*journal.take())
 
     def _write(
-        self, symbols: Iterable[Symbol], cells: Iterable[int], facts: Iterable[Fact], fresh: bool
-    ) -> bool:  # fmt: skip
+        self, symbols: Iterable[Symbol], cells: Iterable[int], facts: Iterable[Fact]
+    ) -> bool:
         program, tables, numbers = self._session.program, self._tables, self.numbers
         there, gone = [], []
         for symbol in symbols:
@@ -150,15 +151,14 @@ class Writer:
                 there.append((numbers.of(symbol), symbol_body(symbol, stale), b""))
             elif (number := numbers.pop(symbol, None)) is not None:
                 gone.append(number)
-        tables.put("symbols", there, fresh)
+        tables.put("symbols", there)
         tables.drop("symbols", gone)
         live = [program.cells[number] for number in cells if number in program.cells]
-        tables.put("cells", [cell_row(program, c, numbers) for c in live], fresh)
-        if not fresh:
-            tables.drop("cells", [number for number in cells if number not in program.cells])
+        tables.put("cells", [cell_row(program, c, numbers) for c in live])
+        tables.drop("cells", [number for number in cells if number not in program.cells])
         hidden = (*self._session.history.gone(), *program.linker.arena.deferred)
         pages, emptied = self.pages.changes(hidden)
-        tables.put("pages", [(number, "", content) for number, content in pages], fresh)
+        tables.put("pages", [(number, "", content) for number, content in pages])
         tables.drop("pages", emptied)
         changed = bool(there or gone or cells or pages or emptied)
         changed |= self._write_results()
@@ -250,7 +250,8 @@ _ROWS = {
 
 
 def write_file(path: str, write: Callable[[Tables], None]) -> int:
-    """Make a session's file, which is there whole or as it was before; its size in bytes.
+    """Make a session's file, which is there whole or as it was before; its size in bytes.  What was
+    there stays `before` it.
 
     Raises UsageError where another session saves to it, or where it is something else.
     """
@@ -259,13 +260,11 @@ def write_file(path: str, write: Callable[[Tables], None]) -> int:
     def fill(db: sqlite3.Connection) -> None:
         with Transaction(db):
             create(db)
-            tables = Tables(db)
-            write(tables)
-            tables.seal()
+            write(Tables(db))
 
     try:
         _take(path)
-        return publish(path, fill)
+        return publish(path, fill, before(path))
     except sqlite3.Error as error:
         raise UsageError(f"{path} cannot be written: {error}") from None
     except OSError as error:
