@@ -3,16 +3,20 @@ restored on the way.  Start from `AwayWalk`.
 
 Where code is does not matter to the model: what functions answer, where variables are and what they
 hold is the same whether a cell's code is there or not.  What does matter is checked here: `%keep`
-holds, the budget holds, what was called is in memory, stored pointers are as good as ever.
+holds, the budget holds, what was called is in memory, stored pointers are as good as ever, and
+what is saved bit by bit is what would be saved at once.
 """
 
 from __future__ import annotations
 
+import itertools
+import json
+import sqlite3
 from pathlib import Path
 from typing import Any
 
 import pytest
-from history import CHANGING, FUNCTIONS, TYPED, Spec, State, Step, Walk
+from history import CHANGING, FUNCTIONS, TYPED, Spec, State, Walk
 from pictures import picture
 from test_saved import killed
 
@@ -20,6 +24,10 @@ from jitkernel import Session
 from jitkernel.errors import Fault, LinkError, TypeMismatch, UndefinedSymbol
 from jitkernel.linker.hibernation import reclaimable
 from jitkernel.session.program.cell import CellState
+from jitkernel.session.saved.tables import Tables, create
+from jitkernel.session.saved.writing import Writer
+
+_HOMES = itertools.count(1)
 
 
 class AwayWalk(Walk):
@@ -46,7 +54,7 @@ class AwayWalk(Walk):
 
     def hibernate(self, number: int) -> None:
         """A cell's code leaves, where it can."""
-        cell = self.s._core.program.cells[number]
+        cell = self.s.inspect.cell(number)
         image = cell.image
         asleep = cell.state is CellState.HIBERNATED
         if not asleep and (image is None or image.text is None or number in self.kept):
@@ -60,12 +68,12 @@ class AwayWalk(Walk):
         """A cell's code stays, or no longer has to."""
         self.s.keep(number, on=on)
         (self.kept.add if on else self.kept.discard)(number)
-        assert not on or self.s._core.program.cells[number].state is CellState.LIVE
+        assert not on or self.s.inspect.cell(number).state is CellState.LIVE
 
     def wake(self, number: int) -> None:
         self.s.wake(number)
         if not self.s.budget:
-            assert self.s._core.program.cells[number].state is CellState.LIVE
+            assert self.s.inspect.cell(number).state is CellState.LIVE
 
     def budget(self, size: int) -> None:
         self.s.budget = size
@@ -75,7 +83,7 @@ class AwayWalk(Walk):
         if name not in self.now.owner or name in TYPED:
             return
         address = self.s.run(f"%a = ptrtoint ptr @{name} to i64").value
-        self._ran(Step(self.now, self.s.number))
+        self._looked()
         assert self.pointers.setdefault(name, address) == address == self.s[name].address
 
     def through(self, name: str) -> None:
@@ -90,7 +98,7 @@ class AwayWalk(Walk):
         else:
             with pytest.raises((UndefinedSymbol, TypeMismatch, Fault)):
                 self.s.run(source)
-        self._ran(Step(self.now, self.s.number))
+        self._looked()
 
     def call(self, name: str) -> None:
         """A call by name; who is called is in memory then."""
@@ -107,9 +115,9 @@ class AwayWalk(Walk):
             path = killed(Path(s._core.store.path))
         else:
             s.save(str(path))
-        before, budget = picture(s), s.budget
-        if self.s._core.store.durable:
-            home = self.folder / f"home{self.restored}.jks"
+        before, budget, said = picture(s), s.budget, texts(s)
+        if s._core.store.durable:
+            home = self.folder / f"home{next(_HOMES)}.jks"
             settings |= {"store_path": str(home), "autosave": True}
         fresh = Session.restore(str(path), spare=False, **settings)
         try:
@@ -117,13 +125,13 @@ class AwayWalk(Walk):
             after = picture(fresh)
             for part in before:
                 assert after[part] == before[part], (part, unlike(before[part], after[part]))
-            assert fresh.budget == budget
+            assert fresh.budget == budget and texts(fresh) == said
         except BaseException:
             fresh.close()
             raise
         s.close()
         self.s = fresh
-        self.s.settings.undo_depth = self.s._core.history.depth = self.depth
+        fresh.configure("undo_depth", self.depth)
         self.done.clear()
         self.undone.clear()
         self.kept &= self.now.cells.keys()
@@ -134,20 +142,36 @@ class AwayWalk(Walk):
         super().check(functions)
         self.stands()
 
+    def saved(self) -> None:
+        """What was written bit by bit is what would be written at once."""
+        core = self.s._core
+        if core.engine.running or not core.store.saved:
+            return
+        core.store.flush()
+        core.keeper.keep()
+        whole = sqlite3.connect(":memory:", isolation_level=None)
+        create(whole)
+        Writer(core, Tables(whole)).everything()
+        kept, wanted = contents(core.store.tables.db), contents(whole)
+        whole.close()
+        pages = {at: kept["pages"].get(at) for at in wanted["pages"]}  # a restored file has more
+        for part, rows in wanted.items():
+            assert (pages if part == "pages" else kept[part]) == rows, part
+
     def stands(self) -> None:
         """What holds between any two runs."""
         s, now = self.s, self.now
-        cells = s._core.program.cells
+        cells = {c.number: c for c in s.cells}
         for number in self.kept & cells.keys():
             assert cells[number].kept and cells[number].state is CellState.LIVE, number
         code = sum(
             c.image.text.size for c in cells.values() if c.image is not None and c.image.text
         )
-        assert s._core.residency.code == code
+        assert s.inspect.code_bytes == code
         if s.budget and code > s.budget:
             could = [
                 c for c in cells.values()
-                if c.image is not None and reclaimable(c.image) > 0 and not s._core.residency.why_not(c)
+                if c.image is not None and reclaimable(c.image) > 0 and not s.inspect.why_resident(c)
             ]  # fmt: skip
             assert not could, (s.budget, code, could)
         for name, address in list(self.pointers.items()):
@@ -161,8 +185,46 @@ class AwayWalk(Walk):
 
     def _awake(self, name: str) -> None:
         if not self.s.budget:
-            cell = self.s._core.program.cells[self.now.owner[name]]
+            cell = self.s.inspect.cell(self.now.owner[name])
             assert cell.state is CellState.LIVE, name
+
+
+def contents(db: sqlite3.Connection) -> dict[str, Any]:
+    """The rows of a session, symbols named by what they are instead of by their numbers."""
+    symbols = dict(db.execute("select id, body from symbols"))
+    cells = {}
+    for number, body, data in db.execute("select id, body, bytes from cells"):
+        row = json.loads(body)
+        row[6][1:3] = []  # how long statements took, when it was last used: not worth a write
+        image = row[8]
+        if image is not None:
+            refs = image[7]
+            end = len(data)
+            sites = []
+            for n, length in reversed(refs):
+                sites.append((symbols[n], data[end - length : end]))
+                end -= length
+            image[7] = sorted(sites)
+            # Of the code only the size: where others have moved since, it is written when it is
+            # read, and an image's row is as old as the image.
+            data = b"" if image[0] is None else bytes(image[0][2])
+        cells[number] = (row, data)
+    facts = dict(db.execute("select id, body from facts where id != 'saved'"))
+    head = json.loads(facts["session"])
+    del head["memory"]  # a process has more of it at any moment
+    return {
+        "symbols": sorted(symbols.values()),
+        "cells": cells,
+        "pages": dict(db.execute("select id, bytes from pages")),
+        "results": sorted(db.execute("select id, body, bytes from results")),
+        # A text is written when its cell ends: see `texts`.
+        "facts": {k: v for k, v in facts.items() if not k.startswith("text ")} | {"session": head},
+    }
+
+
+def texts(session: Session) -> list[tuple[str, str, str]]:
+    """The present text of the cells, in order."""
+    return [(text.kind, text.cell, text.source) for text in session._core.texts.every()]
 
 
 def unlike(one: Any, other: Any) -> Any:

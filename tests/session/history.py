@@ -1,22 +1,29 @@
 """A session beside a model of it in plain Python, step by step.  Start from `Walk`.
 
-The model knows which cell defines what, what each uses, the bytes of every variable, and what each
-function must answer.  A step does something to both, and `check` compares them.  `test_history`
-takes steps with hypothesis, and 200,000 with a fixed seed.
+The model knows which cell defines what, what each uses, the bytes of every variable, the size of
+every struct, and what each function must answer.  A step does something to both, and `check`
+compares them.  Cells are IR or C.  `test_history` takes steps with hypothesis, and 200,000 with a
+fixed seed; `away` adds code that leaves memory, and sessions that are saved.
 """
 
 from __future__ import annotations
 
+import os
+import signal
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
+from programs import interrupting
 
 from jitkernel import Session
 from jitkernel.errors import (
     CompileError,
     EvictError,
+    Exited,
     Fault,
+    Interrupted,
+    JitError,
     LinkError,
     TypeMismatch,
     UndefinedSymbol,
@@ -31,6 +38,7 @@ ARRAYS = {"a0": 104, "a1": 3000}
 POINTER = "p0"
 CHANGING = "v0"  # a variable that changes its type
 VARIABLES = [*NUMBERS, *ARRAYS, POINTER, CHANGING]
+STRUCTS = ["s0", "s1"]  # of C; functions tell their sizes
 IDS = ["x", "y", "z"]
 PADDING = [0, 0, 40, 300, 1500]
 
@@ -38,7 +46,7 @@ PADDING = [0, 0, 40, 300, 1500]
 @dataclass(frozen=True, slots=True)
 class Piece:
     """One definition: a function's number, whom it calls and what it reads (with the types it
-    takes them for), bytes of padding; or a variable's initial value."""
+    takes them for), bytes of padding; a variable's initial value; or a struct's size."""
 
     name: str
     type: str
@@ -47,6 +55,7 @@ class Piece:
     reads: str = ""
     seen: str = ""  # the type that `calls` or `reads` is taken for, where that can change
     padding: int = 0
+    language: str = "llvm"
 
     @property
     def uses(self) -> frozenset[str]:
@@ -60,6 +69,8 @@ class Piece:
 
     @property
     def text(self) -> str:
+        if self.language == "c":
+            return self._c
         if self.name in ARRAYS:
             size = ARRAYS[self.name]
             return f'@{self.name} = global [{size} x i8] c"{chr(self.value) * size}", align 16'
@@ -88,8 +99,32 @@ class Piece:
         return "\n".join([*lines, f"  ret {self.type} {value}", "}"])
 
     @property
+    def _c(self) -> str:
+        name, value = self.name, self.value
+        if name in STRUCTS:
+            return f"struct {name} {{ char c[{value}]; }};"
+        if name in ARRAYS:
+            return f'char {name}[{ARRAYS[name]}] = "{chr(value) * ARRAYS[name]}";'
+        if name in VARIABLES:
+            return f"void *{name} = 0;" if name == POINTER else f"int {name} = {value};"
+        pad = f'__asm__ volatile (".skip {self.padding}, 0x90"); ' if self.padding else ""
+        read = f"(int) sizeof(struct {self.reads})" if self.reads in STRUCTS else self.reads
+        terms = [
+            str(value),
+            *([f"{self.calls}()"] if self.calls else []),
+            *([read] if read else []),
+        ]
+        return f"int {name}(void) {{ {pad}return {' + '.join(terms)}; }}"
+
+    @property
     def declarations(self) -> dict[str, str]:
         found = {}
+        if self.language == "c":
+            if self.calls:
+                found[self.calls] = f"int {self.calls}(void);"
+            if self.reads in VARIABLES:
+                found[self.reads] = f"extern int {self.reads};"
+            return found
         if self.calls:
             type = self.seen if self.calls in TYPED else "i32"
             found[self.calls] = f"declare {type} @{self.calls}()"
@@ -111,12 +146,14 @@ def source_of(spec: Spec) -> str:
     """A cell's text; it declares all that it uses, so that it means the same at any time."""
     names = {p.name for p in spec}
     outside = {n: d for p in spec for n, d in p.declarations.items() if n not in names}
-    return "\n".join([*(p.text for p in spec), *outside.values()])
+    return "\n".join([*outside.values(), *(p.text for p in spec)])
 
 
-def random_spec(rng: Any) -> Spec:
+def random_spec(rng: Any, language: str = "llvm") -> Spec:
     """A cell; `rng` is a `random.Random`."""
     roll = rng.random()
+    if language == "c":
+        return _random_c(rng)
     if roll < 0.12:
         name, type = rng.choice([*TYPED, CHANGING]), rng.choice(["i32", "i64"])
         made = Piece(name, type, rng.randrange(1000))
@@ -144,6 +181,23 @@ def random_spec(rng: Any) -> Spec:
     return tuple(pieces)
 
 
+def _random_c(rng: Any) -> Spec:
+    order = [*STRUCTS, *NUMBERS, *ARRAYS, POINTER, *FUNCTIONS]
+    pieces = []
+    for name in sorted(rng.sample(order, rng.randint(1, 4)), key=order.index):
+        number = rng.randrange(1, 1000)
+        if name not in FUNCTIONS:
+            type = "struct" if name in STRUCTS else "ptr" if name == POINTER else "i32"
+            value = 97 + number % 26 if name in ARRAYS else number * (name != POINTER)
+            pieces.append(Piece(name, "array" if name in ARRAYS else type, value, language="c"))
+            continue
+        calls = rng.choice(["", *FUNCTIONS[: FUNCTIONS.index(name)]])
+        reads = rng.choice(["", *NUMBERS, *STRUCTS])
+        padding = rng.choice(PADDING)
+        pieces.append(Piece(name, "i32", number, calls, reads, "i32", padding, "c"))
+    return tuple(pieces)
+
+
 @dataclass(slots=True)
 class State:
     """What the program is: `cells` by number, with what each was made from; `owner` the cell that
@@ -159,12 +213,14 @@ class State:
     named: dict[int, str] = field(default_factory=dict)
     strings: dict[int, tuple[int, bytes]] = field(default_factory=dict)
     ghosts: frozenset[tuple[int, str]] = frozenset()
+    sizes: dict[str, int] = field(default_factory=lambda: dict.fromkeys(STRUCTS, 1))
+    known: frozenset[str] = frozenset(STRUCTS)  # whose declaration has certainly not gone
 
     def copy(self) -> State:
         return State(
             dict(self.cells), dict(self.owner), dict(self.types), dict(self.values),
             dict(self.home), dict(self.place), dict(self.ids), dict(self.named),
-            dict(self.strings), self.ghosts,
+            dict(self.strings), self.ghosts, dict(self.sizes), self.known,
         )  # fmt: skip
 
     def names(self, cell: int) -> set[str]:
@@ -224,6 +280,7 @@ class State:
     def drop(self, cells: set[int]) -> set[str]:
         """Cells leave; the names that nobody defines any more."""
         gone = {n for c in cells for n in self.names(c)}
+        self.known = frozenset()
         for name in gone:
             del self.owner[name]
             for table in (self.values, self.home, self.place):
@@ -251,7 +308,9 @@ class State:
                 wrong |= other
             else:
                 total += other
-        if piece.reads:
+        if piece.reads in STRUCTS:
+            total += self.sizes[piece.reads]
+        elif piece.reads:
             if piece.reads not in self.values or (cell, piece.reads) in self.ghosts:
                 wrong.add(piece.reads)
             else:
@@ -277,8 +336,11 @@ class Walk:
 
     def __init__(self, session: Session, depth: int = 20):
         self.s, self.depth = session, depth
-        self.s.settings.undo_depth = self.s._core.history.depth = depth
-        self.now = State()
+        self.inline = session.settings.executor == "inline"  # nothing of it may end this process
+        session.configure("undo_depth", depth)
+        session.run("".join(f"struct {name} {{ char c[1]; }};\n" for name in STRUCTS), "c")
+        session.gc(undo=True)
+        self.now = State(cells={cell.number: () for cell in session.cells})
         self.done: list[Step] = []
         self.undone: list[tuple[Step, State]] = []
         self.made: dict[tuple[Spec, bool], Any] = {}
@@ -293,6 +355,10 @@ class Walk:
         uses = {n for p in spec for n in p.uses} - names
         seen = {n: t for n, t in taken(spec).items() if n not in names}
         old = now.ids.get(cell_id, 0) if cell_id else 0
+        if spec[0].language == "c":
+            if not any(n in VARIABLES and n not in now.owner for n in uses):  # C would make them
+                self._define_in_c(spec, cell_id, old)
+            return
         compiled = self._compiled(spec)
         apart = now.superseded(spec, old)
         if any(
@@ -313,8 +379,24 @@ class Walk:
         assert r.cell is not None
         self._defined(r.cell.number, spec, cell_id, old)
 
-    def _defined(self, number: int, spec: Spec, cell_id: str | None, old: int) -> None:
+    def _define_in_c(self, spec: Spec, cell_id: str | None, old: int) -> None:
+        try:
+            r = self.s.run(source_of(spec), "c", cell_id=cell_id)
+        except CompileError as error:
+            used = {p.reads for p in spec if p.reads in STRUCTS} - {p.name for p in spec}
+            assert "incomplete type" in str(error) and not used <= self.now.known
+            return
+        assert r.cell is not None
+        self._defined(r.cell.number, spec, cell_id, old)
+
+    def _defined(
+        self, number: int, spec: Spec, cell_id: str | None, old: int, **stored: bytes
+    ) -> None:
         before, now = self.now, self.now.copy()
+        sizes = {p.name: p.value for p in spec if p.name in STRUCTS}
+        now.sizes |= sizes
+        now.known = (frozenset() if old else now.known) | sizes.keys()
+        spec = tuple(p for p in spec if p.name not in STRUCTS)
         names = frozenset(p.name for p in spec)
         losers = {now.owner[n] for n in names if n in now.owner} - {old}
         ghosts = set(now.ghosts)
@@ -339,20 +421,78 @@ class Walk:
         if old and old in now.cells and not now.dependents(old):
             leaving.add(old)
         ids |= {i for c in leaving if (i := now.named.get(c, "")) and now.ids.get(i) == c}
-        lost = now.drop(leaving)
+        lost = now.drop(leaving) if leaving else set()
+        now.values |= stored
         self.now = now
-        self._ran(Step(before, number, names | lost, frozenset(leaving), True, frozenset(ids)))
+        moved = names | lost | sizes.keys()
+        self._ran(Step(before, number, moved, frozenset(leaving), True, frozenset(ids)))
+
+    def assign(self, name: str, values: dict[str, int]) -> None:
+        """A function, and statements behind it that make variables: the cell's own where new."""
+        function = Piece(name, "i32", max(values.values()))
+        new = [Piece(n, "i32", v) for n, v in values.items() if n not in self.now.owner]
+        lines = [function.text, *(f"@{n} = i32 {v}" for n, v in values.items())]
+        self.s.run("\n".join(lines))
+        stored = {n: v.to_bytes(4, "little") for n, v in values.items()}
+        self._defined(self.s.number, (function, *new), None, 0, **stored)
+
+    def fail(self, how: str, name: str) -> None:
+        """A cell that defines all numbers and a function, and is refused: nothing has changed."""
+        lines = [f"@{n} = global i32 77" for n in NUMBERS if n in self.now.owner]
+        stops = "call void @exit(i32 1)" if self.inline else "store volatile i32 1, ptr null"
+        more, kind = {
+            "syntax": (f"define i32 @{name}() {{\n  ret i64 1\n}}", CompileError),
+            "link": (
+                f"@nowhere = external global i32\ndefine i32 @{name}() {{\n"
+                "  %v = load i32, ptr @nowhere\n  ret i32 %v\n}",
+                LinkError,
+            ),
+            "constructor": (
+                f"{Piece(name, 'i32', 1).text}\n@llvm.global_ctors = appending global "
+                "[1 x { i32, ptr, ptr }] [{ i32, ptr, ptr } { i32 65535, ptr @bad, ptr null }]\n"
+                f"declare void @exit(i32)\ndefine void @bad() {{\n  {stops}\n  ret void\n}}",
+                (Fault, Exited),
+            ),
+            "gc": (f'define i32 @{name}() gc "nothing" {{\n  ret i32 1\n}}', CompileError),
+        }[how]
+        with pytest.raises(kind):
+            self.s.run("\n".join([*lines, more]))
+
+    def crash(self, how: str) -> None:
+        """A run that stops and leaves everything as it was."""
+        if self.inline and how not in ("exit", "undefined"):
+            return  # that would be the end of this process
+        if how == "killed":
+            os.kill(self.s.inspect.executor[0], signal.SIGKILL)
+            return
+        if how == "interrupted":
+            with interrupting(self.s, 0.01), pytest.raises(Interrupted):
+                self.s.run("entry:\n  br label %l\nl:\n  br label %l")
+            self._looked()
+            return
+        source = {
+            "null": "store volatile i32 1, ptr null",
+            "division": '%x = call i32 asm sideeffect "xorl %ecx, %ecx; movl $$1, %eax; cltd; '
+            'idivl %ecx", "={ax},~{ecx},~{edx}"()',
+            "exit": "@exit(3)",
+            "abort": "@abort()",
+            "undefined": "declare i32 @never()\n@never()",
+        }[how]
+        with pytest.raises(JitError):
+            self.s.run(source)
+        self._looked()
 
     def store(self, name: str, value: int, fault: bool = False) -> None:
         """An assignment, and perhaps a crash behind it."""
-        source = f"@{name} = {value}" + ("\n@strlen(null)" if fault else "")
+        stop = "@exit(1)" if self.inline else "@strlen(null)"
+        source = f"@{name} = {value}" + (f"\n{stop}" if fault else "")
         if name not in self.now.owner:
             with pytest.raises(CompileError):
                 self.s.run(source)
-            self._ran(Step(self.now, self.s.number))  # it began, and changed nothing
+            self._looked()
             return
         if fault:
-            with pytest.raises(Fault):
+            with pytest.raises((Fault, Exited)):
                 self.s.run(source)
         else:
             self.s.run(source)
@@ -381,7 +521,7 @@ class Walk:
             return
         offset = min(offset % len(value), len(value) - 4)
         new = (value[:offset] + data + value[offset + len(data) :])[: len(value)]
-        self.s._core.engine.arena.write(self.s.symbols[name].address, new)
+        self.s[name].array.reshape(-1).view("u1")[:] = list(new)
         if new != value:
             self.now = self.now.copy()
             self.now.values[name] = new
@@ -395,6 +535,11 @@ class Walk:
                 self.s.evict(cell)
             return
         going = {cell} if how == "force" else now.closure({cell})
+        data = {n for n in now.names(cell) if n in VARIABLES}
+        if self.inline and how == "force" and any(now.users(n) - {cell} for n in data):
+            with pytest.raises(UsageError, match="would end this process"):
+                self.s.evict(cell, force=True)
+            return
         gone = self.s.evict(cell, **({how: True} if how else {}))
         assert {c.number for c in gone} == going
         ids = {i for c in going if (i := now.named.get(c, "")) and now.ids.get(i) == c}
@@ -492,8 +637,15 @@ class Walk:
 
     # -- the model's history ---------------------------------------------------------------------
 
+    def _looked(self) -> None:
+        """A run has changed nothing: what was undone can still be redone, unless it might have."""
+        undone, steps = self.undone, self.s.inspect.redo_steps
+        self._ran(Step(self.now, self.s.number))
+        assert len(steps) in (0, len(undone))
+        self.undone = undone if steps else []
+
     def _ran(self, step: Step) -> None:
-        self.undone.clear()
+        self.undone = []
         self.done.append(step)
         del self.done[: -self.depth]
 
@@ -573,7 +725,7 @@ class Walk:
         """Compare cells, every variable's bytes and place, and what functions answer (all of them
         where none are given)."""
         s, now = self.s, self.now
-        cells = s._core.program.cells
+        cells = {cell.number: cell for cell in s.cells}
         if (
             gone := now.strings.keys() - cells.keys()
         ):  # those that nothing points to go by themselves
@@ -582,15 +734,14 @@ class Walk:
             self.now = now = now.copy()
             now.drop(set(gone))
         assert cells.keys() == now.cells.keys()
-        symbols = s._core.program.linker.symbols
-        defined = {n: s.image.cell for n, s in symbols.items() if s.image and s.image.cell}
-        assert defined == now.owner
+        assert {n: set(c.names) for n, c in cells.items()} == {n: now.names(n) for n in now.cells}
+        symbols = s.symbols
         for name, value in now.values.items():
             address = symbols[name].address
             assert now.place.setdefault(name, address) == address, name
-            assert s._core.engine.arena.read(address, len(value)) == value, name
+            assert s.inspect.read(address, len(value)) == value, name
         for address, text in now.strings.values():
-            assert s._core.engine.arena.read(address, len(text)) == text
+            assert s.inspect.read(address, len(text)) == text
         for name in functions if functions is not None else [*FUNCTIONS, *TYPED]:
             if name not in now.owner:
                 assert name not in s
@@ -608,7 +759,7 @@ class Walk:
 
     def _read(self, name: str) -> bytes:
         symbol = self.s.symbols[name]
-        return self.s._core.engine.arena.read(symbol.address, symbol.size)
+        return self.s.inspect.read(symbol.address, symbol.size)
 
     def _compiled(self, spec: Spec) -> Any:
         retype = spec[0].name in (*TYPED, CHANGING)
@@ -665,6 +816,8 @@ def without(state: State, step: Step, after: State) -> State:
                     table[name] = old[name]
     ghosts = set(new.ghosts) - (set(after.ghosts) - set(before.ghosts))
     new.ghosts = frozenset(ghosts | {g for g in before.ghosts if g[0] in step.removed})
+    new.sizes |= {n: before.sizes[n] for n in step.moved if n in STRUCTS}
+    new.known -= step.moved
     if step.arrived:
         new.owner = {
             n: before.owner[n] if c == step.cell and n in before.owner else c

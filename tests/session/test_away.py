@@ -13,8 +13,8 @@ from away import AwayWalk, names, some
 from history import FUNCTIONS, TYPED
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import initialize, invariant, precondition, rule
-from test_history import Machine, take_step
+from hypothesis.stateful import initialize, invariant, rule
+from test_history import PLACES, Machine, take_step
 
 from jitkernel import Session
 
@@ -35,25 +35,25 @@ class AwayMachine(Machine):
         self.walk = AwayWalk(cls.session, self.folder)
         self.walk.made = self.made
 
-    @precondition(lambda self: self.walk.now.cells)
-    @rule(data=st.data())
-    def hibernate(self, data) -> None:
-        self.walk.hibernate(data.draw(st.sampled_from(sorted(self.walk.now.cells))))
+    @rule(at=PLACES)
+    def hibernate(self, at) -> None:
+        if cell := self.cell(at):
+            self.walk.hibernate(cell)
 
     @rule()
     def hibernate_all(self) -> None:
         for number in sorted(self.walk.now.cells):
             self.walk.hibernate(number)
 
-    @precondition(lambda self: self.walk.now.cells)
-    @rule(data=st.data())
-    def wake(self, data) -> None:
-        self.walk.wake(data.draw(st.sampled_from(sorted(self.walk.now.cells))))
+    @rule(at=PLACES)
+    def wake(self, at) -> None:
+        if cell := self.cell(at):
+            self.walk.wake(cell)
 
-    @precondition(lambda self: self.walk.now.cells)
-    @rule(data=st.data(), on=st.booleans())
-    def keep(self, data, on) -> None:
-        self.walk.keep(data.draw(st.sampled_from(sorted(self.walk.now.cells))), on)
+    @rule(at=PLACES, on=st.booleans())
+    def keep(self, at, on) -> None:
+        if cell := self.cell(at):
+            self.walk.keep(cell, on)
 
     @rule(size=st.sampled_from(BUDGETS))
     def budget(self, size) -> None:
@@ -71,15 +71,16 @@ class AwayMachine(Machine):
     def through(self, name) -> None:
         self.walk.through(name)
 
-    @rule()
-    def restore(self) -> None:
-        self.walk.restore()
+    @rule(from_kill=st.booleans())
+    def restore(self, from_kill) -> None:
+        self.walk.restore(from_kill)
         type(self).session = self.walk.s
 
     @invariant()
     def agrees(self) -> None:
         if hasattr(self, "walk"):
             self.walk.check([])  # to call a function would bring its code back
+            self.walk.saved()
             self.walk.s.check()
 
     def teardown(self) -> None:
@@ -88,7 +89,8 @@ class AwayMachine(Machine):
 
 
 def short_walk(folder: Path, examples: int, steps: int) -> None:
-    AwayMachine.session = Session(capacity=64 << 20, spare=False)
+    home = str(folder / "home.jks")
+    AwayMachine.session = Session(capacity=64 << 20, spare=False, store_path=home, autosave=True)
     AwayMachine.made, AwayMachine.folder = {}, folder
     test = AwayMachine.TestCase
     test.settings = settings(

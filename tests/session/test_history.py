@@ -1,4 +1,4 @@
-"""Define, redefine, evict, undo and redo at random, beside the model in `history`.
+"""Define, redefine, fail, crash, evict, undo and redo at random, beside the model in `history`.
 
 The short walk is hypothesis'; the long one has a fixed seed, and bounds on what it may occupy.
 """
@@ -14,7 +14,7 @@ from facts import compared
 from history import FUNCTIONS, IDS, NUMBERS, VARIABLES, Walk, random_spec
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from jitkernel import Session
 from jitkernel.session.report.memory import pages
@@ -26,11 +26,22 @@ GROWTH = 5 << 20
 HIGH_WATER = 1.25
 
 SPECS = [random_spec(random.Random(seed)) for seed in range(300)]
+C_SPECS = [random_spec(random.Random(seed), "c") for seed in range(100)]
+CRASHES = ["null", "division", "exit", "abort", "undefined", "interrupted", "killed"]
+
+
+#: Where in what there is at the moment, modulo its length: what is drawn depends on no state.
+PLACES = st.integers(0, 839)
 
 
 class Machine(RuleBasedStateMachine):
     session: Session
     made: dict
+
+    def cell(self, at: int) -> int:
+        """One of the cells; 0 where there is none."""
+        cells = sorted(self.walk.now.cells)
+        return cells[at % len(cells)] if cells else 0
 
     @initialize()
     def empty(self) -> None:
@@ -43,6 +54,28 @@ class Machine(RuleBasedStateMachine):
     )
     def define(self, spec, cell_id, run) -> None:
         self.walk.define(spec, cell_id, run)
+
+    @rule(spec=st.sampled_from(C_SPECS), cell_id=st.sampled_from([None, None, *IDS]))
+    def define_in_c(self, spec, cell_id) -> None:
+        self.walk.define(spec, cell_id)
+
+    @rule(
+        name=st.sampled_from(FUNCTIONS),
+        values=st.dictionaries(st.sampled_from(NUMBERS), st.integers(0, 999), min_size=1),
+    )
+    def assign(self, name, values) -> None:
+        self.walk.assign(name, values)
+
+    @rule(
+        how=st.sampled_from(["syntax", "link", "constructor", "gc"]),
+        name=st.sampled_from(FUNCTIONS),
+    )
+    def fail(self, how, name) -> None:
+        self.walk.fail(how, name)
+
+    @rule(how=st.sampled_from(CRASHES))
+    def crash(self, how) -> None:
+        self.walk.crash(how)
 
     @rule(name=st.sampled_from(NUMBERS), value=st.integers(0, 999), fault=st.booleans())
     def store(self, name, value, fault) -> None:
@@ -60,10 +93,10 @@ class Machine(RuleBasedStateMachine):
     def poke(self, name, at, data) -> None:
         self.walk.poke(name, at, data)
 
-    @precondition(lambda self: self.walk.now.cells)
-    @rule(data=st.data(), how=st.sampled_from(["", "cascade", "force"]))
-    def evict(self, data, how) -> None:
-        self.walk.evict(data.draw(st.sampled_from(sorted(self.walk.now.cells))), how)
+    @rule(at=PLACES, how=st.sampled_from(["", "cascade", "force"]))
+    def evict(self, at, how) -> None:
+        if cell := self.cell(at):
+            self.walk.evict(cell, how)
 
     @rule(count=st.integers(1, 3))
     def undo(self, count) -> None:
@@ -73,10 +106,10 @@ class Machine(RuleBasedStateMachine):
     def redo(self, count) -> None:
         self.walk.redo(count)
 
-    @precondition(lambda self: self.walk.done)
-    @rule(data=st.data(), cascade=st.booleans())
-    def undo_one(self, data, cascade) -> None:
-        self.walk.undo_one(data.draw(st.integers(0, len(self.walk.done) - 1)), cascade)
+    @rule(at=PLACES, cascade=st.booleans())
+    def undo_one(self, at, cascade) -> None:
+        if self.walk.done:
+            self.walk.undo_one(at % len(self.walk.done), cascade)
 
     @rule(undo=st.booleans())
     def gc(self, undo) -> None:
@@ -89,8 +122,9 @@ class Machine(RuleBasedStateMachine):
             self.session.check()
 
 
-def test_a_random_walk_agrees_with_the_model():
-    with Session(capacity=64 << 20, spare=False) as session, compared():
+@pytest.mark.parametrize("executor", ["process", "inline"])
+def test_a_random_walk_agrees_with_the_model(executor):
+    with Session(capacity=64 << 20, spare=False, executor=executor) as session, compared():
         Machine.session, Machine.made = session, {}
         test = Machine.TestCase
         test.settings = settings(
