@@ -134,9 +134,9 @@ def test_a_worker_that_is_replaced_takes_its_contexts_along_and_the_code_stays()
     with Session(spare=False, context="kept") as s:
         s.run("define i32 @one() {\n  ret i32 1\n}")
         s.run("define i32 @two() {\n  ret i32 2\n}")
-        os.kill(s._core.engine.pool.memory()[0].pid, signal.SIGKILL)
+        os.kill(s.inspect.engine.pool.memory()[0].pid, signal.SIGKILL)
         # Its end may be seen before the next compile, or be that compile's error.
-        while s._core.engine.pool.restarts == 0:
+        while s.inspect.engine.pool.restarts == 0:
             with suppress(CompileError):
                 s.run("define i32 @three() {\n  ret i32 3\n}")
         live = s.contexts().live

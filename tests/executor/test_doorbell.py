@@ -50,7 +50,7 @@ def s() -> Any:
 
 
 def bell_of(s: Session) -> Any:
-    return s._core.engine.executor._channel._bell  # type: ignore[attr-defined]
+    return s.inspect.engine.executor._channel._bell  # type: ignore[attr-defined]
 
 
 def pause(seconds: float) -> None:
@@ -93,7 +93,7 @@ def test_each_call_runs_once_at_whatever_moment_it_comes(
                 with pytest.raises(Fault):
                     s["wrong"](None)
             case 2:
-                s._core.engine.executor.services.lookup(["strlen"])
+                s.inspect.engine.executor.services.lookup(["strlen"])
                 assert s["next"]() == is_now
             case _:
                 assert s["next"]() == is_now
@@ -165,5 +165,5 @@ def test_calls_go_on_when_the_process_was_replaced(s: Session) -> None:
     for number in range(1, 50):
         assert s["next"]() == number
         if number % 10 == 0:
-            s._core.engine.executor.respawn()
+            s.inspect.engine.executor.respawn()
     s.check()

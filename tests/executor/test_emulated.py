@@ -121,10 +121,10 @@ def test_a_thread_of_the_program_sees_them_too(emulated: Session) -> None:
 
 def test_faults_and_another_process(emulated: Session) -> None:
     """(Signals of our own have other numbers under qemu: both processes have to be emulated.)"""
-    s, generation = emulated, emulated._core.engine.executor.generation
+    s, generation = emulated, emulated.inspect.engine.executor.generation
     with pytest.raises(Fault, match="a null pointer"):
         s.run("%v = load volatile i64, ptr null")
-    assert s._core.engine.executor.generation == generation
+    assert s.inspect.engine.executor.generation == generation
     s.respawn()
     s.run(constant("f", 7))
     assert s.call("f") == 7

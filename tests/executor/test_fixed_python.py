@@ -51,7 +51,7 @@ def test_programs_that_cells_start_have_random_addresses(fixed: None) -> None:
         s.run("declare i64 @labs(i64)")
         for _ in range(4):
             assert s.call("labs", -3) == 3  # what it starts as, it does not stay
-            kind = Path(f"/proc/{s._core.engine.executor.pid}/personality").read_text()
+            kind = Path(f"/proc/{s.inspect.engine.executor.pid}/personality").read_text()
             assert int(kind, 16) & 0x40000 == 0
             s.respawn()
 

@@ -91,12 +91,12 @@ def test_the_first_counterexample(s: Session, text: str, first: str) -> None:
 
 def test_a_loop_without_end_names_its_input(s: Session) -> None:
     exercise = grading.make_exercise(s, "clz", CLZ)
-    before = s._core.engine.executor.settings
-    s._core.engine.executor.settings = type(before)(cell_timeout=0.2)
+    before = s.inspect.engine.executor.settings
+    s.inspect.engine.executor.settings = type(before)(cell_timeout=0.2)
     lines = failure(s, exercise, body("entry:\n  br label %l\nl:\n  br label %l"))
     assert lines[0] == "@clz(0): did not come back within 0.2 s; expected 32"
-    assert s._core.engine.executor.settings.cell_timeout == 0.2
-    s._core.engine.executor.settings = before
+    assert s.inspect.engine.executor.settings.cell_timeout == 0.2
+    s.inspect.engine.executor.settings = before
 
 
 def test_a_counterexample_is_made_simpler(s: Session) -> None:
@@ -113,15 +113,15 @@ def test_a_counterexample_is_made_simpler(s: Session) -> None:
 
 def test_all_calls_together_are_limited(s: Session) -> None:
     exercise = grading.make_exercise(s, "clz", CLZ)
-    before = s._core.engine.executor.settings
-    s._core.engine.executor.settings = type(before)(cell_timeout=0.3)
+    before = s.inspect.engine.executor.settings
+    s.inspect.engine.executor.settings = type(before)(cell_timeout=0.3)
     text = (
         "  call i32 @usleep(i32 40000)\n  %r = call i32 @llvm.ctlz.i32(i32 %x, i1 false)\n"
         "  ret i32 %r"
     )
     rest = "\ndeclare i32 @llvm.ctlz.i32(i32, i1)\ndeclare i32 @usleep(i32)"
     lines = failure(s, exercise, body(text) + rest)
-    s._core.engine.executor.settings = before
+    s.inspect.engine.executor.settings = before
     assert lines[0].startswith("@clz is too slow: ") and lines[0].endswith(" inputs took 3 s")
 
 

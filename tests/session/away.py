@@ -54,7 +54,7 @@ class AwayWalk(Walk):
 
     def hibernate(self, number: int) -> None:
         """A cell's code leaves, where it can."""
-        cell = self.s.inspect.cell(number)
+        cell = self.s.inspect.program.cells[number]
         image = cell.image
         asleep = cell.state is CellState.HIBERNATED
         if not asleep and (image is None or image.text is None or number in self.kept):
@@ -68,12 +68,12 @@ class AwayWalk(Walk):
         """A cell's code stays, or no longer has to."""
         self.s.keep(number, on=on)
         (self.kept.add if on else self.kept.discard)(number)
-        assert not on or self.s.inspect.cell(number).state is CellState.LIVE
+        assert not on or self.s.inspect.program.cells[number].state is CellState.LIVE
 
     def wake(self, number: int) -> None:
         self.s.wake(number)
         if not self.s.budget:
-            assert self.s.inspect.cell(number).state is CellState.LIVE
+            assert self.s.inspect.program.cells[number].state is CellState.LIVE
 
     def budget(self, size: int) -> None:
         self.s.budget = size
@@ -112,11 +112,11 @@ class AwayWalk(Walk):
         s, path = self.s, self.folder / f"saved{self.restored % 2}.jks"
         if from_kill:
             s.keep()  # as any run does, it saves what was written meanwhile
-            path = killed(Path(s._core.store.path))
+            path = killed(Path(s.inspect.store.path))
         else:
             s.save(str(path))
         before, budget, said = picture(s), s.budget, texts(s)
-        if s._core.store.durable:
+        if s.inspect.store.durable:
             home = self.folder / f"home{next(_HOMES)}.jks"
             settings |= {"store_path": str(home), "autosave": True}
         fresh = Session.restore(str(path), spare=False, **settings)
@@ -167,11 +167,11 @@ class AwayWalk(Walk):
         code = sum(
             c.image.text.size for c in cells.values() if c.image is not None and c.image.text
         )
-        assert s.inspect.code_bytes == code
+        assert s.inspect.residency.code == code
         if s.budget and code > s.budget:
             could = [
                 c for c in cells.values()
-                if c.image is not None and reclaimable(c.image) > 0 and not s.inspect.why_resident(c)
+                if c.image is not None and reclaimable(c.image) > 0 and not s.inspect.residency.why_not(c)
             ]  # fmt: skip
             assert not could, (s.budget, code, could)
         for name, address in list(self.pointers.items()):
@@ -185,7 +185,7 @@ class AwayWalk(Walk):
 
     def _awake(self, name: str) -> None:
         if not self.s.budget:
-            cell = self.s.inspect.cell(self.now.owner[name])
+            cell = self.s.inspect.program.cells[self.now.owner[name]]
             assert cell.state is CellState.LIVE, name
 
 

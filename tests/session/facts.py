@@ -22,7 +22,7 @@ _KINDS = ("name", "cell", "id", "type", "owner", "note", "archive")
 
 def facts(s: Session) -> Facts:
     """All that a step may change, apart from data and objects."""
-    program, found = s._core.program, Facts()
+    program, found = s.inspect.program, Facts()
     for name, symbol in program.linker.symbols.items():
         if symbol.image is not None and symbol.image.cell:
             found["name", name] = symbol.image.cell, symbol.info
@@ -74,7 +74,7 @@ def compared() -> Iterator[list[str]]:
         def run(s: Session, *arguments: Any, **named: Any) -> Any:
             if s._core.operating:
                 return function(s, *arguments, **named)
-            history = s._core.history
+            history = s.inspect.history
             before, known = facts(s), set(map(id, history.every()))
             try:
                 return function(s, *arguments, **named)

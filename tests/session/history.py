@@ -440,7 +440,7 @@ class Walk:
         """A cell that defines all numbers and a function, and is refused: nothing has changed."""
         lines = [f"@{n} = global i32 77" for n in NUMBERS if n in self.now.owner]
         stops = "call void @exit(i32 1)" if self.inline else "store volatile i32 1, ptr null"
-        more, kind = {
+        sources: dict[str, tuple[str, Any]] = {
             "syntax": (f"define i32 @{name}() {{\n  ret i64 1\n}}", CompileError),
             "link": (
                 f"@nowhere = external global i32\ndefine i32 @{name}() {{\n"
@@ -454,7 +454,8 @@ class Walk:
                 (Fault, Exited),
             ),
             "gc": (f'define i32 @{name}() gc "nothing" {{\n  ret i32 1\n}}', CompileError),
-        }[how]
+        }
+        more, kind = sources[how]
         with pytest.raises(kind):
             self.s.run("\n".join([*lines, more]))
 
@@ -585,9 +586,10 @@ class Walk:
                 self.s.undo(cell=step.cell)
             return
         obstacles = [
-            o.change for o in self.s._core.history.obstacles(self.s._core.history.find(step.cell))
+            o.change
+            for o in self.s.inspect.history.obstacles(self.s.inspect.history.find(step.cell))
         ]
-        later = [i for i, c in enumerate(reversed(list(self.s._core.history))) if c in obstacles]
+        later = [i for i, c in enumerate(reversed(list(self.s.inspect.history))) if c in obstacles]
         assert set(self._later(index)) <= set(later), (self._later(index), later)
         self.extra += len(later) - len(self._later(index))
         if later and not cascade:
@@ -622,14 +624,14 @@ class Walk:
 
     def _pointed(self, cells: set[int]) -> set[int]:
         """Those of the cells that some word of data, live or kept for undo, seems to point into."""
-        arena = self.s._core.engine.arena
+        arena = self.s.inspect.engine.arena
         words = set()
         for start, size in arena.zones["data"].list.live.items():
             for at in range(-(-start // 8) * 8, start + size - 7, 8):
                 words.add(int.from_bytes(arena.read(at, 8), "little"))
         found = set()
         for cell in cells:
-            image = self.s._core.program.cells[cell].image
+            image = self.s.inspect.program.cells[cell].image
             extents = [b.extent for b in image.blocks] + ([image.text] if image.text else [])
             if any(e.start <= word < e.stop for e in extents for word in words):
                 found.add(cell)
@@ -639,7 +641,7 @@ class Walk:
 
     def _looked(self) -> None:
         """A run has changed nothing: what was undone can still be redone, unless it might have."""
-        undone, steps = self.undone, self.s.inspect.redo_steps
+        undone, steps = self.undone, self.s.inspect.history.undone
         self._ran(Step(self.now, self.s.number))
         assert len(steps) in (0, len(undone))
         self.undone = undone if steps else []
@@ -739,9 +741,9 @@ class Walk:
         for name, value in now.values.items():
             address = symbols[name].address
             assert now.place.setdefault(name, address) == address, name
-            assert s.inspect.read(address, len(value)) == value, name
+            assert s.inspect.engine.arena.read(address, len(value)) == value, name
         for address, text in now.strings.values():
-            assert s.inspect.read(address, len(text)) == text
+            assert s.inspect.engine.arena.read(address, len(text)) == text
         for name in functions if functions is not None else [*FUNCTIONS, *TYPED]:
             if name not in now.owner:
                 assert name not in s
@@ -759,7 +761,7 @@ class Walk:
 
     def _read(self, name: str) -> bytes:
         symbol = self.s.symbols[name]
-        return self.s.inspect.read(symbol.address, symbol.size)
+        return self.s.inspect.engine.arena.read(symbol.address, symbol.size)
 
     def _compiled(self, spec: Spec) -> Any:
         retype = spec[0].name in (*TYPED, CHANGING)

@@ -62,8 +62,8 @@ def torn(
 def state(s: Session) -> dict[str, Any]:
     """All that a session is, so that two moments can be compared: books, symbols with every site,
     cells, history, results, and the bytes of all that is live."""
-    program, linker, arena = s._core.program, s._core.program.linker, s._core.engine.arena
-    s._core.history.steps()  # what data changed belongs to the last run from here on
+    program, linker, arena = s.inspect.program, s.inspect.program.linker, s.inspect.engine.arena
+    s.inspect.history.steps()  # what data changed belongs to the last run from here on
     found: dict[str, Any] = {}
     for zone in arena.zones.values():
         live = sorted(zone.list.live.items())
@@ -95,16 +95,16 @@ def state(s: Session) -> dict[str, Any]:
     )
     found["groups"] = {g: i.cell for g, i in linker.groups.items()}, sorted(linker.copies)
     found["history"] = (
-        [(c.title, sorted(map(str, c.before)), dict(c.pages)) for c in s._core.history],
-        s._core.history.undone,
+        [(c.title, sorted(map(str, c.before)), dict(c.pages)) for c in s.inspect.history],
+        s.inspect.history.undone,
     )
     found["results"] = {number: value.data for number, value in s.results.items()}
     found["away"] = linker.code, linker.swap.size, arena.deferred
-    found["sources"] = [n for n in program.cells if s._core.store.get(n) is None]
+    found["sources"] = [n for n in program.cells if s.inspect.store.get(n) is None]
     found["busy"] = (
         s._core.operating,
-        s._core.engine.running,
-        s._core.engine.stopping,
+        s.inspect.engine.running,
+        s.inspect.engine.stopping,
         program.running,
     )
     return found

@@ -59,8 +59,8 @@ def main(path: str, seed: int) -> None:
             {
                 "pids": [
                     os.getpid(),
-                    s._core.engine.executor.pid,
-                    s._core.engine.pool.processes()[0][0],
+                    s.inspect.engine.executor.pid,
+                    s.inspect.engine.pool.processes()[0][0],
                 ]
             }
         )

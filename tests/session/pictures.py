@@ -12,7 +12,7 @@ from jitkernel.linker.records import sites
 def picture(s: Session) -> dict[str, Any]:
     """Symbols, cells, bytes and addresses, without what only an undo holds, without thunks, and
     without the addresses that libraries have in one process."""
-    program = s._core.program
+    program = s.inspect.program
     far = _far_words(s)
     read = lambda extent: _read(s, extent.start, extent.size, far)  # noqa: E731
     symbols = {n: y for n, y in program.linker.symbols.items() if _lasts(y)}
@@ -36,8 +36,8 @@ def picture(s: Session) -> dict[str, Any]:
         "results": {n: (str(v.type), v.data) for n, v in s.results.items()},
         "last": s.results.last and (str(s.results.last.type), s.results.last.data),
         "number": s.number,
-        "base": (s._core.engine.arena.base, s._core.engine.arena.capacity),
-        "sources": {n: s._core.store.get(n) for n in program.cells},
+        "base": (s.inspect.engine.arena.base, s.inspect.engine.arena.capacity),
+        "sources": {n: s.inspect.store.get(n) for n in program.cells},
         "unwind": program.linker.unwind.shared,
     }  # fmt: skip
 
@@ -58,7 +58,7 @@ def _symbol(y: Symbol) -> tuple[Any, ...]:
 
 def _image(s: Session, image: Image, read: Any) -> tuple[Any, ...]:
     extents = [e for e in (image.text, image.unwind, *image.extra) if e is not None]
-    table = s._core.program.linker.symbols
+    table = s.inspect.program.linker.symbols
     return (
         [(e, read(e)) for e in extents],
         [(b.extent, b.holders > 0, read(b.extent)) for b in image.blocks],
@@ -72,12 +72,12 @@ def _image(s: Session, image: Image, read: Any) -> tuple[Any, ...]:
 def _far_words(s: Session) -> dict[int, int]:
     """Addresses of fields that hold where a library's symbol is, with their sizes."""
     found: dict[int, int] = {}
-    for y in s._core.program.linker.symbols.values():
+    for y in s.inspect.program.linker.symbols.values():
         if y.state is SymbolState.FAR:
             found |= {at: 8 for at in (y.slot, y.far_slot) if at}
             for packed in (y.users or {}).values():
                 found |= {
-                    s._core.engine.arena.base + site.offset: 8
+                    s.inspect.engine.arena.base + site.offset: 8
                     for site in sites(packed)
                     if site.type == 1
                 }
@@ -85,7 +85,7 @@ def _far_words(s: Session) -> dict[int, int]:
 
 
 def _read(s: Session, start: int, size: int, far: dict[int, int]) -> bytes:
-    data = bytearray(s._core.engine.arena.read(start, size))
+    data = bytearray(s.inspect.engine.arena.read(start, size))
     for at, width in far.items():
         if start <= at < start + size:
             data[at - start : at - start + width] = bytes(width)

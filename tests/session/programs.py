@@ -62,8 +62,8 @@ def state(s: Session) -> dict[str, Any]:
 
     Symbols of libraries are left out: looking one up is no change.
     """
-    arena = s._core.engine.arena
-    linker = s._core.program.linker
+    arena = s.inspect.engine.arena
+    linker = s.inspect.program.linker
     live = {
         zone: dict(arena.zones[zone].list.live) for zone in ("text", "rodata", "unwind", "data")
     }
@@ -76,7 +76,7 @@ def state(s: Session) -> dict[str, Any]:
     for extents in live.values():
         for at in far:
             extents.pop(at, None)
-    for target in s._core.engine.thunks._thunks.values():
+    for target in s.inspect.engine.thunks._thunks.values():
         if target.image.text is not None:
             live["text"].pop(target.image.text.start, None)
     return {
@@ -91,9 +91,9 @@ def state(s: Session) -> dict[str, Any]:
             for n, y in linker.symbols.items()
             if y.state.name not in ("FAR", "FIXED")
         },
-        "cells": {n: (c.cell_id, c.state, c.names) for n, c in s._core.program.cells.items()},
-        "ids": dict(s._core.program.state.ids),
-        "types": dict(s._core.program.state.types),
+        "cells": {n: (c.cell_id, c.state, c.names) for n, c in s.inspect.program.cells.items()},
+        "ids": dict(s.inspect.program.state.ids),
+        "types": dict(s.inspect.program.state.types),
         "results": dict(s.results),
         "last": s.results.last,
     }  # fmt: skip

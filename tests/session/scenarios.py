@@ -70,7 +70,7 @@ _scenario(
 )  # fmt: skip
 _scenario(
     "defined once", constant("a", 1) + "\n" + constant("b", 2), constant("a", 3),
-    lambda s: s.evict("a"), lambda s: s._core.history.clear(), constant("c", 1), "@b()",
+    lambda s: s.evict("a"), lambda s: s.inspect.history.clear(), constant("c", 1), "@b()",
 )  # fmt: skip
 _scenario(
     "retyped", constant("a", 1), caller("c", "a"),

@@ -229,7 +229,7 @@ def test_an_array_outlives_its_session():
 def test_a_thousand_leave_nothing(s):
     gc.collect()
     s.call("same", None)
-    pid = s._core.engine.executor.pid
+    pid = s.inspect.engine.executor.pid
     before = mapped("self"), mapped(pid), len(os.listdir("/proc/self/fd"))
     kept = [s.array(100) for _ in range(1000)]
     assert mapped(pid) == before[1] + 1000

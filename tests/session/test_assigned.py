@@ -16,7 +16,7 @@ def test_a_cell_with_new_variables_is_one_cell_and_one_step_back(s):
     assert s.run("@strlen(load @p)").value == 4
     s.undo()
     assert s.cells == [] and not any(y.defined for y in s.symbols.values())
-    s._core.history.forget_undone()
+    s.inspect.history.forget_undone()
     assert s.memory()["zones"]["data"]["used"] == 0
     s.check()
 

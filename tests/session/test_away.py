@@ -135,7 +135,7 @@ def away_step(walk: AwayWalk, rng: random.Random) -> None:
     elif roll < 0.995:
         return
     else:
-        walk.restore(walk.s._core.store.durable and rng.random() < 0.5)
+        walk.restore(walk.s.inspect.store.durable and rng.random() < 0.5)
 
 
 def long_walk(folder: Path, seed: int, steps: int, checked: int) -> AwayWalk:

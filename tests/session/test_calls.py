@@ -241,7 +241,7 @@ def test_symbols_tell_what_is_known(s):
         number,
         (user,),
     )
-    assert y.defined and y.state == "defined" and y.size > 0 and y.address in s._core.engine.arena
+    assert y.defined and y.state == "defined" and y.size > 0 and y.address in s.inspect.engine.arena
     s.run("@g = constant [3 x i8] zeroinitializer")
     g = s.symbols["@g"]
     assert (g.kind, g.type, g.constant, g.size) == ("variable", "[3 x i8]", True, 3)
@@ -267,12 +267,12 @@ def test_many_signatures_reuse_their_thunks(s):
 
 
 def test_the_thunks_of_many_signatures_do_not_pile_up(s, monkeypatch):
-    most = len(s._core.engine.thunks.images) + 3
+    most = len(s.inspect.engine.thunks.images) + 3
     monkeypatch.setattr("jitkernel.session.run.thunks._KEPT", most)
     for bits in range(3, 13):
         s.run(f"define i{bits} @w{bits}(i{bits} %x) {{\n  ret i{bits} %x\n}}")
         assert s.call(f"w{bits}", 3) == 3
-    assert len(s._core.engine.thunks.images) == most
+    assert len(s.inspect.engine.thunks.images) == most
     s.check()
     assert s.call("w3", 2) == 2
 

@@ -32,7 +32,7 @@ define i64 @f(i64 %x) {{
 
 def body(s: Session, name: str) -> int:
     """Where a function's code is, behind its canonical entry."""
-    return s._core.program.linker.symbols[name].address
+    return s.inspect.program.linker.symbols[name].address
 
 
 def test_a_stack_map_has_the_address_of_the_code(s: Session) -> None:
@@ -41,7 +41,7 @@ def test_a_stack_map_has_the_address_of_the_code(s: Session) -> None:
     s.run(READ)
     assert s.call("word", 0) & 0xFF == 3
     assert s.call("word", 2) == body(s, "f") != s["f"].address
-    text = s._core.engine.arena.read(s._core.program.linker.symbols["pointer"].address, 8)
+    text = s.inspect.engine.arena.read(s.inspect.program.linker.symbols["pointer"].address, 8)
     assert int.from_bytes(text, "little") == s["f"].address, "a pointer is to the canonical entry"
     s.run(constant("other", 1))
     assert s.run("@__LLVM_StackMaps").value == 3
@@ -66,7 +66,7 @@ def test_a_cell_reads_its_own_map(s: Session) -> None:
 
 def test_code_with_a_map_stays_where_it_is(s: Session) -> None:
     s.run(mapped(3, filler=4000))
-    cell, at = s._core.program.cells[s.cells[-1].number], body(s, "f")
+    cell, at = s.inspect.program.cells[s.cells[-1].number], body(s, "f")
     s.budget = 1
     s.run(constant("other", 1))
     s.run(READ)
@@ -77,9 +77,9 @@ def test_code_with_a_map_stays_where_it_is(s: Session) -> None:
 def test_entries_that_can_be_patched(s: Session) -> None:
     attributes = '"patchable-function-entry"="2"'
     s.run(f"@at = global ptr @f\ndefine i32 @f() {attributes} {{\n  ret i32 7\n}}")
-    image = s._core.program.cells[s.cells[-1].number].image
+    image = s.inspect.program.cells[s.cells[-1].number].image
     assert image is not None and image.data is not None
-    held = s._core.engine.arena.read(image.data.extent.start, image.data.extent.size)
+    held = s.inspect.engine.arena.read(image.data.extent.start, image.data.extent.size)
     words = struct.unpack(f"<{len(held) // 8}Q", held[: len(held) & -8])
     assert {body(s, "f"), s["f"].address} <= set(words), "the table's, and the variable's"
 

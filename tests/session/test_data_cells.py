@@ -63,7 +63,7 @@ def test_strings_that_nobody_keeps_go(s):
     s.redo()
     assert not live(s) & told
     s.gc(undo=True)
-    assert s._core.engine.arena.zones["data"].list.used < 300
+    assert s.inspect.engine.arena.zones["data"].list.used < 300
     s.check()
 
 
@@ -160,7 +160,7 @@ def test_they_go_by_themselves(s):
         s.run(f'@puts("and then {i}")')
         most = max(most, len(s.cells))
     assert most < 700, "of 1,200 that came"
-    assert s._core.engine.arena.zones["data"].list.used < 700 * 32
+    assert s.inspect.engine.arena.zones["data"].list.used < 700 * 32
     s.check()
 
 
@@ -169,7 +169,7 @@ def test_constants_of_instructions_go_too(s):
         s.run(f"%x = fadd double 0.{i + 1}, 0.1\n%y = call double @sin(double %x)")
     s.gc(undo=True)
     assert len(s.cells) < 20
-    assert s._core.engine.arena.zones["rodata"].list.used < 2000
+    assert s.inspect.engine.arena.zones["rodata"].list.used < 2000
 
 
 def test_an_undo_step_keeps_its_cell(s):
@@ -199,11 +199,11 @@ def test_memory_that_cannot_be_read_is_no_reason_to_free(s, monkeypatch: pytest.
     fill(s)
     before = live(s)
     with pytest.raises(Unreadable):
-        list(program_words(0, s._core.engine.arena))
+        list(program_words(0, s.inspect.engine.arena))
 
     def refuse(pid: int, arena: object) -> list[bytes]:
         raise Unreadable("no")
 
     monkeypatch.setattr("jitkernel.session.residency.garbage.program_words", refuse)
     assert not s.gc().cells and live(s) == before
-    assert Path(f"/proc/{s._core.engine.executor.pid}").exists()
+    assert Path(f"/proc/{s.inspect.engine.executor.pid}").exists()

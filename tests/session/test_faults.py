@@ -373,7 +373,7 @@ def test_a_forked_child_never_answers_for_its_parent(s, what, status):
 
 def test_sigkill_to_the_executor(world):
     s = world
-    os.kill(s._core.engine.executor.pid, signal.SIGKILL)
+    os.kill(s.inspect.engine.executor.pid, signal.SIGKILL)
     time.sleep(0.02)
     began = time.perf_counter()
     r = s.run("@kept")
@@ -455,7 +455,7 @@ def test_lines_are_found_once_for_a_text(s):
     """Each fault names its line; the worker is asked once for each text, however often it comes."""
 
     def compiles():
-        return sum(count for _, _, count in s._core.engine.pool.processes())
+        return sum(count for _, _, count in s.inspect.engine.pool.processes())
 
     broken = "define i32 @down(ptr %p) {\n\n  %v = load volatile i32, ptr %p\n  ret i32 %v\n}"
     other = "define i32 @down(ptr %p) {\n  %v = load volatile i32, ptr %p\n  ret i32 %v\n}"
@@ -499,8 +499,8 @@ def test_a_call_that_does_not_return_is_told_as_its_callers(s, ends):
             told = caught.value.frames[-1].where
             assert told.startswith(f"@user{skipped}+"), told
             assert "gone" not in str(caught.value)
-            if s._core.observers.stopped is not None:
-                named = [f.where for f in s._core.observers.stopped.frames]
+            if s.inspect.observers.stopped is not None:
+                named = [f.where for f in s.inspect.observers.stopped.frames]
                 assert not any("behind" in w or "gone" in w for w in named), named
 
 
@@ -538,7 +538,7 @@ def test_a_process_that_is_found_dead_is_told_in_the_cell_that_finds_it(s, how):
     """Whoever looks up a name finds it so, and another process goes on."""
     s.run(constant("before", 1))
     s.run("@before()")
-    told, executor = [], s._core.engine.executor
+    told, executor = [], s.inspect.engine.executor
     generation = executor.generation
     os.kill(executor.pid, signal.SIGKILL)
     name = {"alone": "getpgrp", "with a call": "getegid", "with a fault": "geteuid"}[how]

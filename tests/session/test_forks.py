@@ -114,7 +114,7 @@ def test_code_stays_while_a_childs_child_runs_it(s, leaves):
     s.run("int slow(int n) { return 0; }", "c")
     assert text(s, "write(fd[1], text, 1); char got[8]; (int) read(back[0], got, 8)") == "(int) 2"
     ended = time.monotonic() + 60
-    while s._core.engine.executor.shared and time.monotonic() < ended:
+    while s.inspect.engine.executor.shared and time.monotonic() < ended:
         time.sleep(0.01)
     s.hibernate("slow")
     s.check()
@@ -152,7 +152,7 @@ def test_nothing_is_left_of_it(s):
         "c",
     )
     assert s.call("forks", 3) == 3
-    arena, pid = s._core.engine.arena, s._core.engine.executor.pid
+    arena, pid = s.inspect.engine.arena, s.inspect.engine.executor.pid
 
     def seen() -> tuple[int, int]:
         return arena.resident(), Path(f"/proc/{pid}/maps").read_text().count("\n")

@@ -92,13 +92,13 @@ def test_what_a_handler_calls_is_redefined(s: Session, timer: str) -> None:
     s.run(TICK)
     s.run(TIMERS[timer])
     assert s.run("@go()").value == 0
-    pid = s._core.engine.executor.pid
+    pid = s.inspect.engine.executor.pid
     for i in range(60):
         s.run(WORK[1].format(i + 2))
         if i % 7 == 0:
             s.run(TICK)
         assert s.call("labs", -5) == 5
-    assert s._core.engine.executor.pid == pid
+    assert s.inspect.engine.executor.pid == pid
     ticks = s["ticks"].value
     assert ticks > 0
     deadline = time.monotonic() + 20
@@ -111,12 +111,12 @@ def test_signals_are_held_while_session_code_is_written(s: Session) -> None:
     s.run(WORK[0] + WORK[1].format(1))
     s.run(TICK.replace("2000000", "1"))
     s.run(TIMERS["SIGALRM of an interval timer"])
-    executor = s._core.engine.executor
+    executor = s.inspect.engine.executor
     assert not executor.handles_signals and not executor.threads
     s.run("@go()")
     assert executor.handles_signals and not executor.threads
     for _ in range(5):
-        with s._core.engine.writing():
+        with s.inspect.engine.writing():
             before = s["ticks"].value
             time.sleep(0.03)
             assert s["ticks"].value == before

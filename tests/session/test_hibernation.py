@@ -43,18 +43,18 @@ def test_a_call_in_the_middle_of_a_run_brings_code_back(s: Session) -> None:
         "define i32 @both(i32 %x) {\n  %a = call i32 @sq(i32 %x)\n  %b = call i32 @sq(i32 %a)\n"
         "  ret i32 %b\n}"
     )
-    woken = s._core.residency.woken
+    woken = s.inspect.residency.woken
     for _ in range(3):
         before = s.symbols["sq"].address
         assert [c.names for c in s.hibernate("sq")] == [["sq"]]
         s.check()
         assert asleep(s) == [s.find("sq")[0].number]
-        assert s._core.engine.arena.read(before, 1) == b"\xcc"
+        assert s.inspect.engine.arena.read(before, 1) == b"\xcc"
         assert s.call("both", 3) == 81
         assert asleep(s) == []
         s.check()
         assert s.call("both", 2) == 16
-    assert s._core.residency.woken == woken + 3
+    assert s.inspect.residency.woken == woken + 3
 
 
 def test_by_statements_lines_and_handles(s: Session) -> None:
@@ -251,13 +251,13 @@ def test_what_is_compiled_for_a_type_that_is_gone_comes_back_alone(s: Session, h
     if how == "wake":
         s.hibernate("f")
     s.evict("v")
-    s._core.history.clear()
+    s.inspect.history.clear()
     if how == "undo":
         s.evict("f")
         s.undo()
     with pytest.raises(TypeMismatch):
         s.call("f")
-    assert "v" not in s._core.program.linker.symbols
+    assert "v" not in s.inspect.program.linker.symbols
     s.check()
 
 
@@ -307,13 +307,13 @@ def test_no_room_is_that_cells_error(either: Callable[..., Session]) -> None:
     s.run(PADDED.format(1, 600_000))
     s.run("define i32 @f(i32 %x) {\n  %v = call i32 @p1(i32 %x)\n  ret i32 %v\n}")
     s.hibernate("p1")
-    room = s._core.engine.arena.zones["text"]
-    held = s._core.engine.arena.reserve("text", s._core.engine.arena.usage()["text"]["largest"])
+    room = s.inspect.engine.arena.zones["text"]
+    held = s.inspect.engine.arena.reserve("text", s.inspect.engine.arena.usage()["text"]["largest"])
     assert room is not None
     with pytest.raises(ArenaFull):
         s.call("f", 1)
-    with s._core.engine.writing():  # what a wake beside Python's threads frees waits for that
-        s._core.engine.arena.abort(held)
+    with s.inspect.engine.writing():  # what a wake beside Python's threads frees waits for that
+        s.inspect.engine.arena.abort(held)
     assert s.call("f", 1) == 2
     s.check()
 
@@ -346,7 +346,7 @@ def test_from_threads_of_the_program(s: Session) -> None:
     )
     for _ in range(20):
         deadline = time.monotonic() + 10
-        while s._core.engine.executor.threads and time.monotonic() < deadline:
+        while s.inspect.engine.executor.threads and time.monotonic() < deadline:
             time.sleep(0.001)  # a thread that was joined is a moment in going
         s.hibernate("w0", "body")
         assert s.call("go") == 5 * (60 + 6)
@@ -438,13 +438,13 @@ def test_between_runs_the_budget_holds(either: Callable[..., Session]) -> None:
     s = either(budget=64 << 10)
     for i in range(60):
         s.run(PADDED.format(i, 4000))
-        assert s._core.residency.code <= 64 << 10
+        assert s.inspect.residency.code <= 64 << 10
     assert len(asleep(s)) > 40
     chance = random.Random(1)
     for _ in range(300):
         i = chance.randrange(60)
         assert s.call(f"p{i}", 1) == i + 1
-        assert s._core.residency.code <= 64 << 10
+        assert s.inspect.residency.code <= 64 << 10
     s.check()
 
 
@@ -476,7 +476,7 @@ def test_what_is_kept_stays(either: Callable[..., Session]) -> None:
         s.hibernate("p0")
     s.keep("p0", "p1", on=False)
     s.budget = 5 << 10
-    assert s._core.residency.code <= 5 << 10
+    assert s.inspect.residency.code <= 5 << 10
     with pytest.raises(UsageError):
         s.budget = -1
 
@@ -491,7 +491,7 @@ def test_a_run_may_go_over_by_what_it_brings_in(either: Callable[..., Session]) 
     s.run(f"define i32 @all() {{\n{calls}\n  ret i32 %v11\n}}")
     for _ in range(3):
         assert s.call("all") == sum(range(12))
-        assert s._core.residency.code <= 20 << 10
+        assert s.inspect.residency.code <= 20 << 10
     s.check()
 
 

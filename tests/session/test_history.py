@@ -162,25 +162,25 @@ def take_step(walk: Walk, rng: random.Random) -> None:
 
 def note_sizes(s: Session) -> dict[str, int]:
     """By zone: the most bytes that were live or kept for undo at once, kept up to date."""
-    most = dict.fromkeys(s._core.engine.arena.zones, 0)
+    most = dict.fromkeys(s.inspect.engine.arena.zones, 0)
     for name in ("reserve", "reserve_at"):
-        reserve = getattr(s._core.engine.arena, name)
+        reserve = getattr(s.inspect.engine.arena, name)
 
         def noting(zone, *arguments, reserve=reserve):
             extent = reserve(zone, *arguments)
-            books = s._core.engine.arena.zones[zone].list
+            books = s.inspect.engine.arena.zones[zone].list
             most[zone] = max(most[zone], books.used + books.padding)
             return extent
 
-        setattr(s._core.engine.arena, name, noting)
+        setattr(s.inspect.engine.arena, name, noting)
     return most
 
 
 def processes(s: Session) -> dict[str, int]:
     """Bytes of each process's own."""
     gc.collect()
-    found = {"kernel": pages(os.getpid()).own, "executor": pages(s._core.engine.executor.pid).own}
-    for pid, role, _ in s._core.engine.pool.processes():
+    found = {"kernel": pages(os.getpid()).own, "executor": pages(s.inspect.engine.executor.pid).own}
+    for pid, role, _ in s.inspect.engine.pool.processes():
         found[role] = pages(pid).own
     return found
 
@@ -209,8 +209,8 @@ def test_a_long_random_walk_agrees_with_the_model_and_does_not_grow(capsys):
                 s.check()
             if step == WARM:
                 warm = processes(s)
-        grown, restarts = growth(s, warm), s._core.engine.pool.restarts
-        high = {name: z.high - z.start for name, z in s._core.engine.arena.zones.items()}
+        grown, restarts = growth(s, warm), s.inspect.engine.pool.restarts
+        high = {name: z.high - z.start for name, z in s.inspect.engine.arena.zones.items()}
         number = s.number
     ratio = sum(high.values()) / sum(most.values())
     with capsys.disabled():

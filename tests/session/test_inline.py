@@ -79,7 +79,7 @@ def maps() -> list[list[str]]:
 def test_no_address_is_writable_and_executable_and_code_runs_here(s: Session) -> None:
     before = len([line for line in maps() if "w" in line[1] and "x" in line[1]])
     s.run("declare i32 @getpid()\n" + SQ)
-    assert s.run("@getpid()").value == os.getpid() == s._core.engine.executor.pid
+    assert s.run("@getpid()").value == os.getpid() == s.inspect.engine.executor.pid
     slab = [line[1] for line in maps() if "/memfd:jitkernel" in line and "worker" not in line[-2]]
     assert any("x" in access for access in slab) and any("w" in access for access in slab)
     both = [line for line in maps() if "w" in line[1] and "x" in line[1]]
@@ -97,7 +97,7 @@ def test_each_session_has_a_base_of_its_own_and_a_high_one_where_it_must(
     for number, session in enumerate(sessions):
         session.run(f"@g = global i32 {number}\n@p = global ptr @f\n" + constant("f", number))
         session.run("define i32 @get() {\n  %v = load i32, ptr @g\n  ret i32 %v\n}")
-    bases = [session._core.engine.arena.base for session in sessions]
+    bases = [session.inspect.engine.arena.base for session in sessions]
     assert max(bases) > 1 << 32, "two slabs of 1 GiB are not both below 2 GiB"
     for number, session in enumerate(sessions):
         assert session.call("f") == session.call("get") == number
@@ -121,7 +121,7 @@ def test_a_base_that_is_taken_is_refused_in_plain_words(s: Session, tmp_path: Pa
         assert other.settings.executor == "process"
     s.close()
     with Session.restore(path, executor="inline") as other:
-        assert other.call("sq", 5) == 25 and other._core.engine.executor.pid == os.getpid()
+        assert other.call("sq", 5) == 25 and other.inspect.engine.executor.pid == os.getpid()
 
 
 def test_the_executor_is_no_setting_of_the_file(s: Session, tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_the_executor_is_no_setting_of_the_file(s: Session, tmp_path: Path) -> N
     s.save(str(tmp_path / "work.jks"))
     s.close()
     with Session.restore(str(tmp_path / "work.jks")) as other:
-        assert other.call("sq", 5) == 25 and other._core.engine.executor.pid != os.getpid()
+        assert other.call("sq", 5) == 25 and other.inspect.engine.executor.pid != os.getpid()
 
 
 def test_nothing_stays_mapped_or_open(fresh: Callable[..., Session]) -> None:
@@ -470,7 +470,7 @@ def test_output_is_this_process_s_own_and_results_have_none() -> None:
 def test_a_fault_ends_the_process_and_its_helpers() -> None:
     done = program(
         "s.run('define void @f() {\\n  store volatile i32 1, ptr null\\n  ret void\\n}')\n"
-        "print(*[pid for pid, _, _ in s._core.engine.pool.processes()], flush=True)\ns.call('f')\n"
+        "print(*[pid for pid, _, _ in s.inspect.engine.pool.processes()], flush=True)\ns.call('f')\n"
     )
     assert done.returncode == -11, done
     deadline = time.monotonic() + 30
@@ -617,7 +617,7 @@ def test_threads_get_code_while_the_caller_is_back_in_python(s: Session) -> None
     try:
         for round in range(60):
             deadline = time.monotonic() + 10
-            while s._core.engine.executor.threads and time.monotonic() < deadline:
+            while s.inspect.engine.executor.threads and time.monotonic() < deadline:
                 time.sleep(0.001)
             s.hibernate("w0", "w1", "w2", "w3", "body")
             assert s.call("beside", addresses[round % 2]) == 1 + 1 + 2 + 6

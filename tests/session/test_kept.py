@@ -100,7 +100,7 @@ def test_undo_steps_hold_no_large_value(s):
     s.run("@a = i32 1")
     s.results.clear()
     s.results.last = None
-    assert all(c.results is None or c.results() is None for c in s._core.history)
+    assert all(c.results is None or c.results() is None for c in s.inspect.history)
 
 
 def test_a_value_outlives_its_session(either):

@@ -78,7 +78,7 @@ def test_what_would_be_lost_is_told_to_the_byte(s: Session) -> None:
 
     def said(*ranges: tuple[int, int]) -> str:
         return lost_words(
-            s._core.program, [Change("some", lost=RecordedList(ranges)), Change("other")]
+            s.inspect.program, [Change("some", lost=RecordedList(ranges)), Change("other")]
         )
 
     assert said() == ""

@@ -69,6 +69,6 @@ def test_a_session_notes_its_cells(s):
     s.run("@g = global i32 1")
     last = s.inspect.memory_samples()[-1]
     assert last.cell == s.number
-    assert last.slab == s._core.engine.arena.resident()
+    assert last.slab == s.inspect.engine.arena.resident()
     assert min(last.kernel, last.executor, last.workers) > 1 << 20
     assert last.total == last.slab + last.kernel + last.executor + last.workers

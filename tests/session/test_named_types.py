@@ -148,7 +148,7 @@ def test_a_cell_whose_types_others_define_goes(s: Session) -> None:
     assert s.types == {"pt": "{ i64, i64 }", "pu": "{ i8 }"}
     s.evict(2)
     s.evict(3)
-    assert s.types == {} and not s._core.program.state.owners
+    assert s.types == {} and not s.inspect.program.state.owners
     s.check()
 
 
@@ -249,4 +249,4 @@ def test_cycles_of_fresh_types_leave_nothing(s: Session) -> None:
         s.evict(s.cells[0].number)
         s.evict("f")
     s.gc(undo=True)
-    assert s.types == {} and not s._core.program.type_uses._count
+    assert s.types == {} and not s.inspect.program.type_uses._count

@@ -20,13 +20,13 @@ USES = (
 def prove(s) -> dict[str, list]:
     """The books of arena and occupants agree to the byte."""
     found = occupancy(s.inspect.engine, s.inspect.program)
-    for zone, usage in s._core.engine.arena.usage().items():
+    for zone, usage in s.inspect.engine.arena.usage().items():
         rows = found[zone]
-        at = s._core.engine.arena.zones[zone].start
+        at = s.inspect.engine.arena.zones[zone].start
         for row in rows:
             assert row.start == at and row.size > 0 and row.state in STATES
             at = row.stop
-        assert at == s._core.engine.arena.zones[zone].high
+        assert at == s.inspect.engine.arena.zones[zone].high
         held = [r for r in rows if r.state != "free"]
         assert sum(r.size - r.padding for r in held) == usage["used"]
         assert sum(r.padding for r in held) == usage["padding"]
@@ -112,7 +112,7 @@ def test_random_operations(s, seed):
                 )
             case 3 if name in s:
                 s.evict(name, cascade=rnd.random() < 0.5, force=True)
-            case 4 if len(s._core.history):
+            case 4 if len(s.inspect.history):
                 s.undo()
             case 5:
                 s.gc()

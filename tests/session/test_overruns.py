@@ -45,7 +45,7 @@ def test_a_write_into_what_lies_behind_a_variable_is_told_once(s: Session) -> No
     assert overrun(s.run("@fill(@a, 12)").notes) == ""
     assert s["b"].value == 5
     assert overrun(s.run("@fill(@a, 16)").notes), "once more is told once more"
-    s._core.engine.arena.check()
+    s.inspect.engine.arena.check()
 
 
 def test_what_was_run_over_is_named_and_undo_brings_it_back(s: Session) -> None:
@@ -85,7 +85,7 @@ def test_a_write_past_all_variables_is_a_fault(s: Session) -> None:
     s.undo()
     assert s["b"].value == 5
     s.run("@c = global i32 7")
-    assert s["c"].value == 7 and s._core.engine.arena.resident() < 4 << 20
+    assert s["c"].value == 7 and s.inspect.engine.arena.resident() < 4 << 20
 
 
 @pytest.mark.process
@@ -101,7 +101,7 @@ def test_a_thread_finds_the_data_of_code_that_is_redefined(s: Session) -> None:
         "  %r = call i32 @pthread_create(ptr @t, ptr null, ptr @look, ptr null)\n  ret i32 %r\n}"
     )
     assert s.call("begin") == 0
-    generation = s._core.engine.executor.generation
+    generation = s.inspect.engine.executor.generation
     for number in range(2, 6):
         s.run(
             f"@big{number} = global [20000 x i8] zeroinitializer\n@n{number} = global i32 {number}\n"
@@ -111,7 +111,7 @@ def test_a_thread_finds_the_data_of_code_that_is_redefined(s: Session) -> None:
             assert s.inspect.engine.executor.threads == 1
             time.sleep(0.001)
     s.run("@end = 1")
-    assert s._core.engine.executor.generation == generation
+    assert s.inspect.engine.executor.generation == generation
 
 
 def test_nothing_is_told_of_what_is_as_it_should_be(

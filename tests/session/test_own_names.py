@@ -102,6 +102,6 @@ def test_the_source_of_a_cell_stays_for_as_long_as_it_may_come_back(s: Session) 
     types = s.run("%pt = type { i32 }").cell.number
     s.evict(types)
     s.undo()
-    assert types in [c.number for c in s.cells] and s._core.store.get(types) is not None
+    assert types in [c.number for c in s.cells] and s.inspect.store.get(types) is not None
     cells = [s.run(constant("f", n)).cell.number for n in range(22)]
-    assert [n for n in cells if s._core.store.get(n) is not None] == cells[1:]
+    assert [n for n in cells if s.inspect.store.get(n) is not None] == cells[1:]

@@ -175,7 +175,7 @@ def test_reset_leaves_an_empty_session_that_works(s):
     s.run(caller("use", "one").replace("@one()", "@sq(i32 3)") + "\n@use()", cell_id="b")
     s.reset()
     assert s.cells == [] and not any(y.defined for y in s.symbols.values())
-    assert dict(s.types) == {} and s._core.program.state.ids == {}
+    assert dict(s.types) == {} and s.inspect.program.state.ids == {}
     zones = s.memory()["zones"]
     assert zones["data"]["used"] == 0
     assert zones["unwind"]["used"] <= 4096, "the records of thunks, and those that cells share"
@@ -195,7 +195,7 @@ def test_memory_tells_the_whole_account(s):
     assert m["total"] == m["slab"] + m["kernel"] + m["executor"] + m["files"] + sum(
         w["own"] for w in m["workers"]
     )
-    assert m["slab"] == sum(m["regions"].values()) == s._core.engine.arena.resident()
+    assert m["slab"] == sum(m["regions"].values()) == s.inspect.engine.arena.resident()
     for zone in ("text", "rodata", "unwind", "data"):
         z = m["zones"][zone]
         assert z["used"] + z["padding"] + z["free"] == z["capacity"]

@@ -27,7 +27,7 @@ def maps(pid) -> list[str]:
 
 
 def pids(s: Session) -> list[int]:
-    return [os.getpid(), s._core.engine.executor.pid, *(w["pid"] for w in s.memory()["workers"])]
+    return [os.getpid(), s.inspect.engine.executor.pid, *(w["pid"] for w in s.memory()["workers"])]
 
 
 def descendants(pid: int) -> set[int]:
@@ -134,7 +134,7 @@ def test_no_page_is_ever_writable_and_executable(s):
 
 def _views(s, pid):
     """The mappings of a session's slab: others' may come and go in this process."""
-    inode = str(os.fstat(s._core.engine.arena.fd).st_ino)
+    inode = str(os.fstat(s.inspect.engine.arena.fd).st_ino)
     return [line for line in maps(pid) if line.split()[4] == inode]
 
 
@@ -143,7 +143,7 @@ def test_this_process_has_no_executable_view_of_the_slab(s):
     ours = _views(s, os.getpid())
     assert ours and all(" rw-s " in line for line in ours)
     theirs = [
-        line.split()[1] for line in maps(s._core.engine.executor.pid) if "memfd:jitkernel" in line
+        line.split()[1] for line in maps(s.inspect.engine.executor.pid) if "memfd:jitkernel" in line
     ]
     assert sorted(set(theirs)) == ["---s", "r--s", "r-xs", "rw-s"]
 
@@ -156,7 +156,7 @@ def test_the_number_of_mappings_is_constant(s):
     def count(pid):
         return len(_views(s, pid))
 
-    executor = s._core.engine.executor.pid
+    executor = s.inspect.engine.executor.pid
     before = count(os.getpid()), count(executor)
     s.run_many(
         [constant(f"m{n}", n) + f"\n@h{n} = global [100 x i32] zeroinitializer" for n in range(300)]
@@ -165,7 +165,7 @@ def test_the_number_of_mappings_is_constant(s):
     with pytest.raises(Fault):
         s.run("@strlen(null)")
     assert (count(os.getpid()), count(executor)) == before
-    assert s._core.engine.executor.pid == executor
+    assert s.inspect.engine.executor.pid == executor
 
 
 # -- threads ---------------------------------------------------------------------------------------
@@ -185,9 +185,11 @@ def test_a_session_made_by_a_short_lived_thread(fresh):
     time.sleep(0.2)
     s = made[0]
     assert s.call("sq", 3) == 9
-    pid = s._core.engine.executor.pid
+    pid = s.inspect.engine.executor.pid
     time.sleep(0.2)
-    assert s.call("sq", 4) == 16 and s._core.engine.executor.pid == pid, "nothing was started again"
+    assert s.call("sq", 4) == 16 and s.inspect.engine.executor.pid == pid, (
+        "nothing was started again"
+    )
     assert s.run(constant("f", 1) + "\n@f()").value == 1
 
 
@@ -223,7 +225,7 @@ def test_two_sessions_side_by_side(fresh):
     with pytest.raises(Fault):
         a.run("@strlen(null)")
     assert (a.call("f"), b.call("f")) == (1, 2)
-    assert a._core.engine.arena.base != b._core.engine.arena.base
+    assert a.inspect.engine.arena.base != b.inspect.engine.arena.base
 
 
 # -- what is left behind ---------------------------------------------------------------------------
@@ -301,7 +303,7 @@ if 'child' in sys.argv:
     s.run('@system("sleep SECONDS &")')
 if 'shut' in sys.argv:
     s.run('@shut()')
-print(s._core.engine.executor.pid, *[w['pid'] for w in s.memory()['workers']], flush=True)
+print(s.inspect.engine.executor.pid, *[w['pid'] for w in s.memory()['workers']], flush=True)
 if 'spin' in sys.argv:
     s.run('@spin()')
 time.sleep(300)

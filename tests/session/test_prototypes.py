@@ -384,7 +384,7 @@ def test_a_call_looks_at_the_notes_that_it_needs(fresh, monkeypatch):
     with fresh() as s:
         s.run("unsigned n;\nunsigned one(void) { return 1; }", "c")
         s.run("unsigned two(void) { return -2; }", "c")
-        looked, notes = set(), s._core.program.state.notes
+        looked, notes = set(), s.inspect.program.state.notes
 
         class Looked(dict):
             def __getitem__(self, key):

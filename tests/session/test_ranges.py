@@ -40,7 +40,7 @@ def test_sorted_or_not_the_answers_are_the_same(seed):
 
 def test_a_session_follows_what_moves(s):
     """Each name is asked for so often that the ranges are sorted, then moved."""
-    places = s._core.places
+    places = s.inspect.places
     s.run("@a = global [4 x i64] zeroinitializer\ndefine i32 @f() {\n  ret i32 1\n}")
     s.run("@b = global i64 1")
     for _ in range(8):
@@ -73,10 +73,10 @@ def test_and_what_hibernates(s):
     for _ in range(3):
         was = s.symbols["f"].address
         for _ in range(8):
-            assert s._core.places.code(was) == name
+            assert s.inspect.places.code(was) == name
         s.hibernate("f")
         stub = s.symbols["f"].address
         for _ in range(8):
-            assert s._core.places.code(stub) == name
-            assert stub == was or s._core.places.owner(was) is None
+            assert s.inspect.places.code(stub) == name
+            assert stub == was or s.inspect.places.owner(was) is None
         assert s.call("f") == 1

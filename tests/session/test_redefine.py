@@ -123,7 +123,7 @@ def test_undo_gives_the_notebook_cell_its_old_number_back(s):
     assert (s.call("f"), s.call("g"), s.call("use")) == (1, 2, 1)
     s.undo()
     assert (s.call("f"), s.call("g")) == (1, 1)
-    assert s._core.program.state.ids["a"] == first
+    assert s.inspect.program.state.ids["a"] == first
     r = s.run(constant("f", 3) + "\n" + constant("g", 3), cell_id="a")
     assert notes(r) == ["@f replaced; 1 caller (1 call) now uses it", "@g replaced"]
     assert first not in [c.number for c in s.cells]
@@ -412,14 +412,14 @@ declare i32 @puts(ptr)
 """
     s.run(source.format(1, 2), cell_id="a")
     where = s.symbols["a"].address, s.symbols["b"].address
-    runtime = s._core.engine.arena.regions[0]
+    runtime = s.inspect.engine.arena.regions[0]
     assert runtime.name == "runtime.text"
     code = slice(
-        runtime.start - s._core.engine.arena.base, runtime.stop - s._core.engine.arena.base
+        runtime.start - s.inspect.engine.arena.base, runtime.stop - s.inspect.engine.arena.base
     )
-    before = bytes(s._core.engine.arena.view[code])
+    before = bytes(s.inspect.engine.arena.view[code])
     s.run(source.format(3, 4), cell_id="a")
-    assert bytes(s._core.engine.arena.view[code]) == before, "nothing but variables was written"
+    assert bytes(s.inspect.engine.arena.view[code]) == before, "nothing but variables was written"
     assert (s.symbols["a"].address, s.symbols["b"].address) == where
     assert (s["a"].value, s["b"].value) == (3, 4)
     s.check()

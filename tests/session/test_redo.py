@@ -37,7 +37,7 @@ def known(s):
             if y.cell or y.users
         },
         "data": {
-            e.start: s._core.engine.arena.read(e.start, e.size) for e in live if e.zone == "data"
+            e.start: s.inspect.engine.arena.read(e.start, e.size) for e in live if e.zone == "data"
         },
     }
 
@@ -310,7 +310,7 @@ def test_a_variable_that_moved_outlives_the_history(s):
     s.evict(first)
     s.evict(number)
     s.undo()
-    s._core.history.clear()
+    s.inspect.history.clear()
     s.check()
     assert s["g"].value == 2
     for n in range(20):
@@ -324,7 +324,7 @@ def test_a_cell_does_not_get_back_what_it_had_lost(s):
     s.run("@g = global i32 2")
     s.evict(s.number, force=True)
     s.evict(first)
-    s._core.history.clear()
+    s.inspect.history.clear()
     s.run(constant("f", 1) + "\n@g = global i32 1")
     first = s.number
     s.run("@g = global i32 2")
@@ -342,7 +342,7 @@ def test_an_older_notebook_cell_that_is_evicted_and_comes_back_is_not_the_presen
     number = s.number
     s.evict(1 + number - 3, cascade=True)
     s.undo()
-    assert s._core.program.state.ids["a"] == number
+    assert s.inspect.program.state.ids["a"] == number
     s.run(constant("g", 2), cell_id="a")
     assert s.call("use") == 1 and s.call("g") == 2
 
@@ -379,9 +379,9 @@ def test_a_user_that_comes_back_still_knows_the_type_of_what_is_gone(s):
     user = s.number
     s.evict("f", force=True)
     s.evict(user)
-    s._core.history.depth = 1
-    s._core.history.trim()  # nothing remembers @f any more
-    s._core.history.depth = 20
+    s.inspect.history.depth = 1
+    s.inspect.history.trim()  # nothing remembers @f any more
+    s.inspect.history.depth = 20
     s.undo()
     with pytest.raises(TypeMismatch):
         s.run("define i64 @f(i64 %x) {\n  ret i64 1\n}")

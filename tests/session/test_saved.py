@@ -45,7 +45,7 @@ def test_restored_equals(name: str, tmp_path: Path) -> None:
             assert any(c.state is CellState.HIBERNATED for c in s.cells)
             assert (s.call("c"), s.call("sq", 4), s["p"].value) == (7, 16, s["p"].value)
         for cell in s.cells:
-            if cell.number in s._core.program.cells:
+            if cell.number in s.inspect.program.cells:
                 s.evict(cell, cascade=True)
         s.check()
 
@@ -92,7 +92,7 @@ def test_what_is_written_after_a_cell_follows_what_it_changed(tmp_path: Path) ->
         s.run_many([f"define i32 @f{i}() {{\n  ret i32 {i}\n}}" for i in range(300)])
         s.run("@big = global [8000000 x i8] zeroinitializer\n@g = global i32 0")
         s.run("call ptr @memset(ptr @big, i32 1, i64 8000000)")
-        db = s._core.store.tables.db
+        db = s.inspect.store.tables.db
 
         def rows(cell: str) -> int:
             before = db.total_changes

@@ -357,13 +357,13 @@ def test_a_session_goes_on_in_its_file(tmp_path: Path) -> None:
     path = str(tmp_path / "own.jks")
     with Session(capacity=SIZE, spare=False, store_path=path) as s:
         s.run("@n = global i32 1\n" + SQ)
-        base = s._core.engine.arena.base
+        base = s.inspect.engine.arena.base
     for _ in range(2):
         with Session(spare=False, store_path=path) as s:
             assert (
-                s._core.program is not None
-                and s._core.engine.arena.base == base
-                and s._core.engine.arena.capacity == SIZE
+                s.inspect.program is not None
+                and s.inspect.engine.arena.base == base
+                and s.inspect.engine.arena.capacity == SIZE
             )
             s["n"].value += 1
             before = picture(s)
@@ -384,12 +384,12 @@ def test_a_disk_that_is_full_is_told_and_made_up_for(tmp_path: Path) -> None:
     path = tmp_path / "own.jks"
     with Session(capacity=SIZE, spare=False, store_path=str(path), autosave=True) as s:
         s.run(SQ)
-        db = s._core.store.tables.db
+        db = s.inspect.store.tables.db
         pages = db.execute("pragma page_count").fetchone()[0]
         db.execute(f"pragma max_page_count = {pages}")
         s.run("@big = global [90000 x i8] zeroinitializer\n@g = global i32 3")
         s.run("call ptr @memset(ptr @big, i32 1, i64 90000)")
-        assert any("was not saved" in n for n in s._core.engine.notices)
+        assert any("was not saved" in n for n in s.inspect.engine.notices)
         db.execute("pragma max_page_count = 1000000")
         s.run(constant("b", 7))
         before = picture(s)
@@ -419,16 +419,16 @@ def test_many_cells_of_one_run_are_saved_together(tmp_path: Path) -> None:
         capacity=SIZE, spare=False, store_path=str(path), autosave=True, undo_depth=0
     ) as s:
         s.run(constant("a", 1))
-        flush, seen = s._core.store.flush, []
+        flush, seen = s.inspect.store.flush, []
 
         def flushed() -> None:
             flush()
             with Session.restore(str(killed(path)), spare=False) as copy:
                 seen.append((copy.call("a"), len(copy.cells), copy.source(1)))
 
-        s._core.store.flush = flushed  # type: ignore[method-assign]
+        s.inspect.store.flush = flushed  # type: ignore[method-assign]
         s.run_many([constant("a", 2), *[constant(f"f{i}", i) for i in range(300)]])
-        s._core.store.flush = flush  # type: ignore[method-assign]
+        s.inspect.store.flush = flush  # type: ignore[method-assign]
         assert seen and set(seen) == {(1, 1, constant("a", 1))}
         with Session.restore(str(killed(path)), spare=False) as copy:
             assert (copy.call("a"), len(copy.cells)) == (2, 301)

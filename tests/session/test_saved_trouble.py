@@ -95,7 +95,7 @@ def test_sessions_of_damaged_files_answer_rightly(
         def begin(made: list[Session] = made) -> None:
             if way == "go on":
                 made.append(Session(spare=False, store_path=str(copy)))
-                assert made[0]._core.program is not None
+                assert made[0].inspect.program is not None
             else:
                 options = {"capacity": SIZE} if way == "rebuild" else {}
                 made.append(

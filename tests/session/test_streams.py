@@ -414,7 +414,7 @@ def test_interrupts_at_any_time_leave_a_working_session(s):
 def test_an_interrupt_between_two_things_that_can_be_stopped_is_not_lost(s):
     """After the compile, before the call: nobody is busy, and the cell must stop all the same."""
     s.run(SPIN)
-    call, engine = s._core.engine.executor.call, s._core.engine
+    call, engine = s.inspect.engine.executor.call, s.inspect.engine
 
     def late(*arguments):
         s.interrupt()

@@ -70,14 +70,14 @@ def session():
 
 
 def text_used(s: Session) -> int:
-    return s._core.engine.arena.usage()["text"]["used"]
+    return s.inspect.engine.arena.usage()["text"]["used"]
 
 
 def test_a_running_thread_never_sees_half_a_patch_or_freed_text(session):
     s = session
     s.run(WORKER)
     assert s.call("start") == 0
-    assert s._core.engine.executor.threads == 1
+    assert s.inspect.engine.executor.threads == 1
     before, counted, rounds = text_used(s), 0, 0
     end = time.monotonic() + 1.5
     while time.monotonic() < end or rounds < 20:
@@ -89,7 +89,7 @@ def test_a_running_thread_never_sees_half_a_patch_or_freed_text(session):
     assert text_used(s) > before, "old text stays while a thread may be in it"
     assert s.call("finish") == 0
     s.run(SAME.format(3))  # the next change finds the thread ended
-    assert s._core.engine.executor.threads == 0
+    assert s.inspect.engine.executor.threads == 0
     assert text_used(s) <= before + 64
     assert s["wrong"].value == 0
 
@@ -220,8 +220,8 @@ def test_what_a_thread_uses_stays_though_its_cell_is_gone(session):
     for i in range(25):  # past what undo keeps
         s.run(f"@k = i64 {i}")
     kept = {
-        zone: sum(e.size for e in s._core.engine.arena.deferred if e.zone == zone)
-        for zone in s._core.engine.arena.zones
+        zone: sum(e.size for e in s.inspect.engine.arena.deferred if e.zone == zone)
+        for zone in s.inspect.engine.arena.zones
     }
     assert all(kept.values()), kept
     s.check()
@@ -235,13 +235,13 @@ def test_what_a_thread_uses_stays_though_its_cell_is_gone(session):
     assert frames(s) == seen, "an exception would still find its way"
     assert [s.call(f"get{i}") for i in range(40)] == list(range(40))
     s.check()
-    s._core.engine.executor.respawn()  # as good as the thread's end
-    before = s._core.engine.arena.usage()["data"]["used"]
+    s.inspect.engine.executor.respawn()  # as good as the thread's end
+    before = s.inspect.engine.arena.usage()["data"]["used"]
     s.run("@k = i64 99")
     s.run("define i32 @another() {\n  ret i32 0\n}")
     assert (
-        s._core.engine.arena.deferred == ()
-        and s._core.engine.arena.usage()["data"]["used"] < before
+        s.inspect.engine.arena.deferred == ()
+        and s.inspect.engine.arena.usage()["data"]["used"] < before
     )
     assert [s.call(f"get{i}") for i in range(40)] == list(range(40))
 
@@ -283,4 +283,4 @@ define i32 @start() {
     assert any(words in note and "the lock of stdout" in note for note in s.run("@labs(3)").notes)
     with interrupting(s), pytest.raises(Interrupted, match=words):
         s.run('@puts("hello")')
-    assert s._core.engine.executor.threads == 1 and s.run("@labs(-4)").value == 4
+    assert s.inspect.engine.executor.threads == 1 and s.run("@labs(-4)").value == 4

@@ -105,7 +105,7 @@ def test_what_cannot_be_put_in_order_at_once_is_over_all_the_same(s, monkeypatch
     """The next operation is one of its own: whole, and a signal ends it."""
     s.run(T)
     with monkeypatch.context() as patch:
-        patch.setattr(s._core.residency, "trim", failing(s._core.residency.trim), raising=False)
+        patch.setattr(s.inspect.residency, "trim", failing(s.inspect.residency.trim), raising=False)
         ordered, failures = s._core.restore_order, iter([False, False])
 
         def restore() -> None:
@@ -116,9 +116,9 @@ def test_what_cannot_be_put_in_order_at_once_is_over_all_the_same(s, monkeypatch
         patch.setattr(s._core, "restore_order", restore)
         with pytest.raises(Torn):
             s.run("@n = global i32 1")
-    assert not s._core.operating and not s._core.engine.running and not s._core.engine.stopping
+    assert not s._core.operating and not s.inspect.engine.running and not s.inspect.engine.stopping
     assert s.run(T.replace("add", "sub") + "\n@t(5)").value == 4
-    assert not s._core.engine.arena.rollback.open
+    assert not s.inspect.engine.arena.rollback.open
 
 
 @pytest.mark.parametrize("twice", [False, True])
@@ -129,7 +129,7 @@ def test_data_that_destructors_wrote_is_as_before(s, monkeypatch, step, twice):
     s.run("@n = global i32 5")
     s.run(MADE)
     s.run("@n = 6")
-    rollback = s._core.engine.arena.rollback
+    rollback = s.inspect.engine.arena.rollback
     with monkeypatch.context() as patch:
         patch.setattr(Linker, "unlink", failing(Linker.unlink))
         if twice:
@@ -145,7 +145,7 @@ def test_data_that_destructors_wrote_is_as_before(s, monkeypatch, step, twice):
 @pytest.mark.parametrize("twice", [False, True])
 def test_data_that_constructors_wrote_is_as_before(s, monkeypatch, twice):
     s.run("@n = global i32 5\n@untouched = global [65536 x i8] zeroinitializer")
-    rollback = s._core.engine.arena.rollback
+    rollback = s.inspect.engine.arena.rollback
     with monkeypatch.context() as patch:
         patch.setattr(UndoHistory, "keep", failing(UndoHistory.keep))
         if twice:
@@ -158,7 +158,7 @@ def test_data_that_constructors_wrote_is_as_before(s, monkeypatch, twice):
 def test_what_was_done_keeps_what_its_constructors_wrote(s, monkeypatch):
     """It fails when the block has ended already."""
     s.run("@n = global i32 5")
-    rollback, keep = s._core.engine.arena.rollback, UndoHistory.keep
+    rollback, keep = s.inspect.engine.arena.rollback, UndoHistory.keep
     with monkeypatch.context() as patch:
 
         def kept(*arguments: Any) -> None:
@@ -175,15 +175,15 @@ def test_what_a_thread_came_to_use_stays_when_it_is_taken_back(s):
     """The thread is in a function whose cell fails while it runs constructors."""
     s.run(THREAD)
     s.call("start")
-    pid = s._core.engine.executor.pid
+    pid = s.inspect.engine.executor.pid
     with pytest.raises(Fault):
         s.run(WORSE)
     assert s.call("slow", 5) == 5
     s.check()
     s.call("finish")
-    assert s._core.engine.executor.pid == pid and s["answer"].value in (5, 6)
+    assert s.inspect.engine.executor.pid == pid and s["answer"].value in (5, 6)
     s.run(T)  # what was kept for the thread goes
-    assert not s._core.engine.arena.deferred
+    assert not s.inspect.engine.arena.deferred
 
 
 def test_text_is_taken_back_while_threads_are_parked(s, monkeypatch):
@@ -193,18 +193,18 @@ def test_text_is_taken_back_while_threads_are_parked(s, monkeypatch):
     again = Arena._bytes_again
 
     def look(arena: Arena, start: int, data: bytes) -> None:
-        seen.append(s._core.engine._parked)
+        seen.append(s.inspect.engine._parked)
         again(arena, start, data)
 
     with monkeypatch.context() as patch:
         patch.setattr(Arena, "_bytes_again", look)
-        patch.setattr(Bindings, "rewrite", lambda b, symbol: seen.append(s._core.engine._parked))
+        patch.setattr(Bindings, "rewrite", lambda b, symbol: seen.append(s.inspect.engine._parked))
         patch.setattr(UndoHistory, "keep", failing(UndoHistory.keep))
         with pytest.raises(Torn):
             s.run("define i32 @slow(i32 %x) {\n  ret i32 7\n}")
-    assert seen and all(seen) and not s._core.engine._parked
-    with s._core.engine.writing():  # or the thread may run a call that is half written
-        s._core.engine.linker._repair([s._core.program.symbol("slow")])
+    assert seen and all(seen) and not s.inspect.engine._parked
+    with s.inspect.engine.writing():  # or the thread may run a call that is half written
+        s.inspect.engine.linker._repair([s.inspect.program.symbol("slow")])
     assert s.call("slow", 5) == 5
     s.call("finish")
 
@@ -221,7 +221,7 @@ def test_what_could_not_be_written_to_the_file_stays_to_be_written(s, monkeypatc
             s.frontend.idle()
     assert s.source(1) == T
     s.frontend.idle()
-    assert s.source(1) == T and s._core.store.numbers() == [1]
+    assert s.source(1) == T and s.inspect.store.numbers() == [1]
 
 
 def test_a_file_outlives_a_write_that_failed(tmp_path, monkeypatch):
@@ -230,11 +230,11 @@ def test_a_file_outlives_a_write_that_failed(tmp_path, monkeypatch):
     with Session(capacity=64 << 20, **settings) as s:
         s.run(T)
         s.run(T.replace("@t", "@u"))
-        s._core.store.put(s._core.store.get(1))
+        s.inspect.store.put(s.inspect.store.get(1))
         with monkeypatch.context() as patch:
             patch.setattr(Tables, "drop", failing(Tables.drop))
             with pytest.raises(Torn):
-                s._core.store.flush()
+                s.inspect.store.flush()
     with Session.restore(path, object_cache=False, spare=False) as s:
         assert s.call("t", 1) == s.call("u", 1) == 2
 
@@ -242,11 +242,11 @@ def test_a_file_outlives_a_write_that_failed(tmp_path, monkeypatch):
 def test_numbers_of_states_are_not_given_twice(s):
     """What somebody remembers by such a number, seen in a block that failed, is never taken for
     what came later."""
-    linker = s._core.program.linker
+    linker = s.inspect.program.linker
     s.run(T)
     other = s.compile(T.replace("@t", "@a")).compiled.object
     before = linker.generation, linker.unwind.generation
-    with pytest.raises(Torn), s._core.engine.arena.rollback.atomic():
+    with pytest.raises(Torn), s.inspect.engine.arena.rollback.atomic():
         linker.place(other, 7)
         seen = linker.generation, linker.unwind.generation
         raise Torn
@@ -273,7 +273,7 @@ def test_two_presses_end_one_operation(s, monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr("jitkernel.session.operation._signal.signal", press)
             patch.setattr(
-                s._core.residency, "trim", lambda: signal.raise_signal(signal.SIGINT), False
+                s.inspect.residency, "trim", lambda: signal.raise_signal(signal.SIGINT), False
             )
             with pytest.raises(KeyboardInterrupt):
                 s.run(T)
@@ -321,9 +321,9 @@ def test_what_a_sink_may_not_do_leaves_the_call_as_it_was(s, step):
     assert s.run("%v = call i32 @say()\n%w = call i32 @t(i32 1)", sink=sink).value == 2
     assert sink.error is not None and "running" in str(sink.error)
     s.run("%a = add i32 1, 2")
-    assert s.call("t", 1) == 2 and s._core.program.running == ()
+    assert s.call("t", 1) == 2 and s.inspect.program.running == ()
     s.check()
     held = {c.image.text.start for c in s.cells if c.image is not None and c.image.text}
-    known = held | {i.text.start for i in s._core.engine.thunks.images if i.text}
-    stubs = {symbol.stub for symbol in s._core.program.linker.symbols.values() if symbol.stub}
-    assert s._core.engine.arena.zones["text"].list.live.keys() <= known | stubs
+    known = held | {i.text.start for i in s.inspect.engine.thunks.images if i.text}
+    stubs = {symbol.stub for symbol in s.inspect.program.linker.symbols.values() if symbol.stub}
+    assert s.inspect.engine.arena.zones["text"].list.live.keys() <= known | stubs

@@ -13,7 +13,7 @@ from jitkernel.errors import CompileError, Fault, UsageError
 def places(s):
     """Address and bytes of every variable."""
     return {
-        n: (y.address, s._core.engine.arena.read(y.address, y.size))
+        n: (y.address, s.inspect.engine.arena.read(y.address, y.size))
         for n, y in s.symbols.items()
         if y.kind == "variable" and y.defined
     }
@@ -278,7 +278,7 @@ def test_the_whole_state_comes_back(s):
     ]:
         s.run(source, cell_id=cell_id)
         s.undo()
-        s._core.history.forget_undone()  # what is kept for redo
+        s.inspect.history.forget_undone()  # what is kept for redo
         after = state(s)
         for part in ("bytes", "symbols", "cells", "ids", "types", "extents"):
             assert after[part] == before[part], (part, source)

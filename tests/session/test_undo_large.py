@@ -61,7 +61,7 @@ def test_beyond_it_nothing_is_undone(large):
     assert values(large, 1000) == (7, 5)
     with pytest.raises(UsageError, match="Nothing was undone"):
         large.undo(cell=4)
-    assert len(large._core.history.steps()) == 4
+    assert len(large.inspect.history.steps()) == 4
 
 
 def test_with_the_limit_that_the_refusal_names_it_comes_back(large, either):
@@ -121,8 +121,8 @@ def test_old_values_of_all_steps_have_a_limit(either):
     s.run("@all = global [900000 x i8] zeroinitializer\ndeclare ptr @memset(ptr, i32, i64)")
     for i in range(8):
         s.run(f"%p = call ptr @memset(ptr @all, i32 {i + 1}, i64 900000)")
-    s._core.history.steps()
-    assert s._core.history.bytes <= 4 * MB
+    s.inspect.history.steps()
+    assert s.inspect.history.bytes <= 4 * MB
     assert s.undo(4) and s["all"].value[:2] == (4, 4)
     with pytest.raises(UsageError, match=r"@all \("):
         s.undo()
@@ -132,14 +132,14 @@ def test_old_values_of_all_steps_have_a_limit(either):
 def test_what_is_never_touched_takes_no_memory(either):
     s = either(undo_data=MB)
     s.run("@huge = global [20000000 x i8] zeroinitializer")
-    before = s._core.engine.arena.resident()
+    before = s.inspect.engine.arena.resident()
     s.run(
         "define void @poke() {\n  %p = getelementptr i8, ptr @huge, i64 15000000\n  store i8 1, ptr %p\n  ret void\n}"
     )
     s.run("@poke()")
     with pytest.raises(UsageError, match="@huge"):
         s.undo()
-    assert s._core.engine.arena.resident() - before < 256 << 10
+    assert s.inspect.engine.arena.resident() - before < 256 << 10
 
 
 def test_marks_tell_what_was_written():

@@ -31,7 +31,7 @@ def test_what_is_written_to_a_view_of_a_variable_that_is_gone_is_seen_by_nobody(
 
 def test_memory_comes_back_when_the_views_have_gone() -> None:
     with Session(undo_depth=0) as s:
-        arena = s._core.engine.arena
+        arena = s.inspect.engine.arena
         s.run("@x = global i32 0")
         before = arena.usage()["data"]["used"]
         views = []

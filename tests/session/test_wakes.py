@@ -43,7 +43,7 @@ def s(either: Callable[..., Session]) -> Iterator[Session]:
 @contextmanager
 def meanwhile(s: Session, before: Callable[[], Any], after: Callable[[], Any]) -> Iterator[None]:
     """Something happens just before code comes back, and something just after."""
-    executor = s._core.engine.executor
+    executor = s.inspect.engine.executor
     find = executor.on_wake
 
     def found(stub: int, alone: bool) -> int:
@@ -70,7 +70,7 @@ def killer(pid: int) -> Callable[[], None]:
 @pytest.mark.process
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_the_executor_is_killed(s: Session, when: str) -> None:
-    kill = killer(s._core.engine.executor.pid)
+    kill = killer(s.inspect.engine.executor.pid)
     moments = (kill, nothing) if when == "before" else (nothing, kill)
     with meanwhile(s, *moments), pytest.raises(Fault, match="SIGKILL"):
         s.call("f", 3)
@@ -81,7 +81,7 @@ def test_the_executor_is_killed(s: Session, when: str) -> None:
 
 
 def test_the_compiler_worker_is_killed(s: Session) -> None:
-    pid = s._core.engine.pool.processes()[0][0]
+    pid = s.inspect.engine.pool.processes()[0][0]
     with meanwhile(s, killer(pid), nothing):
         assert s.call("f", 3) == 9
     with suppress(WorkerDied):  # the first that needs it may have to say so
@@ -93,10 +93,10 @@ def test_the_compiler_worker_is_killed(s: Session) -> None:
 def damage(s: Session, name: str) -> Callable[[], None]:
     """Damage what the store has of a symbol's cell, of whose code there is no other copy; gives a
     function that mends it."""
-    s._core.store.flush()
+    s.inspect.store.flush()
     (cell,) = s.find(name)
-    db, number = s._core.store.tables.db, cell.number
-    s._core.program.linker.swap.drop(cell.image)
+    db, number = s.inspect.store.tables.db, cell.number
+    s.inspect.program.linker.swap.drop(cell.image)
     query = "select object from records where number = ?"
     good = db.execute(query, (number,)).fetchone()[0]
     bad = bytearray(good)
@@ -135,7 +135,7 @@ def test_what_could_not_come_back_does_not_leave(s: Session) -> None:
     mend = damage(s, "p1")
     s.budget = 3000
     assert [c.names for c in s.cells if c.number in asleep(s)] == [["sq"], ["p2"]]
-    assert "cannot be read" in s._core.residency.why_not(s.find("p1")[0])
+    assert "cannot be read" in s.inspect.residency.why_not(s.find("p1")[0])
     mend()
 
 
@@ -144,14 +144,14 @@ def test_the_arena_is_full(either: Callable[..., Session]) -> None:
     s.run(PADDED.format(1, 600_000))
     s.run("@g = global i32 1")
     s.hibernate("p1")
-    held = s._core.engine.arena.reserve("text", s._core.engine.arena.usage()["text"]["largest"])
+    held = s.inspect.engine.arena.reserve("text", s.inspect.engine.arena.usage()["text"]["largest"])
     with pytest.raises(ArenaFull, match=r"@p1 of cell 1 was called and cannot come back: the text"):
         s.run("store i32 2, ptr @g\n%v = call i32 @p1(i32 1)\nstore i32 3, ptr @g")
     with pytest.raises(ArenaFull):
         s.call("p1", 1)
     assert s["g"].value == 2 and asleep(s) == [1]
     s.check()
-    s._core.engine.arena.abort(held)
+    s.inspect.engine.arena.abort(held)
     assert s.run("%v = call i32 @p1(i32 1)").value == 2
 
 
@@ -176,7 +176,7 @@ def test_control_c_in_this_process_waits(
     """The library in a plain program: the run is ended, and KeyboardInterrupt raised when the
     session is in order."""
     press = lambda: signal.raise_signal(signal.SIGINT)  # noqa: E731
-    unlink = s._core.program.linker.unlink
+    unlink = s.inspect.program.linker.unlink
 
     def pressed(image: Any) -> Any:
         monkeypatch.undo()  # only that of the wake
@@ -184,8 +184,8 @@ def test_control_c_in_this_process_waits(
         return unlink(image)
 
     if when == "during":
-        s._core.program.linker.swap.drop(s.find("sq")[0].image)  # so that it is linked again
-        monkeypatch.setattr(s._core.program.linker, "unlink", pressed)
+        s.inspect.program.linker.swap.drop(s.find("sq")[0].image)  # so that it is linked again
+        monkeypatch.setattr(s.inspect.program.linker, "unlink", pressed)
     moments = {"before": (press, nothing), "after": (nothing, press)}.get(when, (nothing, nothing))
     with meanwhile(s, *moments), pytest.raises(KeyboardInterrupt):
         s.run("%v = call i32 @f(i32 3)\nbr label %l\nl:\nbr label %l")
@@ -229,9 +229,9 @@ def test_a_thread_is_served_between_runs(s: Session) -> None:
     s.run(LATER)
     assert s.call("start") == 0
     assert asleep(s) == [1]
-    woken = s._core.residency.woken
+    woken = s.inspect.residency.woken
     assert watch(s, lambda: s["answer"].value == 36)
-    assert asleep(s) == [] and s._core.residency.woken == woken + 1
+    assert asleep(s) == [] and s.inspect.residency.woken == woken + 1
     s.check()
     assert s.call("f", 3) == 9
 
@@ -240,26 +240,26 @@ def test_a_thread_is_served_between_runs(s: Session) -> None:
 def test_a_thread_whose_code_does_not_come_back_between_runs(s: Session) -> None:
     s.run(LATER)
     mend = damage(s, "sq")
-    pid = s._core.engine.executor.pid
+    pid = s.inspect.engine.executor.pid
     assert s.call("start") == 0
-    assert watch(s, lambda: bool(s._core.engine.notices))
+    assert watch(s, lambda: bool(s.inspect.engine.notices))
     assert (
         "on a thread of the program: @sq of cell 1 was called and cannot come back"
-        in (s._core.engine.notices[0])
+        in (s.inspect.engine.notices[0])
     )
     end = time.monotonic() + 5
-    while s._core.engine.executor.alive and time.monotonic() < end:
+    while s.inspect.engine.executor.alive and time.monotonic() < end:
         time.sleep(0.01)
     mend()
     assert s.call("f", 3) == 9  # in another process
-    assert s._core.engine.executor.pid != pid
+    assert s.inspect.engine.executor.pid != pid
     assert s["answer"].value == 0
 
 
 @pytest.mark.process
 def test_a_process_that_has_ended_is_not_watched(s: Session) -> None:
     before = s.frontend.output_fds()
-    os.kill(s._core.engine.executor.pid, signal.SIGKILL)
+    os.kill(s.inspect.engine.executor.pid, signal.SIGKILL)
     watch(s, lambda: s.frontend.output_fds() != before, 5.0)
     assert len(s.frontend.output_fds()) == len(before) - 1
     assert select.select(s.frontend.output_fds(), [], [], 0.05)[0] == []
@@ -277,7 +277,7 @@ def test_threads_keep_code_in_memory_and_it_is_said(s: Session) -> None:
     with pytest.raises(JitError, match="threads of the program may run it"):
         s.hibernate("p1")
     s.budget = 1000
-    assert s._core.residency.code > 4000
+    assert s.inspect.residency.code > 4000
     text = residency(s).text
     assert (
         "1 thread is running of the program's own: no code leaves memory before it has ended"
@@ -285,8 +285,8 @@ def test_threads_keep_code_in_memory_and_it_is_said(s: Session) -> None:
     )
     assert watch(s, lambda: s["answer"].value == 36)
     end = time.monotonic() + 5
-    while s._core.engine.executor.threads and time.monotonic() < end:
+    while s.inspect.engine.executor.threads and time.monotonic() < end:
         time.sleep(0.01)
     assert s.call("f", 2) == 4
-    assert s._core.residency.code <= 1000
+    assert s.inspect.residency.code <= 1000
     assert "thread" not in residency(s).text

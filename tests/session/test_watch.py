@@ -160,7 +160,7 @@ def test_a_watch_follows_redefinition_and_eviction(steps):
 
 
 def test_nothing_is_done_while_nothing_is_watched(steps):
-    executor = steps._core.engine.executor
+    executor = steps.inspect.engine.executor
     assert executor.on_wait is None
     steps.watch("g")
     assert executor.on_wait is not None
@@ -184,8 +184,8 @@ def test_the_history_is_bounded(steps):
     steps.watch("g")
     for value in range(1000):
         steps["g"].value = value
-        steps._core.observers.watches.look(1.0)
-        steps._core.observers.watches.ended()
+        steps.inspect.observers.watches.look(1.0)
+        steps.inspect.observers.watches.ended()
     (last,) = steps.watched()
     assert len(last.samples) <= 120 and (last.least, last.most) == (0, 999)
     assert list(last.samples) == sorted(last.samples) and last.samples[-1] == 999

@@ -159,13 +159,13 @@ def s() -> Iterator[Session]:
 def settle(s: Session) -> None:
     """Run until nothing that nobody wrote is compared; a page that holds memory each."""
     for page in range(0, SIZE, 4096):
-        s._core.engine.arena.write(s["big"].address + page, b"\1")
+        s.inspect.engine.arena.write(s["big"].address + page, b"\1")
     for _ in range(4):
         s.run("@by_nothing()")
 
 
 def byte(s: Session, at: int) -> int:
-    return s._core.engine.arena.read(s["big"].address + at, 1)[0]
+    return s.inspect.engine.arena.read(s["big"].address + at, 1)[0]
 
 
 def begin(s: Session, at: int) -> None:
@@ -205,7 +205,7 @@ def test_undo_takes_it_back(way: str, s: Session) -> None:
 
 def test_what_was_not_written_is_not_compared(s: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     begin(s, 3_000_001)
-    if s._core.engine.executor.page_table() is None:
+    if s.inspect.engine.executor.page_table() is None:
         pytest.skip("pages cannot be protected here")
     count = 0
     plain = Mirror._compare
@@ -236,17 +236,17 @@ def test_a_page_that_the_program_gave_back_and_somebody_read(s: Session) -> None
     s.run("@by_nothing()")
     assert s.run(f"@give(i64 {start})").value == 0
     place = start - s["big"].address
-    assert byte(s, place + 4096 & -4096) in (0, 1) and s._core.engine.arena.read(
+    assert byte(s, place + 4096 & -4096) in (0, 1) and s.inspect.engine.arena.read(
         start, 4096
     ) == bytes(4096)
     s.undo()
-    assert s._core.engine.arena.read(start, 4096).strip(b"\0")
+    assert s.inspect.engine.arena.read(start, 4096).strip(b"\0")
 
 
 def test_writes_of_the_kernel_process(s: Session) -> None:
     begin(s, 5)
     s["big"].address  # noqa: B018
-    s._core.engine.arena.write(s["big"].address + 2_000_000, b"\x4d")
+    s.inspect.engine.arena.write(s["big"].address + 2_000_000, b"\x4d")
     s.run("@by_nothing()")
     s.run("@by_store()")
     s.undo()
@@ -258,7 +258,7 @@ def test_after_the_executor_was_killed(settled: bool, s: Session) -> None:
     """What the dead one wrote last, and what the next one writes."""
     begin(s, 3_000_001)
     s.call("store")  # nobody looked since
-    os.kill(s._core.engine.executor.pid, signal.SIGKILL)
+    os.kill(s.inspect.engine.executor.pid, signal.SIGKILL)
     s.run("@by_nothing()")
     if settled:
         settle(s)

@@ -159,7 +159,7 @@ def test_a_pass_can_be_interrupted(s: Session) -> None:
 
     def stop() -> None:
         begun.wait()
-        while not s._core.engine.running:
+        while not s.inspect.engine.running:
             time.sleep(0.01)
         s.interrupt()
 

@@ -113,8 +113,10 @@ def test_a_part_is_listed_extent_by_extent(s):
         assert f"text, part {number} of {len(parts)}: " in view.text and rows
         assert "<img " in view.html and "<table>" in view.html
         seen += rows
-    zone = s._core.engine.arena.zones["text"].list
-    below = [start for start, _ in zone.holes() if start < s._core.engine.arena.zones["text"].high]
+    zone = s.inspect.engine.arena.zones["text"].list
+    below = [
+        start for start, _ in zone.holes() if start < s.inspect.engine.arena.zones["text"].high
+    ]
     assert {int(a, 16) for a in seen} == {*zone.live, *below}
     with pytest.raises(UsageError, match=f"no part 99: it has {len(parts)}"):
         arena(s, "text", 99)

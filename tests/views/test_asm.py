@@ -47,7 +47,7 @@ def session():
 @pytest.mark.skipif(not shutil.which("objdump"), reason="objdump is the oracle")
 def test_instructions_are_those_of_objdump(session: Session, tmp_path: Path) -> None:
     symbol = session.symbols["loop"]
-    code = session._core.engine.arena.read(symbol.address, symbol.size)
+    code = session.inspect.engine.arena.read(symbol.address, symbol.size)
     path = tmp_path / "code.bin"
     path.write_bytes(code)
     said = subprocess.run(

@@ -122,7 +122,7 @@ def test_every_terminator_of_the_corpus_against_llvm(session: Session, name: str
     """As many edges from each block as LLVM's own operands have, to the same blocks."""
     from jitkernel.compiler.records import Request
 
-    flows = session._core.engine.pool.flow(Request(IR[name]), optimised=False)
+    flows = session.inspect.engine.pool.flow(Request(IR[name]), optimised=False)
     module = llvm.parse_assembly(IR[name], llvm.create_context())
     for function in module.functions:
         if function.is_declaration:

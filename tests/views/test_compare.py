@@ -116,12 +116,14 @@ def test_two_versions_of_a_function(session: Session) -> None:
 
 def test_what_is_timed_uses_the_session_and_leaves_it_as_it_was(session: Session) -> None:
     """Another level's code calls the session's functions and sees its globals; nothing stays."""
-    used = {zone: numbers["used"] for zone, numbers in session._core.engine.arena.usage().items()}
+    used = {zone: numbers["used"] for zone, numbers in session.inspect.engine.arena.usage().items()}
     before = session["runs"].value
     compare(session, "@sum", levels=[0, 2], arguments="10")
     assert session["runs"].value > before  # @pass is the session's own, so is @runs
     compare(session, "@sum", levels=[0, 2], arguments="10")
-    again = {zone: numbers["used"] for zone, numbers in session._core.engine.arena.usage().items()}
+    again = {
+        zone: numbers["used"] for zone, numbers in session.inspect.engine.arena.usage().items()
+    }
     thunk = session.memory()["thunks"]
     assert again["data"] == used["data"] and again["rodata"] <= used["rodata"] + 32
     assert again["text"] <= used["text"] + thunk + 64

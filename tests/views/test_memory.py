@@ -44,7 +44,7 @@ def test_the_rows_add_up_to_the_total_to_the_byte(session):
 def test_the_slab_is_counted_once(session):
     found = rows(memory(session).text)
     slab = sum(size for name, size in found.items() if name.startswith("slab"))
-    assert slab == session._core.engine.arena.resident()
+    assert slab == session.inspect.engine.arena.resident()
     before = found["kernel process"], found["executor"]
     # 8 MiB of zeros that the program writes over are pages of the slab, of no process.
     session.run("@big = global [8388608 x i8] zeroinitializer")

@@ -32,8 +32,8 @@ NAMES = [n for n in IR if n not in ("constructors",)]
 @pytest.fixture
 def session() -> Iterator[Session]:
     with Session(capacity=64 << 20, object_cache=False) as running:
-        running._core.engine.ready()
-        running._core.engine.arena.reserve(
+        running.inspect.engine.ready()
+        running.inspect.engine.arena.reserve(
             "rodata", 48
         )  # where ld puts what _GLOBAL_OFFSET_TABLE_ is
         yield running
@@ -44,9 +44,9 @@ def placed(session: Session, name: str, level: int) -> tuple[LinkMap, Linked]:
     session.settings.opt_level = level
     cell = session.run(IR[name]).cell
     assert cell is not None and cell.image is not None
-    record = session._core.store.get(cell.number)
+    record = session.inspect.store.get(cell.number)
     assert record is not None
-    linker = session._core.program.linker
+    linker = session.inspect.program.linker
     return read_link_map(linker, cell.image, record.object), link_like(
         record.object, linker, cell.image
     )
@@ -95,7 +95,7 @@ def check_field(session, made: MappedRelocation, linked: Linked, sections, symbo
     if made.target is not None and made.target.state == SymbolState.NULL:
         where.append(0)
     if made.how == "relaxed":
-        opcodes = session._core.engine.arena.read(made.at - 2, 2)
+        opcodes = session.inspect.engine.arena.read(made.at - 2, 2)
         if made.form == "lea" and content[made.offset - 2] == 0xC7:  # ld: mov $address, %reg
             assert value == made.refers_to and opcodes[0] == 0x8D
         elif made.form == "jmp":
@@ -108,14 +108,16 @@ def check_field(session, made: MappedRelocation, linked: Linked, sections, symbo
         return True
     assert made.at == at
     if row.base == "G":
-        slot = value - made.addend + (at if row.relative else session._core.program.linker.bind.got)
+        slot = (
+            value - made.addend + (at if row.relative else session.inspect.program.linker.bind.got)
+        )
         first, slots = sections[".got"]
         held = struct.unpack_from("<Q", slots, slot - first)[0]
         assert made.how == "GOT slot"
         assert (
             made.final
             == held
-            == struct.unpack("<Q", session._core.engine.arena.read(made.refers_to, 8))[0]
+            == struct.unpack("<Q", session.inspect.engine.arena.read(made.refers_to, 8))[0]
         )
         return True
     assert made.value == value, made
@@ -139,7 +141,7 @@ def compare_code(session, folder: Path, made: LinkMap, linked: Linked, sections)
         for function in functions:
             if not section.address <= function.address < section.address + section.size:
                 continue
-            content = session._core.engine.arena.read(function.address, function.size)
+            content = session.inspect.engine.arena.read(function.address, function.size)
             for ours in decode(content, function.address, lambda address: "x"):
                 assert ours.address in theirs, hex(ours.address)
                 raw, target = theirs[ours.address]
@@ -190,14 +192,14 @@ def test_operands_before_an_immediate(session: Session) -> None:
     )
     cell = session.cells[-1]
     made = read_link_map(
-        session._core.program.linker, cell.image, session._core.store.get(cell.number).object
+        session.inspect.program.linker, cell.image, session.inspect.store.get(cell.number).object
     )
     names = {s.name: s.address for s in made.symbols}
     relocations = [r for r in made.relocations if ".text" in made.sections[r.section - 1].name]
     wanted = [names["n"] + 20, names["n"] + 20, names["m"]]
     assert [r.refers_to for r in relocations] == wanted, relocations
     targets = [i.target for i in decode(
-        session._core.engine.arena.read(session.symbols["f"].address, session.symbols["f"].size),
+        session.inspect.engine.arena.read(session.symbols["f"].address, session.symbols["f"].size),
         session.symbols["f"].address) if i.target]  # fmt: skip
     assert targets in (wanted, [])
 

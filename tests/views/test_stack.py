@@ -105,7 +105,7 @@ def test_locals_pointers_and_the_way_back(session: Session) -> None:
 
 def test_return_addresses_follow_calls_and_frames_join(session: Session) -> None:
     fault(session, "@outer(5)")
-    stopped = session._core.observers.stopped
+    stopped = session.inspect.observers.stopped
     assert stopped is not None
     frames = [named.frame for named in stopped.frames]
     for inner, outer in pairwise(frames):
@@ -113,7 +113,7 @@ def test_return_addresses_follow_calls_and_frames_join(session: Session) -> None
         assert int.from_bytes(stopped.read(inner.returns, 8) or b"", "little") == outer.pc
         symbol = session.symbols["outer"]
         if symbol.address < outer.pc < symbol.address + symbol.size:
-            code = session._core.engine.arena.read(symbol.address, symbol.size)
+            code = session.inspect.engine.arena.read(symbol.address, symbol.size)
             before = [
                 i for i in decode(code, symbol.address) if i.address + len(i.code) == outer.pc
             ]
@@ -236,7 +236,7 @@ def test_a_system_that_lets_nobody_look_does_not_stop_the_cell(monkeypatch) -> N
         def refuse() -> None:
             raise UsageError("not permitted")
 
-        monkeypatch.setattr(s._core.engine.executor, "peek", refuse)
+        monkeypatch.setattr(s.inspect.engine.executor, "peek", refuse)
         s.frontend.look_after(0.01, lambda stopped: pytest.fail("there is nothing to see"))
         result = s.run("%x = call i32 @usleep(i32 300000)")
         assert result.value == 0 and any("not permitted" in note for note in result.notes)

@@ -42,7 +42,7 @@ def test_one_undo_takes_all_of_it_back(s):
     assert run(s, "p").text == "(struct pt) {.x = 1, .y = 4.0}"
     assert run(s, "y3(&p)").text == "(double) 7.0"
     s.undo(2)
-    s._core.program.linker.check()
+    s.inspect.program.linker.check()
 
 
 def test_redo_does_it_again(s):

@@ -107,7 +107,7 @@ def edits(seed, count):
                 if dice > 0.9 or 0.6 < dice < 0.7:
                     session.undo()
                     book.texts = before
-            session._core.program.linker.check()
+            session.inspect.program.linker.check()
             live = values(session)
             assert live == fresh(book.texts), (seed, step, name, text, book.texts)
         session.check()

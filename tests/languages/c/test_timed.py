@@ -78,7 +78,7 @@ def test_c_converts_what_a_call_line_does_not(c: Session) -> None:
 def state(s: Session) -> tuple[object, ...]:
     used = {name: zone["used"] for name, zone in s.memory()["zones"].items()}
     return (
-        s.number, [cell.number for cell in s.cells], list(s._core.history._done), list(s._core.history._undone), list(s.results),
+        s.number, [cell.number for cell in s.cells], list(s.inspect.history._done), list(s.inspect.history._undone), list(s.results),
         dict(s.inspect.state.notes), sorted(s.symbols), used,
     )  # fmt: skip
 
@@ -128,7 +128,7 @@ def test_what_is_wrong_is_told_in_the_language_s_words(c: Session) -> None:
 def test_a_fault_is_told_at_its_line(c: Session, source: str) -> None:
     with pytest.raises(Fault, match=rf"line {source.count(chr(10)) + 1}"):
         timed(c, source)
-    assert not c._core.program.running
+    assert not c.inspect.program.running
     assert timed(c, "sum(a, 4)")
 
 
