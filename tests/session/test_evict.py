@@ -45,16 +45,6 @@ def test_a_cell_that_nobody_uses_goes(s, chain):
     assert s.memory()["zones"]["text"]["used"] < used
 
 
-def test_cascade_takes_dependents_along(s, chain):
-    a, b, c, alone = chain
-    assert numbers(s.evict("a", cascade=True)) == [a, b, c]
-    assert numbers(s.cells) == [alone]
-    s.check()
-    s.undo()
-    assert s.call("c") == 111
-    s.check()
-
-
 def test_force_leaves_stubs_that_raise(s, chain):
     a = chain[0]
     assert numbers(s.evict("a", force=True)) == [a]
@@ -91,15 +81,6 @@ def test_a_superseded_cell_is_not_there_to_be_evicted(s):
         s.evict(first)
     with pytest.raises(UsageError, match="never ran"):
         s.evict(s.number + 5)
-
-
-def test_mutual_recursion_goes_together(s):
-    s.run("declare i32 @g()\n" + caller("f", "g"))
-    s.run(caller("g", "f"))
-    with pytest.raises(EvictError):
-        s.evict("f")
-    assert len(s.evict("f", cascade=True)) == 2
-    s.check()
 
 
 def test_a_value_stored_by_a_cell_without_definitions(s):

@@ -8,12 +8,11 @@ import time
 from collections.abc import Callable
 
 import pytest
-from programs import CUBE, SQ, constant, interrupting
+from programs import SQ, constant, interrupting
 
 from jitkernel import Session
 from jitkernel.errors import (
     ArenaFull,
-    EvictError,
     Fault,
     Interrupted,
     LinkError,
@@ -203,43 +202,6 @@ def test_cells_whose_code_has_to_stay(s: Session) -> None:
 
 
 # -- with everything else ----------------------------------------------------------------------
-
-
-def test_redefined_evicted_and_undone_while_away(s: Session) -> None:
-    s.run(SQ)
-    s.run("define i32 @twice(i32 %x) {\n  %a = call i32 @sq(i32 %x)\n  %r = add i32 %a, %a\n"
-          "  ret i32 %r\n}")  # fmt: skip
-    s.hibernate("sq", "twice")
-    s.run(CUBE)
-    assert asleep(s) == [s.find("twice")[0].number]
-    assert s.call("twice", 2) == 16
-    s.undo()
-    assert s.call("twice", 3) == 18
-    s.hibernate("sq", "twice")
-    with pytest.raises(EvictError, match=r"cell \d+ \(@twice\) uses @sq"):
-        s.evict("sq")
-    s.evict("sq", cascade=True)
-    assert "twice" not in s and not s.cells
-    s.undo()
-    assert s.call("twice", 3) == 18
-    s.hibernate("twice", "sq")
-    s.evict("twice")
-    s.undo()
-    s.check()
-    assert s.call("twice", 1) == 2
-
-
-def test_what_was_redefined_under_a_cell_that_was_away(s: Session) -> None:
-    s.run(constant("one", 1))
-    s.run("@g = global i32 5")
-    s.run(
-        "define i32 @f() {\n  %a = call i32 @one()\n  %b = load i32, ptr @g\n"
-        "  %r = add i32 %a, %b\n  ret i32 %r\n}"
-    )
-    s.hibernate("f")
-    s.run(constant("one", 100))
-    s.run("@pad = global [64 x i8] zeroinitializer\n@g = global i32 7")
-    assert s.call("f") == 107
 
 
 @pytest.mark.process

@@ -18,6 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from jitkernel import Session
 from jitkernel.session.report.memory import pages
+from tests.session.test_occupancy import prove
 
 STEPS = 200_000
 CHECKED = 1_000  # every so many steps everything is compared and the books are proved
@@ -120,6 +121,7 @@ class Machine(RuleBasedStateMachine):
         if hasattr(self, "walk"):
             self.walk.check()
             self.session.check()
+            prove(self.session)
 
 
 @pytest.mark.parametrize("executor", ["process", "inline"])

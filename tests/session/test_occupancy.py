@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import random
-
-import pytest
-
 from jitkernel.session.report.memory import STATES, occupancy
 
 SQ = "define i32 @sq(i32 %x) {\n  %r = mul i32 %x, %x\n  ret i32 %r\n}"
@@ -89,35 +85,4 @@ def test_a_cell_without_definitions_of_its_own_is_superseded(s):
     s.run(SQ + "\n@keep = global i32 1", cell_id="a")
     s.run("define i32 @user() {\n  %v = load i32, ptr @keep\n  ret i32 %v\n}")
     s.run(SQ.replace("mul", "add"))
-    prove(s)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_random_operations(s, seed):
-    rnd = random.Random(seed)
-    for step in range(120):
-        name = f"f{rnd.randrange(12)}"
-        match rnd.randrange(7):
-            case 0 | 1:
-                s.run(
-                    f"@d_{name} = global i32 {step}\ndefine i32 @{name}(i32 %x) {{\n"
-                    f"  %r = add i32 %x, {step}\n  ret i32 %r\n}}"
-                )
-            case 2:
-                other = f"f{rnd.randrange(12)}"
-                s.run(
-                    f"declare i32 @{other}(i32)\n@p_{name} = global ptr @{other}\n"
-                    f"define i32 @call_{name}() {{\n  %r = call i32 @{other}(i32 1)\n"
-                    "  ret i32 %r\n}"
-                )
-            case 3 if name in s:
-                s.evict(name, cascade=rnd.random() < 0.5, force=True)
-            case 4 if len(s.inspect.history):
-                s.undo()
-            case 5:
-                s.gc()
-            case 6 if name in s:
-                s.hibernate(name)
-        if step % 10 == 0:
-            prove(s)
     prove(s)

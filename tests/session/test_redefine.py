@@ -302,51 +302,6 @@ def test_a_changed_signature_without_callers_is_accepted(s, what, type_, source)
     assert s.symbols["sq"].type == "i32 (i32)" and s.call("sq", 3) == 9
 
 
-def test_retyping_leaves_callers_that_raise_until_they_are_run_again(s):
-    s.run(SQ)
-    s.run("define i32 @u(i32 %x) {\n  %r = call i32 @sq(i32 %x)\n  ret i32 %r\n}", cell_id="u")
-    s.run("define i64 @sq(i64 %x) {\n  %r = mul i64 %x, %x\n  ret i64 %r\n}", options=RETYPE)
-    assert s.call("sq", 1 << 20) == 1 << 40
-    with pytest.raises(TypeMismatch) as caught:
-        s.call("u", 3)
-    assert "@sq was i32 (i32)" in str(caught.value) and "run the cell again" in str(caught.value)
-    s.run(
-        "define i32 @u(i32 %x) {\n  %w = zext i32 %x to i64\n  %r = call i64 @sq(i64 %w)\n"
-        "  %t = trunc i64 %r to i32\n  ret i32 %t\n}",
-        cell_id="u",
-    )
-    assert s.call("u", 3) == 9
-    s.check()
-
-
-def test_a_retyped_function_comes_back_with_undo(s):
-    s.run(SQ)
-    s.run("define i32 @u(i32 %x) {\n  %r = call i32 @sq(i32 %x)\n  ret i32 %r\n}")
-    s.run("define i64 @sq(i64 %x) {\n  %r = mul i64 %x, %x\n  ret i64 %r\n}", options=RETYPE)
-    s.undo()
-    assert s.call("sq", 3) == 9 and s.call("u", 3) == 9
-    s.run(CUBE)
-    assert s.call("u", 3) == 27
-    s.check()
-
-
-def test_evicting_after_retyping_keeps_the_books(s):
-    s.run(SQ)
-    s.run(
-        "define i32 @u(i32 %x) {\n  %r = call i32 @sq(i32 %x)\n  ret i32 %r\n}\n@p = global ptr @sq"
-    )
-    s.run("define i64 @sq(i64 %x) {\n  ret i64 %x\n}", options=RETYPE)
-    s.evict("u", force=True)
-    s.check()
-    s.evict("sq")
-    s.check()
-    s.undo(2)
-    s.check()
-    assert s.call("sq", 3) == 3
-    with pytest.raises(TypeMismatch):
-        s.call("u", 3)
-
-
 def test_a_caller_that_declares_another_type_is_refused(s):
     s.run(SQ)
     with pytest.raises(
@@ -425,21 +380,6 @@ declare i32 @puts(ptr)
     s.check()
 
 
-def test_variables_move_between_cells_with_their_storage(s):
-    s.run("@a = global i32 1\n@b = global i32 2\n@c = global i64 3")
-    where = {n: s.symbols[n].address for n in "abc"}
-    s.run("@b = global i32 20")
-    s.run("@c = global i64 30\n@d = global i8 4\n@a = global i32 10")
-    assert {n: s.symbols[n].address for n in "abc"} == where
-    assert [s[n].value for n in "abcd"] == [10, 20, 30, 4]
-    s.check()
-    s.undo()
-    assert [s[n].value for n in "abc"] == [1, 20, 3] and "d" not in s
-    s.undo()
-    assert [s[n].value for n in "abc"] == [1, 2, 3]
-    s.check()
-
-
 def test_zeroed_and_initialised_variables_change_places(s):
     s.run("@z = global [4 x i32] zeroinitializer")
     at = s.symbols["z"].address
@@ -463,14 +403,6 @@ def test_another_type_of_a_used_variable_is_refused(s):
     ):
         s.run("@g = global i64 2")
     assert s["g"].value == 1 and s.call("get") == 1
-
-
-def test_another_type_of_an_unused_variable(s):
-    s.run("@g = global i32 1")
-    s.run("@g = global i64 -2")
-    assert s["g"].value == -2
-    s.undo()
-    assert s["g"].value == 1
 
 
 @pytest.mark.process

@@ -8,7 +8,6 @@ from programs import CUBE, SQ, caller, constant, state
 from jitkernel.errors import (
     CompileError,
     EvictError,
-    Fault,
     TypeMismatch,
     UndefinedSymbol,
     UsageError,
@@ -111,31 +110,6 @@ def test_all_of_them_one_after_another(some):
     assert known(s) == seen[-2]
 
 
-def test_calls_reach_what_was_redone(s):
-    s.run(constant("f", 1))
-    s.run(caller("use", "f", 10))
-    s.run(constant("f", 2))
-    s.undo()
-    assert s.call("use") == 11
-    s.redo()
-    assert s.call("use") == 12
-
-
-def test_users_of_the_old_type_raise_again_after_redo(s):
-    s.run(constant("f", 1))
-    s.run(caller("use", "f") + "\n@p = global ptr @f")
-    s.run("define i64 @f(i64 %x) {\n  ret i64 7\n}", options=RETYPE)
-    s.undo()
-    assert s.call("use") == 1
-    s.redo()
-    with pytest.raises(TypeMismatch, match="has another type now"):
-        s.call("use")
-    assert s.call("f", 1) == 7
-    s.undo()
-    assert s.call("use") == 1
-    s.check()
-
-
 def test_nothing_to_redo(s):
     with pytest.raises(UsageError, match="nothing to redo"):
         s.redo()
@@ -183,33 +157,6 @@ def test_memory_is_given_back_when_redo_is_forgotten(s):
 
 
 # -- one run of several --------------------------------------------------------------------------------
-
-
-def test_one_run_out_of_the_middle(s):
-    s.run("@g = global i32 1\n@h = global i32 1")
-    number = s.run(constant("f", 1) + "\n@g = 2").cell.number
-    s.run("@h = 3")
-    s.run(constant("other", 5))
-    said = s.undo(cell=number)
-    assert len(said) == 1 and f"cell {number}" in said[0]
-    assert "f" not in s and (s["g"].value, s["h"].value, s.call("other")) == (1, 3, 5)
-    s.check()
-    s.redo()
-    assert (s["g"].value, s["h"].value, s.call("f")) == (2, 3, 1)
-    s.undo(cell=number)
-    s.undo(2)
-    assert (s["g"].value, s["h"].value) == (1, 1)
-
-
-def test_later_values_of_the_same_page_do_not_bring_it_back(s):
-    s.run("@g = global i64 1\n@h = global i64 1")
-    number = s.run("@g = 2").cell and s.number
-    s.run("@h = 3")
-    s.undo(cell=number)
-    s.undo()
-    assert (s["g"].value, s["h"].value) == (1, 1)
-    s.redo(2)
-    assert (s["g"].value, s["h"].value) == (2, 3)
 
 
 WAYS = {
@@ -318,23 +265,6 @@ def test_a_variable_that_moved_outlives_the_history(s):
     assert s["g"].value == 2
 
 
-def test_a_cell_does_not_get_back_what_it_had_lost(s):
-    s.run(constant("f", 1) + "\n@g = global i32 1")
-    first = s.number
-    s.run("@g = global i32 2")
-    s.evict(s.number, force=True)
-    s.evict(first)
-    s.inspect.history.clear()
-    s.run(constant("f", 1) + "\n@g = global i32 1")
-    first = s.number
-    s.run("@g = global i32 2")
-    s.evict(first)
-    s.undo(cell=None)
-    s.undo()
-    assert s["g"].value == 1
-    s.check()
-
-
 def test_an_older_notebook_cell_that_is_evicted_and_comes_back_is_not_the_present_one(s):
     s.run(constant("f", 1), cell_id="a")
     s.run(caller("use", "f"), cell_id="b")
@@ -345,18 +275,6 @@ def test_an_older_notebook_cell_that_is_evicted_and_comes_back_is_not_the_presen
     assert s.inspect.program.state.ids["a"] == number
     s.run(constant("g", 2), cell_id="a")
     assert s.call("use") == 1 and s.call("g") == 2
-
-
-@pytest.mark.process
-def test_a_fault_in_the_middle(s):
-    s.run("@g = global i32 1\n@h = global i32 1")
-    before = known(s)
-    with pytest.raises(Fault):
-        s.run("@g = 2\n@strlen(null)\n@h = 2")
-    s.undo()
-    assert known(s) == before
-    s.redo()
-    assert (s["g"].value, s["h"].value) == (2, 1)
 
 
 def test_an_eviction_by_force_says_again_why(s):
@@ -385,19 +303,6 @@ def test_a_user_that_comes_back_still_knows_the_type_of_what_is_gone(s):
     s.undo()
     with pytest.raises(TypeMismatch):
         s.run("define i64 @f(i64 %x) {\n  ret i64 1\n}")
-
-
-def test_a_user_that_left_meanwhile_comes_back_for_the_type_that_there_was(s):
-    s.run(constant("f", 1))
-    s.run(caller("use", "f"))
-    user = s.number
-    s.run("define i64 @f(i64 %x) {\n  ret i64 7\n}", options=RETYPE)
-    retyped = s.number
-    s.evict(user)
-    s.undo(cell=retyped)
-    s.undo()
-    assert s.call("use") == 1
-    s.check()
 
 
 def test_what_would_come_back_has_to_fit_what_a_missing_name_is_by_now(s):
