@@ -42,7 +42,7 @@ def measured(
     kinds: Mapping[str, Callable[[Session, int], Steps]], least: int, scale: Scale
 ) -> Iterator[Figure]:
     """The exponents of the steps of each kind, from the least size to four times as many."""
-    sizes = [20, 40] if scale.name == "tiny" else [least * k for k in (1, 2, 4)]
+    sizes = [20, 24] if scale.name == "tiny" else [least * k for k in (1, 2, 4)]
     for kind, steps in kinds.items():
         found: dict[str, list[float]] = {}
         for n in sizes:

@@ -69,27 +69,6 @@ def test_jupyter_execute(book: Path) -> None:
     assert "i32 49" in outputs(book) and "printed" in outputs(book)
 
 
-def test_nbconvert_execute(book: Path) -> None:
-    done = run(
-        "nbconvert",
-        "--to",
-        "html",
-        "--execute",
-        "--output",
-        "book.html",
-        book.name,
-        cwd=book.parent,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "i32 49" in (book.parent / "book.html").read_text()
-
-
-def test_papermill(book: Path) -> None:
-    done = run("papermill", book.name, "out.ipynb", "--no-progress-bar", cwd=book.parent)
-    assert done.returncode == 0, done.stderr
-    assert "i32 49" in outputs(book.parent / "out.ipynb")
-
-
 PARAMETERS = """\
 @n = global i16 1
 @x = double 0.5
@@ -151,14 +130,12 @@ def test_papermill_describes_parameters(tmp_path: Path) -> None:
 
 
 def test_papermill_runs_what_fails_as_it_is_meant_to(tmp_path: Path) -> None:
-    for name in ("tour.ipynb", "course/01_bytes.ipynb"):
-        source, copy = ROOT / "notebooks" / name, tmp_path / Path(name).name
-        shutil.copy(source, copy)
-        if "course" in name:
-            shutil.copytree(source.parent / "exercises", tmp_path / "exercises")
-        done = run("papermill", copy.name, "out.ipynb", "--no-progress-bar", cwd=tmp_path)
-        assert done.returncode == 0, done.stderr[-2000:]
-        assert "expected error" in outputs(tmp_path / "out.ipynb")
+    course = ROOT / "notebooks" / "course"
+    shutil.copy(course / "01_bytes.ipynb", tmp_path)
+    shutil.copytree(course / "exercises", tmp_path / "exercises")
+    done = run("papermill", "01_bytes.ipynb", "out.ipynb", "--no-progress-bar", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "expected error" in outputs(tmp_path / "out.ipynb")
 
 
 def test_papermill_fails_where_nobody_meant_it(tmp_path: Path) -> None:

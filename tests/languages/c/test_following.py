@@ -88,13 +88,6 @@ def test_users_of_a_constant_follow_its_value(s, words, old, new, wanted):
     assert (s.call("here"), s.call("there")) == (wanted, wanted)
 
 
-def test_a_constant_of_constants_follows_them_across_cells(s):
-    run(s, "const int k = 5;", "const int twice = 2 * k;", "int f(void) { return twice; }")
-    run(s, "int g(void) { return twice + k; }")
-    run(s, "const int k = 7;")
-    assert (s.call("f"), s.call("g"), s["twice"].value) == (14, 21, 14)
-
-
 def test_users_of_a_constant_follow_one_in_ir(s):
     run(s, "const int k = 5;\nint f(void) { return k; }", "int g(void) { return k + 1; }")
     s.run("@k = constant i32 9")
@@ -119,24 +112,6 @@ def test_code_that_another_cell_has_replaced_does_not_keep_a_type(s):
     s.undo()
     assert (s.call("f"), s.call("g"), s["v"].value) == (1, 7, 0)
     s.check()
-
-
-def test_an_array_follows_a_macro_in_its_bound(s):
-    run(s, "#define N 2", "int t[N];", "int other[4] = {1, 2, 3, 4};")
-    run(s, "void fill(void) { for (int i = 0; i < N; i++) t[i] = 77; }")
-    run(s, "#define N 8")
-    s.call("fill")
-    assert run(s, "t").text == "(int[8]) {77, 77, 77, 77, 77, 77, 77, 77}"
-    assert run(s, "other").text == "(int[4]) {1, 2, 3, 4}"
-
-
-def test_an_array_follows_what_its_initialiser_counts(s):
-    run(s, "#define LIST 1, 2, 3", "int t[] = {LIST};", "int n(void) { return sizeof t / 4; }")
-    run(s, "#define LIST 1, 2, 3, 4, 5")
-    assert s.call("n") == 5
-    assert run(s, "t[4]").value == 5
-    run(s, "#define LIST 9")
-    assert (s.call("n"), run(s, "t").text) == (1, "(int[1]) {9}")
 
 
 def test_a_variable_that_has_its_first_value_gets_the_new_one(s):
