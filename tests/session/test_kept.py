@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from jitkernel.errors import CompileError, UsageError
+from jitkernel.errors import CompileError
 from jitkernel.ir.types import parse_type
 from jitkernel.session.run.results import LARGE, LIMIT
 from jitkernel.session.run.runner import Runner
@@ -109,5 +109,4 @@ def test_a_value_outlives_its_session(either):
         result = s.run("@g")
     assert result.value == (1, 2)
     assert result.typed.text() == "{ i8, i32 } { i8 1, i32 2 }"
-    with pytest.raises(UsageError, match="closed"):
-        result.typed.layouts(parse_type("{ i8, i32, i128 }"))
+    assert result.typed.layouts(parse_type("{ i8, i32, i128 }"))
