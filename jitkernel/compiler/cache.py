@@ -10,7 +10,7 @@ Only the worker has LLVM and can tell its version.  A kernel process whose worke
 yet goes by what it was told the last time: `fingerprint` says whether that still holds.
 
 Nothing is written while a cell waits: entries are collected and go out when the session is idle,
-when it closes, or half a second later.
+when it closes, or when they are many.
 """
 
 from __future__ import annotations
@@ -18,8 +18,6 @@ from __future__ import annotations
 import json
 import os
 import threading
-import time
-from collections.abc import Callable
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -35,7 +33,6 @@ __all__ = ["CacheMemory", "ObjectCache", "open_cache"]
 
 SCHEMA = 3
 _CPU_FIELDS = (b"vendor_id", b"cpu family", b"model", b"stepping", b"flags")
-_DELAY = 0.5  # seconds until entries are written if nobody asks before
 _PENDING_BYTES = 16 << 20
 
 _loads = json.JSONDecoder().decode
@@ -79,25 +76,17 @@ class ObjectCache:
         self.size = size
         self.hits = self.misses = self.stored = 0
         self._entries = CacheDatabase(folder, size)
-        self._lock = threading.RLock()  # the books
-        self._writing = threading.Lock()  # the file
-        self._pending: dict[str, tuple[Any, ...]] = {}
+        self._lock = threading.RLock()
+        self._pending: dict[str, Compiled | Identity] = {}
         self._pending_bytes = 0
         self._used: set[str] = set()
-        self._wake = threading.Event()
-        self._thread: threading.Thread | None = None
-        self._closed = False
         self._front: Any = None  # the digest of the identity, to go on from
         self.identity: Identity | None = None
         mark = fingerprint(packages)
         self._remembered = _digest("identity", mark, sources_digest()) if mark else ""
         if self._remembered and (content := self._entries.read(self._remembered)):
             self._set(Identity(*_loads(content.decode())))
-            self._use(self._remembered)
-
-    def _use(self, key: str) -> None:
-        with self._lock:
-            self._used.add(key)
+            self._used.add(self._remembered)
 
     # -- whose code
 
@@ -108,18 +97,11 @@ class ObjectCache:
         with self._lock:
             self._set(identity)
             if self._remembered:
-                self._put(self._remembered, ("identity", identity), 0)
+                self._put(self._remembered, identity, 0)
 
     def _set(self, identity: Identity) -> None:
         self.identity = identity
         self._front = sha256(json.dumps([SCHEMA, sources_digest(), *identity]).encode())
-
-    def _key(self, kind: str, parts: Any, text: str) -> str:
-        digest = self._front.copy()
-        digest.update(json.dumps([kind, parts]).encode())
-        digest.update(b"\n")
-        digest.update(text.encode("utf-8", "surrogatepass"))
-        return str(digest.hexdigest())
 
     def key(self, request: Request) -> str:
         """The name of a request's entry; "" while the identity is unknown."""
@@ -128,7 +110,11 @@ class ObjectCache:
         options = request.options.row()
         options[1] = "\0".join(self.identity.resolve(request.options.cpu))
         nobuiltin = sorted(request.nobuiltin) if request.nobuiltin else ()
-        return self._key("object", [options, nobuiltin, request.first_line], request.source)
+        digest = self._front.copy()
+        digest.update(json.dumps([options, nobuiltin, request.first_line]).encode())
+        digest.update(b"\n")
+        digest.update(request.source.encode("utf-8", "surrogatepass"))
+        return str(digest.hexdigest())
 
     # -- modules
 
@@ -136,76 +122,40 @@ class ObjectCache:
         """The code for an equal request, if it is there; its times are those it took
         then."""
         key = self.key(request)
-        found: Compiled | None = self._find(key, _decode) if key else None
-        if found is None:
+        found = self._pending.get(key)
+        if found is None and key and (content := self._entries.read(key)) is not None:
+            with self._lock:
+                self._used.add(key)
+            found = _decode(content)
+        if not isinstance(found, Compiled):
             self.misses += 1
             return None
         self.hits += 1
         return found._replace(cached=True)
 
-    def _find(self, key: str, decode: Callable[[bytes], Any]) -> Any:
-        """An entry that was put or written; None where there is none."""
-        with self._lock:
-            pending = self._pending.get(key)
-        if pending is not None:
-            return pending[1]
-        if (content := self._entries.read(key)) is None:
-            return None
-        self._use(key)
-        return decode(content)
-
     def put(self, request: Request, compiled: Compiled) -> None:
         """Keep what a worker made; written later."""
         if key := self.key(request):
-            size = len(compiled.object) + 4 * len(request.source)
-            self._put(key, ("object", compiled), size)
+            self._put(key, compiled, len(compiled.object) + 4 * len(request.source))
 
-    # -- writing
-
-    def _put(self, key: str, entry: tuple[Any, ...], size: int) -> None:
+    def _put(self, key: str, entry: Compiled | Identity, size: int) -> None:
         with self._lock:
-            if self._closed:
-                return
             self._pending[key] = entry
             self._pending_bytes += size
-            full = self._pending_bytes > _PENDING_BYTES
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._write_later, daemon=True)
-                self._thread.start()
-        if full:
-            self.flush()
-        elif not self._wake.is_set():
-            self._wake.set()
-
-    def _write_later(self) -> None:
-        while not self._closed:
-            self._wake.wait()
-            time.sleep(_DELAY)
-            self._wake.clear()
-            self.flush()
+            if self._pending_bytes > _PENDING_BYTES:
+                self.flush()
 
     def flush(self) -> None:
         """Write what was collected.  Never raises for what the disk refuses."""
-        with self._writing:
-            with self._lock:
-                pending, self._pending_bytes = dict(self._pending), 0
-                used, self._used = self._used, set()
-            found = {
-                key: _encode(content) if kind == "object" else json.dumps(content).encode()
-                for key, (kind, content) in pending.items()
-            }
+        with self._lock:
+            found = {key: _encode(entry) for key, entry in self._pending.items()}
+            used, self._used = self._used, set()
             self.stored += self._entries.write(found, used)
-            with self._lock:
-                for key, entry in pending.items():
-                    if self._pending.get(key) is entry:
-                        del self._pending[key]
+            self._pending, self._pending_bytes = {}, 0
 
     def close(self) -> None:
         """Write and end.  May be called again."""
-        with self._lock:
-            self._closed = True
         self.flush()
-        self._wake.set()
         self._entries.close()
 
     def memory(self) -> CacheMemory:
@@ -221,8 +171,10 @@ def _digest(*parts: str) -> str:
     return sha256("\0".join(parts).encode()).hexdigest()
 
 
-def _encode(compiled: Compiled) -> bytes:
+def _encode(compiled: Compiled | Identity) -> bytes:
     """A frame as the worker sends it: summary, warnings and times, then the object."""
+    if isinstance(compiled, Identity):
+        return json.dumps(compiled).encode()
     return frame([compiled.summary, compiled.warnings, compiled.times], compiled.object)
 
 

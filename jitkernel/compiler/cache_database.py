@@ -76,7 +76,7 @@ class CacheDatabase:
         return self._do(find, None)
 
     def write(self, entries: Mapping[str, bytes], used: Iterable[str] = ()) -> int:
-        """Keep entries, and note which were `used` now; how many were written."""
+        """Keep entries, and note which were `used` now; the number of those written."""
         now = time.time()
         fit = {n: c for n, c in entries.items() if len(c) <= self.limit // 16}
         touched = [(now, name) for name in used]
@@ -94,7 +94,7 @@ class CacheDatabase:
         return self._do(keep, 0, make=True) if fit or touched else 0
 
     def usage(self) -> tuple[int, int]:
-        """How many entries there are, and the bytes that they take on the disk."""
+        """The number of entries, and the bytes that they take on the disk."""
         return self._do(lambda db: (_many(db), _taken(db)), (0, 0))
 
     def close(self) -> None:
