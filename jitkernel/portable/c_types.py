@@ -9,23 +9,16 @@ import re
 
 from jitkernel.ir.types import (
     ArrayType,
-    FloatType,
     FunctionType,
     IntType,
-    PointerType,
     Type,
-    VectorType,
-    VoidType,
     parse_type,
 )
 from jitkernel.session.program.signatures import Signature, Variable, attributes_of
+from jitkernel.values.c import type_in_c
 
 __all__ = ["NoEquivalent", "c_type", "check_callable", "is_c_name", "prototype", "variable"]
 
-_FLOATS = {
-    "half": "_Float16", "bfloat": "__bf16", "float": "float", "double": "double",
-    "x86_fp80": "long double", "fp128": "__float128",
-}  # fmt: skip
 _EXTENDED = ("signext", "zeroext", "noundef")
 _KEYWORDS = frozenset(
     "auto break case char const continue default do double else enum extern float for goto if "
@@ -41,33 +34,12 @@ class NoEquivalent(ValueError):
 
 def c_type(type: Type, unsigned: bool = False) -> str:
     """The type of a parameter or a result in C.  Raises NoEquivalent."""
-    match type:
-        case VoidType():
-            return "void"
-        case PointerType(0):
-            return "void *"
-        case IntType(1):
-            return "bool"
-        case IntType(8 | 16 | 32 | 64 as bits):
-            return f"{'u' * unsigned}int{bits}_t"
-        case IntType(128):
-            return "unsigned __int128" if unsigned else "__int128"
-        case FloatType(name) if name in _FLOATS:
-            return _FLOATS[name]
-        case VectorType(count, element, False):
-            size = _bytes(element) * count
-            if size in (16, 32, 64):
-                return f"{c_type(element)} __attribute__((vector_size({size})))"
-    raise NoEquivalent(f"C has no type that is passed as {type} is")
-
-
-def _bytes(element: Type) -> int:
-    match element:
-        case IntType(8 | 16 | 32 | 64 as bits):
-            return bits // 8
-        case FloatType("float" | "double" as name):
-            return 4 if name == "float" else 8
-    return 0
+    found = "" if isinstance(type, ArrayType) else type_in_c(type, header=True)
+    if not found:
+        raise NoEquivalent(f"C has no type that is passed as {type} is")
+    if unsigned and isinstance(type, IntType) and type.bits > 1:
+        return f"unsigned {found}" if type.bits == 128 else f"u{found}"
+    return found
 
 
 def check_callable(signature: Signature) -> None:

@@ -1,4 +1,4 @@
-"""Types as C writes them, and LLVM's words for what C has.  Start from `declare`.
+"""Types as C writes them.  Start from `declare`, and from `type_in_c` for those of LLVM's.
 
 C11 6.2.5; System V Application Binary Interface, AMD64, 3.1.2.
 """
@@ -7,9 +7,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from jitkernel.ir.types import ArrayType, FunctionType, PointerType, Type, VectorType
 from jitkernel.values.datatype import VOID, DataType
+from jitkernel.values.ir import data_type_of
 
-__all__ = ["declare", "promoted"]
+__all__ = ["declare", "function_in_c", "promoted", "type_in_c"]
+
+#: C's names for LLVM's types, and those of <stdint.h> and <stdbool.h>, where they are others.
+_IN_C = {
+    "i1": ("_Bool", "bool"), "i8": ("signed char", "int8_t"), "i16": ("short", "int16_t"),
+    "i32": ("int", "int32_t"), "i64": ("long", "int64_t"), "i128": ("__int128",),
+    "half": ("_Float16",), "bfloat": ("__bf16",), "float": ("float",), "double": ("double",),
+    "x86_fp80": ("long double",), "fp128": ("__float128",), "void": ("void",), "ptr": ("void *",),
+}  # fmt: skip
+_VECTORS = (16, 32, 64)  # bytes
 
 _INT = DataType("int", "int", 4, bits=32, signed=True)
 _DOUBLE = DataType("float", "double", 8, bits=64)
@@ -56,3 +67,30 @@ def _promoted(type: DataType) -> DataType:
     if bare.kind == "float" and bare.size == 4:
         return _DOUBLE
     return _INT if bare.kind in ("int", "bool") and bare.size < 4 else type
+
+
+def type_in_c(type: Type, name: str = "", header: bool = False) -> str:
+    """A type of LLVM's in C, around a name, where the psABI's classes agree; "" where C has none.
+
+    In a `header` numbers are called as <stdint.h> does.
+    """
+    if isinstance(type, ArrayType):
+        return type_in_c(type.element, f"{name}[{type.count}]", header)
+    if isinstance(type, VectorType) and not type.scalable:
+        found, size = type_in_c(type.element, header=header), data_type_of(type.element, {}).size
+        is_number = not isinstance(type.element, PointerType) and found != "_Bool"
+        vector = f"{found} __attribute__((vector_size({size * type.count})))"
+        found = vector if found and is_number and size * type.count in _VECTORS else ""
+    else:
+        found = _IN_C.get(str(type), ("",))[-1 if header else 0]
+    return f"{found} {name}" if found and name else found
+
+
+def function_in_c(name: str, type: FunctionType) -> str:
+    """The prototype of a function; "" where C cannot say it."""
+    parts = [type_in_c(parameter) for parameter in type.parameters]
+    result = type_in_c(type.result)
+    if not result or "" in parts:
+        return ""
+    arguments = ", ".join([*parts, *["..."] * type.variadic]) or "void"
+    return f"{result} {name}({arguments});"

@@ -20,7 +20,6 @@ from functools import lru_cache
 from jitkernel.children import ask
 from jitkernel.errors import JitError
 from jitkernel.languages.c.clang import Clang, clang_of
-from jitkernel.languages.c.foreign import function_in_c
 from jitkernel.languages.c.generated import OWN
 from jitkernel.languages.c.header_macros import macros_of_headers
 from jitkernel.languages.c.notes import IDENTIFIER, MACRO, TAG, Note, Notes, key_name
@@ -29,6 +28,7 @@ from jitkernel.languages.c.reading import Reading
 from jitkernel.languages.c.tokens import CLOSING, Token, Unfinished, tokens
 from jitkernel.languages.c.unit import Unit
 from jitkernel.languages.language import Completions, StateView, Suggestion, split_commands
+from jitkernel.values.c import function_in_c
 
 __all__ = ["comment_above", "complete", "declared_by_headers", "inspect"]
 

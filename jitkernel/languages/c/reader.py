@@ -18,7 +18,6 @@ from jitkernel.languages.c.clang import Clang, Complaint, clang_of
 from jitkernel.languages.c.complaints import Complaints, missed
 from jitkernel.languages.c.conditions import active, preprocessed
 from jitkernel.languages.c.expansion import Expansion
-from jitkernel.languages.c.foreign import function_in_c, type_in_c
 from jitkernel.languages.c.generated import LENGTH, OWN, VALUE, file_name, value_type
 from jitkernel.languages.c.header_macros import HeaderMacros
 from jitkernel.languages.c.header_state import share
@@ -43,6 +42,7 @@ from jitkernel.languages.c.words import TAGS
 from jitkernel.languages.c.written import Written, written
 from jitkernel.languages.language import Known, Once, Remake, plan, split_commands
 from jitkernel.languages.llvm.plan import Plan, PlanNote
+from jitkernel.values.c import function_in_c, type_in_c
 from jitkernel.values.datatype import DataType
 from jitkernel.values.debug_info import Types
 
