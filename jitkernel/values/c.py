@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from jitkernel.ir.types import ArrayType, FunctionType, PointerType, Type, VectorType
+from jitkernel.ir.types import ArrayType, FunctionType, Type, VectorType, parse_type
 from jitkernel.values.datatype import VOID, DataType
 from jitkernel.values.ir import data_type_of
 
@@ -21,6 +21,7 @@ _IN_C = {
     "x86_fp80": ("long double",), "fp128": ("__float128",), "void": ("void",), "ptr": ("void *",),
 }  # fmt: skip
 _VECTORS = (16, 32, 64)  # bytes
+_IN_VECTORS = frozenset(map(parse_type, ("i8", "i16", "i32", "i64", "float", "double")))
 
 _INT = DataType("int", "int", 4, bits=32, signed=True)
 _DOUBLE = DataType("float", "double", 8, bits=64)
@@ -77,10 +78,9 @@ def type_in_c(type: Type, name: str = "", header: bool = False) -> str:
     if isinstance(type, ArrayType):
         return type_in_c(type.element, f"{name}[{type.count}]", header)
     if isinstance(type, VectorType) and not type.scalable:
-        found, size = type_in_c(type.element, header=header), data_type_of(type.element, {}).size
-        is_number = not isinstance(type.element, PointerType) and found != "_Bool"
-        vector = f"{found} __attribute__((vector_size({size * type.count})))"
-        found = vector if found and is_number and size * type.count in _VECTORS else ""
+        of, size = type_in_c(type.element, header=header), data_type_of(type, {}).size
+        is_one = type.element in _IN_VECTORS and size in _VECTORS
+        found = f"{of} __attribute__((vector_size({size})))" if is_one else ""
     else:
         found = _IN_C.get(str(type), ("",))[-1 if header else 0]
     return f"{found} {name}" if found and name else found
