@@ -70,7 +70,6 @@ _PROTOTYPES: dict[str, _Prototype] = {
     "SetLinkage": (None, (_REF, c_int)),
     **_each("GetLinkage IsDeclaration GetValueKind", c_int, _REF),
     **_each("GlobalGetValueType GetOpcodeName", _REF, _REF),
-    "WriteCFG": (None, (_REF, _OUT, c_int)),
     "GetEnumAttributeKindForName": (c_uint, (c_char_p, c_size_t)),
     "AddFunctionAttr": (None, (_REF, c_uint)),
     # types

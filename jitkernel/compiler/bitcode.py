@@ -1,7 +1,7 @@
 """Modules as bitcode: text to bitcode, and back to text.  Worker only.
 
 Bitcode is what an exercise's reference is shipped as.  Start from `internalised` and
-`disassembled`; `optimised` prints what a module is when all passes have run.
+`disassembled`; `printed` is what a module is before or after its passes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from jitkernel.compiler.records import Options
 from jitkernel.errors import CompileError
 from jitkernel.ir.names import written
 
-__all__ = ["bitcode_of", "disassembled", "internalised", "optimised"]
+__all__ = ["bitcode_of", "disassembled", "internalised", "printed"]
 
 _INTERNAL = 8  # LLVMLinkage of llvm-c/Core.h
 
@@ -66,13 +66,16 @@ def disassembled(bitcode: bytes) -> str:
         lib.ContextDispose(context)
 
 
-def optimised(source: str, options: Options, nobuiltin: frozenset[str], first_line: int) -> str:
-    """The module of a cell as its passes leave it.  Raises CompileError."""
-    printed: list[str] = []
+def printed(
+    source: str, options: Options, nobuiltin: frozenset[str], first_line: int, at: str
+) -> str:
+    """The module of a cell at a stage: as its passes find it (`optimise`) or leave it (`emit`).
+    Raises CompileError."""
+    texts: dict[str, str] = {}
 
     def watch(stage: str, module: int) -> None:
-        if stage == "emit":
-            printed.append(binding.print_module(module))
+        if stage == at:
+            texts[stage] = binding.print_module(module)
 
     pipeline.compile_module(source, options, nobuiltin, first_line, watch=watch)
-    return printed[-1]
+    return texts[at]

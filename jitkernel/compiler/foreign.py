@@ -14,7 +14,7 @@ from jitkernel.compiler import binding, pipeline
 from jitkernel.compiler.binding import Machine, lib
 from jitkernel.compiler.forks import in_child
 from jitkernel.errors import CompileError
-from jitkernel.ir.module import TARGET
+from jitkernel.ir.module import without_targets
 
 __all__ = ["assembly"]
 
@@ -58,8 +58,7 @@ def _in_intel(make: Callable[[], bytes]) -> bytes | None:
 def _made(source: str, machine: tuple[str, str, int], first_line: int, syntax: str) -> bytes:
     target = _machine(*machine)
     # The cell's own target is blanked out: ours stands in front of it.
-    blanked = TARGET.sub(lambda match: " " * len(match[0]), source)
-    text = target.prefix + blanked.encode("utf-8", "surrogatepass")
+    text = target.prefix + without_targets(source)[0].encode("utf-8", "surrogatepass")
     with pipeline.module_of(text, source, first_line) as module:
         for value in (*binding.functions(module), *binding.variables(module)):
             # As a cell's: what may be redefined is not copied into its users.

@@ -20,7 +20,6 @@ from jitkernel.compiler.records import (
     Compiled,
     ContextAccount,
     ContextCost,
-    Flow,
     Identity,
     LineTable,
     Options,
@@ -320,17 +319,11 @@ class CompilerPool:
             at += size
         return made
 
-    def optimised(self, request: Request) -> str:
-        """The module as its passes leave it, as text.  Raises CompileError."""
-        return self._about("optimised", request)[1].decode()
-
-    def flow(self, request: Request, optimised: bool = True) -> dict[str, Flow]:
-        """Control flow of the module's functions by name, as compiled or (else) as written.
-
-        Raises CompileError.
-        """
-        answer, _ = self._about("flow", request, optimised=optimised)
-        return {row[0]: Flow.of(row) for row in answer["functions"]}
+    def printed(self, request: Request, optimised: bool = True) -> str:
+        """The module as its passes leave it or (else) as they find it, as LLVM prints it.  Raises
+        CompileError."""
+        stage = "emit" if optimised else "optimise"
+        return self._about("printed", request, stage=stage)[1].decode()
 
     def trace(self, request: Request, tick: Callable[[], None] | None = None) -> PassTrace:
         """A trace of what each pass does to the module.

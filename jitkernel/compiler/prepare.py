@@ -14,18 +14,14 @@ from typing import NamedTuple
 from jitkernel.compiler.records import Options
 from jitkernel.errors import CompileError, Diagnostic
 from jitkernel.ir.default_cpu import drop_default_cpu
-from jitkernel.ir.module import TARGET, global_values
+from jitkernel.ir.module import global_values, without_targets
 from jitkernel.ir.names import NAME, SKIP, decode_name
-from jitkernel.ir.text import split_at_commas, type_at
+from jitkernel.ir.text import replaced, split_at_commas, type_at
 
 __all__ = ["PREFIX_LINES", "Alias", "Prepared", "place", "prepare"]
 
 PREFIX_LINES = 2
 
-_LINKAGE = re.compile(
-    r"\b(private|internal|external|weak|weak_odr|linkonce|linkonce_odr|available_externally|"
-    r"extern_weak|common|appending)\b"
-)
 # What would let code count on where a thread-local variable is: its model, and that no other module
 # may define it.
 _PLACED = re.compile(
@@ -122,11 +118,10 @@ def _parts(triple: str) -> tuple[str, str, str]:
 def _check_target(source: str, triple: str, prefix: bytes, first_line: int, ready: Prepared) -> str:
     """Accept or refuse `target` statements; blank them out, since ours stand in front."""
     layout = prefix.decode().split('"', 2)[1]
-
-    def check(match: re.Match[str]) -> str:
-        kind, value = match.groups()
-        begin = match.start() + len(match[0]) - len(match[0].lstrip())
-        if kind == "triple":
+    blanked, found = without_targets(source)
+    for target in found:
+        value, begin = target.string, target.start
+        if target.spelled == "triple":
             theirs, ours = _parts(value), _parts(triple)
             if theirs[0] not in ("", ours[0]):
                 message = (
@@ -142,9 +137,7 @@ def _check_target(source: str, triple: str, prefix: bytes, first_line: int, read
         elif value and value != layout:
             message = f"this data layout is not this machine's: replaced by {layout}"
             ready.warnings.append(place(source, begin, first_line, message, "note"))
-        return " " * len(match[0])
-
-    return TARGET.sub(check, source)
+    return blanked
 
 
 def _unchosen(source: str, options: Options, first_line: int, ready: Prepared) -> str:
@@ -178,15 +171,13 @@ def _optnone(source: str, options: Options, first_line: int, ready: Prepared) ->
 def _placed_nowhere(source: str, ready: Prepared) -> str:
     """Let code ask where each thread-local variable is, whatever model it was to have: the linker
     knows that form (general dynamic), and in it another cell may define the variable."""
-    pieces: list[str] = []
-    done = 0
+    edits = []
     for value in global_values(source):
         if "thread_local" in value.words:
             ready.pic = ready.loaded = True
-            pieces.append(source[done : value.words_at])
-            pieces.append(_PLACED.sub(lambda m: " " * len(m[0]), value.words))
-            done = value.words_at + len(value.words)
-    return "".join([*pieces, source[done:]])
+            words = _PLACED.sub(lambda m: " " * len(m[0]), value.words)
+            edits.append((value.words_at, value.words_at + len(words), words))
+    return replaced(source, edits)
 
 
 def _aliases(source: str, options: Options, first_line: int, ready: Prepared) -> str:
@@ -197,7 +188,7 @@ def _aliases(source: str, options: Options, first_line: int, ready: Prepared) ->
         parts = split_at_commas(alias.rest)
         if len(parts) > 1 and (simple := _SIMPLE.match(parts[1])):
             targets[alias.name] = simple[1]
-    pieces: list[str] = []
+    edits = []
     done, line = 0, 1
     for alias in aliases:
         ready.loaded |= alias.kind == "ifunc"
@@ -206,13 +197,12 @@ def _aliases(source: str, options: Options, first_line: int, ready: Prepared) ->
             continue
         words, rest = alias.words, alias.rest
         line += source.count("\n", done, alias.words_at)
-        pieces.append(source[done : alias.words_at])
         done = alias.words_at
-        linkage = _LINKAGE.search(words)
+        linkage = alias.linkage or "external"
         ready.aliases.append(
             Alias(
                 alias.name,
-                linkage[1] if linkage else "external",
+                linkage,
                 _alias_type(parts[0]),
                 "thread_local" in words,
                 line,
@@ -223,12 +213,11 @@ def _aliases(source: str, options: Options, first_line: int, ready: Prepared) ->
         if parts[1].startswith("ptr") and (base := _base(alias.name, targets)):
             # LLVM refuses an alias of an alias that may be replaced: name what stands behind it.
             rest = rest.replace("@" + targets[alias.name], "@" + base, 1)
-        if not linkage or linkage[1] == "external":
+        if linkage == "external":
             ready.shifts[line] = (done - source.rfind("\n", 0, done), len("weak "))
             words = "weak " + words.replace("external", " " * len("external"))
-        pieces.append(f"{words}{alias.kind}{rest}")
-        done = alias.value + len(alias.rest)
-    return "".join([*pieces, source[done:]])
+        edits.append((done, alias.end, f"{words}{alias.kind}{rest}"))
+    return replaced(source, edits)
 
 
 def _base(name: str, targets: dict[str, str]) -> str:

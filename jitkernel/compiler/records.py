@@ -17,7 +17,6 @@ __all__ = [
     "Compiled",
     "ContextAccount",
     "ContextCost",
-    "Flow",
     "FunctionInfo",
     "Identity",
     "LineTable",
@@ -115,28 +114,6 @@ class Part(NamedTuple):
             source, Options.of(options), frozenset(owned), frozenset(nobuiltin), first_line,
             tuple((old, new) for old, new in renamed),
         )  # fmt: skip
-
-
-class Flow(NamedTuple):
-    """Control flow of a function: `blocks` are (label, instructions), the first is the entry.
-
-    `edges` are (from, to, letter) with indices of blocks; the letter is T or F, a switch's value or
-    `default`, `unwind`, or empty.
-    """
-
-    name: str
-    blocks: tuple[tuple[str, tuple[str, ...]], ...]
-    edges: tuple[tuple[int, int, str], ...]
-
-    @staticmethod
-    def of(row: list[Any]) -> Flow:
-        """The record of a worker's row."""
-        name, blocks, edges = row
-        return Flow(
-            name,
-            tuple((label, tuple(lines)) for label, lines in blocks),
-            tuple((start, stop, letter) for start, stop, letter in edges),
-        )
 
 
 class FunctionInfo(NamedTuple):

@@ -17,10 +17,11 @@ from jitkernel.compiler import binding
 from jitkernel.compiler.binding import lib
 from jitkernel.compiler.prepare import Alias
 from jitkernel.ir.calls import expand, find_calls, suspects
-from jitkernel.ir.module import global_values, type_definitions
+from jitkernel.ir.module import entities, global_values
 from jitkernel.ir.names import NAME, decode_name, locals_in, quote_name, symbol_name
 from jitkernel.ir.signature import abi_features, headers, may_matter
 from jitkernel.ir.text import type_at
+from jitkernel.reach import reached
 
 __all__ = ["ambiguous", "renamed_types", "summarise"]
 
@@ -182,19 +183,20 @@ def _types(
 ) -> dict[str, str]:
     """The bodies of the structs that these rows name, at any depth."""
     types: dict[str, str] = {}
-    waiting = [row[3] + row[5] for row in functions] + [row[3] for row in variables]
-    while waiting:
-        text = waiting.pop()
-        for name in sorted(locals_in(text)):
-            if name not in types:
-                types[name] = body = _body(module, name, names)
-                waiting.append(body)
+
+    def leads(name: str) -> Iterable[str]:
+        types[name] = _body(module, name, names)
+        return sorted(locals_in(types[name]))
+
+    texts = [row[3] + row[5] for row in functions] + [row[3] for row in variables]
+    reached(sorted(locals_in("\n".join(texts))), leads)
     return types
 
 
 def _add_defined(module: int, source: str, types: dict[str, str], names: _StructNames) -> None:
     """Add the named types that the text defines, whatever mentions them."""
-    for name, at in type_definitions(source):
+    for found in entities(source, "type"):
+        name, at = found.name, found.value
         if name in types:
             continue
         if _STRUCT_BODY.match(source, at):
@@ -225,35 +227,38 @@ def _calls(
 ) -> list[list[Any]]:
     """Rows of the calls that have another signature than their callee."""
     signatures = {row[0]: (row[3], row[4]) for row in functions}
-    doubtful = suspects(find_calls(source), signatures)
-    if not doubtful:
-        return []
-    lines: dict[str, list[int]] = {}
-    for call, _ in doubtful:
-        line = source.count("\n", 0, call.offset) + 2 - first_line
-        lines.setdefault(call.callee, []).append(max(line, 0))
 
     def body(name: str) -> str:
+        if name not in types and name.isdigit():  # one without a name: LLVM cannot be asked
+            return next((t.rest for t in entities(source, "type") if t.spelled == name), "opaque")
         return types[name] if name in types else _body(module, name, names)
 
     rows = []
-    for function in binding.functions(module):
-        if lib.IsDeclaration(function):
+    for call in suspects(find_calls(source), signatures):
+        expected, convention = signatures[call.callee]
+        same = expand(call.type, body) == expand(expected, body)
+        if same and call.convention == convention:
             continue
-        for call, actual in suspects(
-            find_calls(names.written(binding.print_value(function))), signatures
-        ):
-            expected, convention = signatures[call.callee]
-            if call.convention == convention and expand(actual, body) == expand(expected, body):
-                continue
-            shown = f"{call.convention} {actual}" if call.convention != convention else actual
-            at = lines.get(call.callee) or [0]
-            rows.append([call.callee, shown.strip(), at.pop(0) if len(at) > 1 else at[0]])
+        actual = _as_printed(call.type)
+        if call.convention != convention:
+            actual = f"{call.convention} {actual}".strip()
+        line = source.count("\n", 0, call.offset) + 2 - first_line
+        rows.append([call.callee, actual, max(line, 0)])
     return rows
 
 
+def _as_printed(type_text: str) -> str:
+    """A type as LLVM writes it, whatever the blanks in it."""
+    from jitkernel.ir.types import TypeSyntaxError, parse_type  # only for errors
+
+    try:
+        return str(parse_type(type_text))
+    except TypeSyntaxError:
+        return type_text
+
+
 def _defined(text: str) -> list[str]:
-    return [name for name, _ in type_definitions(text)] if "type" in text else []
+    return [found.name for found in entities(text, "type")] if "type" in text else []
 
 
 def ambiguous(source: str) -> bool:

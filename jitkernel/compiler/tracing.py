@@ -37,8 +37,8 @@ from jitkernel.compiler.pass_log import (
 )
 from jitkernel.compiler.records import Options
 from jitkernel.errors import CompileError
-from jitkernel.ir.module import global_values
-from jitkernel.ir.names import NAME
+from jitkernel.ir.module import entities
+from jitkernel.ir.names import mentions
 
 __all__ = ["surroundings", "trace", "verified_alone"]
 
@@ -47,8 +47,6 @@ _SO_TIMESTAMPNS = 35  # asm-generic/socket.h; not in Python's socket module
 # With more functions than this the whole module is not printed after each pass over one of them.
 _FEW = 12
 
-_NAMED = re.compile(f"@({NAME})")
-_ALWAYS = re.compile(rf"^(?:%{NAME} = type |\$|@\d+ = |target )[^\n]*$", re.M)
 # Records of debug information, and the line that the log puts above a loop's function.
 _NOT_IR = re.compile(r"^ +#dbg_[^\n]*\n|^ \(loop: [^\n]*\n", re.M)
 
@@ -164,13 +162,16 @@ class Surroundings(NamedTuple):
 
 def surroundings(module: str) -> Surroundings:
     """The surroundings that the printed text of a whole module gives."""
-    variables = {
-        value.spelled: value.text
-        for value in global_values(module)
-        # An alias would need its aliasee.
-        if not value.spelled.isdigit() and value.kind in ("global", "constant")
-    }
-    return Surroundings("\n".join(_ALWAYS.findall(module)), variables)
+    always: list[str] = []
+    variables: dict[str, str] = {}
+    for found in entities(module, "type", "comdat", "target", "value"):
+        if found.kind not in ("global", "constant"):  # an alias would need its aliasee
+            always += [found.text] if found.kind in ("type", "comdat", "target") else []
+        elif found.spelled.isdigit():
+            always.append(found.text)
+        else:
+            variables[found.spelled] = found.text
+    return Surroundings("\n".join(always), variables)
 
 
 def verified(text: bytes) -> bool:
@@ -186,8 +187,7 @@ def verified_alone(text: bytes, around: Surroundings) -> bool | None:
     """
     binding.set_option("-allow-incomplete-ir")
     body = _NOT_IR.sub("", text.decode("utf-8", "surrogateescape"))
-    names = dict.fromkeys(_NAMED.findall(body))
-    lines = [around.variables[name] for name in names if name in around.variables]
+    lines = [around.variables[name] for name in mentions(body, "@") & around.variables.keys()]
     whole = "\n".join([around.always, *lines, body])
     return _verdict(whole.encode("utf-8", "surrogateescape"))
 

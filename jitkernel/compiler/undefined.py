@@ -1,11 +1,11 @@
 """Undefined behaviour that the optimiser made nothing of, said.  Worker only.  Start from `notes`.
 
 LLVM takes it that what is undefined never happens, and says no word: `sdiv i32 %x, 0` becomes
-`ret i32 poison`, and the caller gets what is in the register.  Two looks find it.  `constant` reads
-the cell's own text for what is undefined whenever it runs.  `vanished` asks of the optimised module
-which functions are only a `ret poison` or an `unreachable` now: a few calls each, since every
-compile pays for them.  For such a function, and only then, a child compiles once more and logs its
-passes: the first that left nothing is named, and what it met tells why.
+`ret i32 poison`, and the caller gets what is in the register.  Two looks find it.  `undefined` of
+`ir.constants` reads the cell's own text for what is undefined whenever it runs.  `vanished` asks of
+the optimised module which functions are only a `ret poison` or an `unreachable` now: a few calls
+each, since every compile pays for them.  For such a function, and only then, a child compiles once
+more and logs its passes: the first that left nothing is named, and what it met tells why.
 Source: llvm.org/docs/LangRef.html, "Poison Values" and "Undefined Values".
 """
 
@@ -15,7 +15,6 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import NamedTuple
 
 from jitkernel.compiler import binding
 from jitkernel.compiler.binding import lib
@@ -23,73 +22,19 @@ from jitkernel.compiler.forks import in_child
 from jitkernel.compiler.pass_log import read_log
 from jitkernel.compiler.passes import name_of
 from jitkernel.errors import Diagnostic
-from jitkernel.ir.module import Function, functions
+from jitkernel.ir.constants import undefined
+from jitkernel.ir.module import functions
 from jitkernel.ir.names import NAME
 
-__all__ = ["Finding", "constant", "notes", "vanished"]
+__all__ = ["notes", "vanished"]
 
 _KINDS = {14: "undef", 25: "poison"}  # llvmlite's ValueKind
 _MOST = 4096  # instructions of an entry block that are walked
 _FEW = 4  # functions whose passes are logged
 _STDERR = 2
-_END = r"(?=[ \t]*(?:$|;|,[ \t]*(?:!|align\b)))"
-_UNDEFINED = re.compile(
-    r"(?m)\b(?:(?P<divide>[su](?:div|rem))[ \t]+(?:exact[ \t]+)?"
-    r"(?:i\d+[ \t]+[^,\n]+,[ \t]*0|<[^>\n]+>[ \t]+[^,\n]+,[ \t]*zeroinitializer)" + _END + r"|"
-    r"(?P<shift>shl|lshr|ashr)[ \t]+(?:(?:nuw|nsw|exact)[ \t]+)*i(?P<bits>\d+)[ \t]+[^,\n]+,[ \t]*"
-    r"(?P<by>\d+)" + _END + r"|"
-    r"(?P<access>load|store)[ \t]+(?!(?:atomic[ \t]+)?volatile\b)[^;\n]*?,[ \t]*ptr[ \t]+"
-    r"(?P<where>null|undef|poison)\b" + _END + r"|"
-    r"call[ \t][^;\n\"]*?[ \t](?P<callee>null|undef|poison)[ \t]*\()"
-)
-# One of these stands in every text that has any of the above.
-_WORDS = ("div ", "rem ", " null", " undef", " poison", "shl ", "lshr ", "ashr ")
 _OWN = re.compile(r"\b(?:undef|poison|unreachable)\b")
 _NOTHING = re.compile(r"(?m)^[ \t]*(?:ret\b[^\n]*\b(?:undef|poison)|unreachable)[ \t]*$")
 _LABEL = re.compile(r"(?m)^(?:" + NAME + r"):")
-
-
-class Finding(NamedTuple):
-    """Something undefined: in which function, at which offset of the text, and what it is."""
-
-    function: str
-    at: int
-    what: str
-
-
-def constant(source: str) -> list[Finding]:
-    """Find what is undefined by constants alone whenever it runs: a division by 0, a shift by too
-    much, an access through null or to nowhere.  Volatile accesses happen as they are written."""
-    if not any(word in source for word in _WORDS):
-        return []
-    found = []
-    heads: list[Function] | None = None
-    for match in _UNDEFINED.finditer(source):
-        begin = source.rfind("\n", 0, match.start()) + 1
-        what = _what(match)
-        if not what or any(c in source[begin : match.start()] for c in ';"'):
-            continue  # in a comment or a string, or well defined
-        if "null" in what and "null_pointer_is_valid" in source:
-            continue
-        if heads is None:
-            heads = list(functions(source, "define"))
-        function = next((f.name for f in reversed(heads) if f.start <= match.start()), "")
-        found.append(Finding(function, match.start(), what))
-    return found
-
-
-def _what(match: re.Match[str]) -> str:
-    if match["divide"]:
-        return "division by zero is undefined"
-    if match["shift"]:
-        bits, by = int(match["bits"]), int(match["by"])
-        return f"a shift of an i{bits} by {by} is undefined" if by >= bits else ""
-    where = match["where"] or match["callee"]
-    through = "a null pointer" if where == "null" else f"an {where} pointer"
-    through = through.replace("an poison", "a poison")
-    if match["callee"]:
-        return f"a call through {through} is undefined"
-    return f"a {match['access']} through {through} is undefined"
 
 
 def vanished(module: int) -> dict[str, str]:
@@ -122,7 +67,7 @@ def notes(
 ) -> Iterator[tuple[int, Diagnostic]]:
     """Notes on a module, each with its offset in the text.  `again` compiles it once more;
     `level` is how the optimiser was asked for (`-O2`)."""
-    findings = constant(source)
+    findings = undefined(source)
     empty = vanished(module)
     if not findings and not empty:
         return
@@ -171,7 +116,7 @@ def _who(name: str, log: list[tuple[str, str]]) -> tuple[str, str]:
 
 def _met(body: str) -> str:
     """Find what is undefined in a function's body, as LLVM printed it before the pass."""
-    if found := constant(body):
+    if found := undefined(body):
         return found[0].what
     if "alloca" in body and "load" in body:
         return "it reads memory that nothing was stored into"

@@ -201,8 +201,8 @@ def _disassembled(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], 
     return {}, bitcode.disassembled(blob).encode()
 
 
-def _optimised(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
-    return {}, bitcode.optimised(*_module(header, blob)).encode()
+def _printed(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
+    return {}, bitcode.printed(*_module(header, blob), header["stage"]).encode()
 
 
 def _merged(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
@@ -217,12 +217,6 @@ def _merged(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]
     return {"sizes": [len(form) for form in made]}, b"".join(made)
 
 
-def _flow(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
-    from jitkernel.compiler.flow import flow  # not needed to compile
-
-    return {"functions": flow(*_module(header, blob), header["optimised"])}, b""
-
-
 _SERVED: dict[str, Callable[[dict[str, Any], bytes], tuple[dict[str, Any], bytes]]] = {
     "compile": _compile,
     "contexts": _contexts,
@@ -232,8 +226,7 @@ _SERVED: dict[str, Callable[[dict[str, Any], bytes], tuple[dict[str, Any], bytes
     "assembly": _assembly,
     "internalised": _internalised,
     "disassembled": _disassembled,
-    "optimised": _optimised,
-    "flow": _flow,
+    "printed": _printed,
     "merged": _merged,
 }
 

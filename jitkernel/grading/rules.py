@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from jitkernel.errors import UsageError
+from jitkernel.ir.instructions import Instruction, blocks
 from jitkernel.ir.module import functions
-from jitkernel.ir.text import without_comments
-from jitkernel.languages.llvm.instructions import read_instruction
 from jitkernel.wording import counted
 
 if TYPE_CHECKING:
@@ -76,20 +75,19 @@ def read_rule(text: str) -> Rule:
 # -- intermediate code ---------------------------------------------------------------------------
 
 
-def _lines(session: Session, name: str, raw: bool) -> list[str]:
-    """The instructions of a function, one a line, without comments."""
+def _instructions(session: Session, name: str, raw: bool) -> list[Instruction]:
+    """The instructions of a function."""
     cell = session.symbols[name].cell
     module = session.inspect.module(cell)
     if not raw:
-        module = session.inspect.engine.pool.optimised(session.inspect.request(cell))
+        module = session.inspect.engine.pool.printed(session.inspect.request(cell))
     begin, end = next((f.body() for f in functions(module, "define") if f.name == name), (0, 0))
-    lines = (line.strip() for line in without_comments(module[begin + 1 : end - 1]).splitlines())
-    return [line for line in lines if line and not line.endswith(":")]
+    found = blocks(module, begin + 1, end - 1)
+    return [Instruction.read(module[a:b]) for block in found for a, b in block.instructions]
 
 
 def _opcode(session: Session, name: str, opcode: str, wanted: bool, raw: bool) -> Finding:
-    read = map(read_instruction, _lines(session, name, raw))
-    count = sum(found is not None and found.opcode == opcode for found in read)
+    count = sum(found.opcode == opcode for found in _instructions(session, name, raw))
     where = "as written" if raw else "as compiled"
     return Finding((count > 0) is wanted, f"{count or 'no'} {opcode} {where}")
 
@@ -113,7 +111,7 @@ def _at_most(session: Session, name: str, limit: int, what: str) -> Finding:
     elif what == "instructions":
         count = len(_machine_code(session, name))
     else:
-        count = len(_lines(session, name, raw=False))
+        count = len(_instructions(session, name, raw=False))
     return Finding(count <= limit, f"{count} {what if count != 1 else what.removesuffix('s')}")
 
 
@@ -131,7 +129,7 @@ def _leaving(session: Session, name: str) -> list[tuple[str, str]]:
 
 def _tail_call(session: Session, name: str) -> Finding:
     jumps = [operands for mnemonic, operands in _leaving(session, name) if mnemonic == "jmp"]
-    promised = any("musttail" in line for line in _lines(session, name, raw=True))
+    promised = any("musttail" in i.text for i in _instructions(session, name, raw=True))
     if jumps:
         return Finding(True, f"a jump to {_named(session, jumps[0])}")
     return Finding(promised, "musttail, made a loop" if promised else "no jump in place of a call")

@@ -1,97 +1,71 @@
 """Direct calls whose function type is not the callee's.  Start from `suspects`.
 
-With opaque pointers `call i32 @sq(i64 1)` is valid IR whatever `@sq` is.  The text is read first,
-which costs little; only a call that looks wrong there is looked at again as LLVM prints it.
+With opaque pointers `call i32 @sq(i64 1)` is valid IR whatever `@sq` is.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
 
 from jitkernel.ir.expansion import Expansion
-from jitkernel.ir.names import NAME, SKIP, decode_name
+from jitkernel.ir.names import NAME, SKIP, SPACE, decode_name
 from jitkernel.ir.signature import convention
-from jitkernel.ir.text import closing, opening, split_at_commas, squeeze, type_at
+from jitkernel.ir.text import (
+    after_flags,
+    after_space,
+    closing,
+    split_at_commas,
+    squeeze,
+    type_at,
+)
 
 __all__ = ["Call", "expand", "find_calls", "suspects"]
 
-_CALL = re.compile(SKIP + r"|(?<![-\w$.@%])(?:call|invoke|callbr)\b")
-_STEP = re.compile(SKIP + r"|\n|\basm\b|[@%]" + NAME + r"|[(\[{<>}\])]")
-_PARENTHESIS = re.compile(r"\s*\(")
+_CALL = re.compile(SKIP + r"|c(?<![-\w$.@%]c)all(?:br)?\b|i(?<![-\w$.@%]i)nvoke\b")
+_POINTER = re.compile(rf"{SPACE}\*")
+_CALLEE = re.compile(rf"{SPACE}@(?!llvm\.)({NAME}){SPACE}(?=\()")
 
 
-class Call:
-    """A direct call in text: the callee's name, its signature as the call has it, its offset."""
+class Call(NamedTuple):
+    """A direct call in text: the callee's name, the text of its type and its convention as the call
+    has them, its offset."""
 
-    __slots__ = ("arguments", "callee", "convention", "head", "offset")
-
-    def __init__(self, callee: str, head: str, arguments: list[str], offset: int):
-        self.callee, self.arguments, self.offset = callee, arguments, offset
-        self.convention = convention(head)
-        self.head = head
-
-    def type(self, result: str) -> str:
-        """The call's function type, given the type that the callee returns.
-
-        A call that spells its type out, as variadic ones do, has it at the end of its head.  Where
-        the head does not end in `result`, its last word is shown instead.
-        """
-        head = self.head.rstrip()
-        if head.endswith(")"):
-            begin = opening(head)
-            before = head[:begin].rstrip()
-            return f"{_last_type(before, result)} {head[begin:]}"
-        return f"{_last_type(head, result)} ({', '.join(self.arguments)})"
+    callee: str
+    type: str
+    convention: str
+    offset: int
 
 
 def find_calls(text: str) -> Iterable[Call]:
     """The direct calls in `text`, except to intrinsics, which LLVM checks itself."""
     for start in _CALL.finditer(text):
-        depth, begin, closed = 0, start.end(), False
-        if start[0][0] in '";':
+        if start[0][0] in '";/':
             continue
-        for match in _STEP.finditer(text, begin):
-            token = match[0]
-            if token[0] == "@":
-                opening = None if depth else _PARENTHESIS.match(text, match.end())
-                if opening is None:
-                    continue
-                if token.startswith("@llvm."):
-                    break
-                end = closing(text, opening.end() - 1)
-                if end < 0:
-                    return
-                inside = text[opening.end() : end - 1]
-                arguments = [_argument_type(part) for part in split_at_commas(inside)]
-                yield Call(
-                    decode_name(token[1:]), text[begin : match.start()], arguments, start.start()
-                )
-                break
-            if token in "([{<":
-                depth += 1
-            elif token in ")]}>":
-                depth -= 1
-                closed = closed or token == ")"
-            elif token == "asm" or (token == "\n" and depth == 0 and closed):
-                break  # not a call of a symbol: its arguments have gone by
+        at = after_flags(text, start.end())
+        type, end = _type(text, after_space(text, at))
+        begin = after_space(text, end)
+        spelled = text[begin : begin + 1] == "("  # all of its type, as variadic ones have it
+        if spelled:
+            end = closing(text, begin)
+            type += f" {text[begin:end]}"
+        callee = _CALLEE.match(text, end) if end >= 0 else None
+        if callee is None:
+            continue
+        if not spelled:
+            inside = text[callee.end() + 1 : closing(text, callee.end()) - 1]
+            type += f" ({', '.join(_type(part, 0)[0] for part in split_at_commas(inside))})"
+        yield Call(decode_name(callee[1]), type, convention(text[start.end() : at]), start.start())
 
 
-def _argument_type(text: str) -> str:
-    return type_at(text) or text.partition(" ")[0]
-
-
-def _last_type(head: str, result: str) -> str:
-    """`result` where `head` ends in it, whatever stands before; else what it does end in."""
-    head = head.rstrip()
-    if head.endswith(result):
-        before = head[len(head) - len(result) - 1 : len(head) - len(result)]
-        if not (before.isalnum() or before in ("%", ".", "_", "-", "$")) or not before:
-            return result
-    if head[-1:] in ")]}>":
-        tail = head[opening(head) :]
-        return result if squeeze(tail) == squeeze(result) else tail
-    return head.split()[-1] if head.split() else ""
+def _type(text: str, at: int) -> tuple[str, int]:
+    """The type at an offset, and the offset behind it; LLVM still reads `i32*`, a ptr."""
+    type = type_at(text, at)
+    end = at + len(type)
+    while star := _POINTER.match(text, end):
+        type, end = "ptr", star.end()
+    return type, end
 
 
 def expand(type_text: str, body: Callable[[str], str | None]) -> str:
@@ -99,22 +73,17 @@ def expand(type_text: str, body: Callable[[str], str | None]) -> str:
     return Expansion(body, squeeze)(type_text)
 
 
-def suspects(
-    calls: Iterable[Call], signatures: Mapping[str, tuple[str, str]]
-) -> list[tuple[Call, str]]:
-    """Calls that do not have their callee's type or convention, with the type that they have.
+def suspects(calls: Iterable[Call], signatures: Mapping[str, tuple[str, str]]) -> list[Call]:
+    """Calls that do not have their callee's type or convention.
 
     `signatures` gives (type text, convention) by name; calls to other names pass.
     """
     found = []
     for call in calls:
-        known = signatures.get(call.callee)
-        if known is None:
-            continue
-        expected, agreed = known
-        result = expected[: opening(expected)].rstrip()
-        actual = call.type(result)
-        other = actual != expected and squeeze(actual) != squeeze(expected)
-        if other or call.convention != agreed:
-            found.append((call, actual))
+        expected, agreed = signatures.get(call.callee, ("", ""))
+        if expected and (
+            call.convention != agreed
+            or (call.type != expected and squeeze(call.type) != squeeze(expected))
+        ):
+            found.append(call)
     return found

@@ -13,10 +13,20 @@ from __future__ import annotations
 
 import re
 
+from jitkernel.ir.instructions import blocks
 from jitkernel.ir.module import functions
-from jitkernel.ir.names import NAME, SKIP
+from jitkernel.ir.names import SKIP
+from jitkernel.ir.text import replaced
 
-__all__ = ["Origins", "has_locations", "with_locations", "without_locations", "without_metadata"]
+__all__ = [
+    "Origins",
+    "fields",
+    "has_locations",
+    "nodes",
+    "with_locations",
+    "without_locations",
+    "without_metadata",
+]
 
 _OWN = re.compile(r"!llvm\.dbg\.cu\b|!DILocation\(")
 _ATTACHED = r",?[ \t]*!dbg[ \t]+!(\d+|DILocation\([^()\n]*\))"
@@ -29,16 +39,11 @@ _REMOVED = re.compile(
     r"|" + _ATTACHED + r"|(?<==)(?P<node>[ \t]*(?:distinct[ \t]+)?!)DILocation\([^\n]*"
 )
 _RECORD = re.compile(r"(?m)^[ \t]*#dbg_\w+\([^\n]*\n|^!\d+ = [^\n]*(?:\n|\Z)")
-_NODE = re.compile(r"(?m)^!(\d+)[ \t]*=[ \t]*(?:distinct[ \t]+)?!(DI\w+\([^\n]*)")
-_FIELD = re.compile(r"\b(line|scope|file|inlinedAt):[ \t]*!?(\d+)")
-_FILE = re.compile(r'\bfilename:[ \t]*"([^"]*)"')
+_NODE = re.compile(r"(?m)^!(\d+)[ \t]*=[ \t]*([^\n]*)")
+_FIELD = re.compile(r'\b(\w+):[ \t]*(?:!?(\d+)|"((?:[^"\\]|\\.)*)")')
 _DEPTH = 64  # of scopes and of inlining that are followed
 
 _NUMBER = re.compile(r"!(\d+)")
-_LABEL = re.compile(r"\s*(?:" + NAME + r"):(?=\s|$)")
-_TOKENS = re.compile(r'"[^"]*"|;|[(\[{<>}\])]')
-_GOES_ON = re.compile(r"\s*(?:cleanup\b|catch\b|filter\b|to\s+label\b|unwind\b|,)")
-_NOT_CODE = re.compile(r"\s*(?:uselistorder|#dbg_)")
 _FLAGS = ('i32 7, !"Dwarf Version", i32 4', 'i32 2, !"Debug Info Version", i32 3')
 
 
@@ -66,6 +71,16 @@ def without_metadata(text: str) -> str:
     return _ATTACHMENTS.sub("", without_locations(_RECORD.sub("", text)))
 
 
+def nodes(text: str) -> dict[str, str]:
+    """The nodes of metadata by their numbers, as LLVM prints them: each is a line."""
+    return dict(_NODE.findall(text))
+
+
+def fields(node: str) -> dict[str, str]:
+    """The numbers, texts and other nodes' numbers that a node has, by the names of its fields."""
+    return {name: number or text for name, number, text in _FIELD.findall(node)}
+
+
 class Origins:
     """The origins of the lines of a module's text: `Origins(text).line(12)`."""
 
@@ -73,7 +88,7 @@ class Origins:
         self._lines = source.split("\n")
         self._nodes: dict[str, str] = {}
         if has_locations(source):
-            self._nodes = {match[1]: match[2] for match in _NODE.finditer(source)}
+            self._nodes = nodes(source)
 
     def line(self, number: int) -> str:
         """A line of the text, counted from 1, less what is attached to it, and with the place that
@@ -101,23 +116,22 @@ class Origins:
         places = []
         node = self._nodes.get(match[1], match[1])
         for _ in range(_DEPTH):
-            fields = dict(_FIELD.findall(node))
-            name = self._file(fields.get("scope", ""))
-            if node.startswith("DISubprogram"):  # a function's head
+            said = fields(node)
+            name = self._file(said.get("scope", ""))
+            if "!DISubprogram(" in node:  # a function's head
                 name = self._file(match[1])
-            if name and fields.get("line", "0") != "0":
-                places.append(f"{name}:{fields['line']}")
-            node = self._nodes.get(fields.get("inlinedAt", ""), "")
+            if name and said.get("line", "0") != "0":
+                places.append(f"{name}:{said['line']}")
+            node = self._nodes.get(said.get("inlinedAt", ""), "")
         return ", inlined at ".join(places)
 
     def _file(self, scope: str) -> str:
         """The name of the file that a scope is in, without folders."""
         for _ in range(_DEPTH):
-            fields = dict(_FIELD.findall(self._nodes.get(scope, "")))
-            if file := fields.get("file"):
-                name = _FILE.search(self._nodes.get(file, ""))
-                return name[1].rpartition("/")[2] if name else ""
-            scope = fields.get("scope", "")
+            said = fields(self._nodes.get(scope, ""))
+            if file := said.get("file"):
+                return fields(self._nodes.get(file, "")).get("filename", "").rpartition("/")[2]
+            scope = said.get("scope", "")
         return ""
 
 
@@ -143,80 +157,31 @@ def with_locations(source: str, first_line: int = 1) -> str:
         metadata.append(f"!{number} = !{{{flag}}}")
         metadata.append(f"!llvm.module.flags = !{{!{number}}}")
         number += 1
-    pieces: list[str] = []
-    done = 0
+    edits = []
+    counted, line = 0, 2 - first_line
     for function in functions(source, "define"):
         brace, end = function.body()
         if end < 0:
             return ""
         scope = f"!{number}"
-        number += 1
-        line = source.count("\n", 0, function.start) + 2 - first_line
+        line += source.count("\n", counted, function.start)
+        counted = function.start
         name = '"' + function.spelled.strip('"') + '"'
         metadata.append(
             f"{scope} = distinct !DISubprogram(name: {name}, scope: {file}, file: {file}, "
             f"line: {max(line, 1)}, scopeLine: {max(line, 1)}, type: {type_}, "
             f"spFlags: DISPFlagDefinition, unit: {unit})"
         )
-        body_line = source.count("\n", 0, brace) + 2 - first_line
-        body, number = _body_with_locations(
-            source[brace + 1 : end - 1], body_line, scope, number, metadata
-        )
-        pieces += [source[done:brace], f"!dbg {scope} {{", body]
-        done = end - 1
-    if not pieces:
-        return ""
-    return "".join(pieces) + source[done:] + "\n" + "\n".join(metadata) + "\n"
-
-
-def _body_with_locations(
-    body: str, line: int, scope: str, number: int, metadata: list[str]
-) -> tuple[str, int]:
-    """The body's text with a location at the end of each instruction, and the next number."""
-    lines = body.split("\n")
-    depth = 0
-    begun = -1  # index of the line where the instruction in hand began
-    ends: dict[int, tuple[int, int]] = {}  # line index -> (where its text ends, where it began)
-    last = -1
-    comma = False  # whether the last line of code ends in the middle
-    for index, text in enumerate(lines):
-        start = 0
-        if depth == 0 and (label := _LABEL.match(text)):
-            start = label.end()
-        code_end, depth_after = _scan(text, start, depth)
-        if not text[start:code_end].strip():
-            depth = depth_after
-            continue
-        goes_on = depth > 0 or (
-            begun >= 0 and start == 0 and (comma or _GOES_ON.match(text) is not None)
-        )
-        comma = text[:code_end].rstrip().endswith((",", "="))
-        if not goes_on:
-            begun = -1 if _NOT_CODE.match(text, start) else index
-        elif last >= 0:
-            ends.pop(last, None)
-        if begun >= 0:
-            ends[index] = (code_end, begun)
-            last = index
-        depth = depth_after
-    for index, (code_end, began) in ends.items():
-        text = lines[index]
-        code = text[:code_end].rstrip()
-        lines[index] = f"{code}, !dbg !{number}{text[len(code) :]}"
-        at = max(line + began, 0)
-        metadata.append(f"!{number} = !DILocation(line: {at}, scope: {scope})")
+        edits.append((brace, brace, f"!dbg {scope} "))
+        for block in blocks(source, brace + 1, end - 1):
+            for begin, stop in block.instructions:
+                if source.startswith(("#dbg_", "uselistorder"), begin):
+                    continue
+                line += source.count("\n", counted, begin)
+                counted, number = begin, number + 1
+                edits.append((stop, stop, f", !dbg !{number}"))
+                metadata.append(f"!{number} = !DILocation(line: {max(line, 0)}, scope: {scope})")
         number += 1
-    return "\n".join(lines), number
-
-
-def _scan(text: str, start: int, depth: int) -> tuple[int, int]:
-    """The end of a line's code (before its comment), and the bracket depth there."""
-    for match in _TOKENS.finditer(text, start):
-        token = match[0]
-        if token == ";":
-            return match.start(), depth
-        if token in "([{<":
-            depth += 1
-        elif token[0] != '"':
-            depth -= 1
-    return len(text), depth
+    if not edits:
+        return ""
+    return replaced(source, edits) + "\n" + "\n".join(metadata) + "\n"

@@ -15,10 +15,9 @@ from jitkernel.ir.names import NAME, decode_name
 __all__ = ["LIMIT", "Expansion", "is_digest"]
 
 LIMIT = 1 << 16  # characters; a longer text is told by its digest
-# A polynomial over the text's bytes, modulo a prime: that of two texts one after the other follows
-# from theirs.
+# A text's bytes as one number, modulo a prime: that of two texts one after the other follows from
+# theirs.
 _PRIME = (1 << 255) - 19
-_BASE = 0x1B3F_84C2_9A6D_57E1_0F2C_6B9E_D483_75A1_5C0E_92F7_3D68_B14A_E7D9_0C53_8F26_A4B1
 
 _STRUCT = re.compile("%(" + NAME + ")")
 
@@ -39,8 +38,7 @@ class Expansion:
         self._body, self._normal = body, normal
         # By name: the pieces of its body, alternately text and names; itself alone where it stays.
         self._pieces: dict[str, list[str]] = {}
-        self._lengths: dict[str, int] = {}
-        self._values: dict[str, tuple[int, int]] = {}
+        self._measures: dict[str, tuple[int, int, int]] = {}
 
     def __call__(self, text: str) -> str:
         """`text` without names that are known, or its digest."""
@@ -48,10 +46,8 @@ class Expansion:
             return self._normal(text)
         pieces = self._split(text)
         self._learn(pieces)
-        if self._length(pieces) <= LIMIT:
-            return self._written(pieces)
-        self._digest_all(pieces)
-        return f"#{self._value(pieces)[0]:064x}"
+        length, value, _ = self._measure(pieces)
+        return self._written(pieces) if length <= LIMIT else f"#{value:064x}"
 
     def _split(self, text: str) -> list[str]:
         """Text and names (`%pt`, without the `%`) by turns."""
@@ -60,15 +56,15 @@ class Expansion:
         return pieces
 
     def _learn(self, pieces: list[str]) -> None:
-        """Find out what the names lead to, and the lengths, of those first that others mention."""
-        known, done = self._pieces, self._lengths
+        """Find out what the names lead to, and measure it, those first that others mention."""
+        known, done = self._pieces, self._measures
         waiting = pieces[1::2]
         while waiting:
             name = waiting[-1]
             if name in done:
                 waiting.pop()
             elif name in known:
-                done[name] = self._length(known[name])
+                done[name] = self._measure(known[name])
                 waiting.pop()
             elif (body := self._body(decode_name(name))) is None:
                 known[name] = ["%" + name]
@@ -81,11 +77,20 @@ class Expansion:
                         inside[at - 1] += "%" + inside[at]
                         inside[at] = ""
 
-    def _length(self, pieces: list[str]) -> int:
-        """Characters of the whole, at most one more than `LIMIT`."""
-        lengths = self._lengths
-        total = sum(map(len, pieces[::2])) + sum([lengths.get(n, 0) for n in pieces[1::2]])
-        return min(total, LIMIT + 1)
+    def _measure(self, pieces: list[str]) -> tuple[int, int, int]:
+        """Of the whole: characters, at most one more than `LIMIT`; its number; 256 to the power of
+        its bytes."""
+        length, value, power = 0, 0, 1
+        for at, piece in enumerate(pieces):
+            if at % 2:
+                count, more, shift = self._measures.get(piece, (0, 0, 1))
+            else:
+                data = piece.encode("utf-8", "surrogatepass")
+                count, more = len(piece), int.from_bytes(data, "big")
+                shift = pow(256, len(data), _PRIME)
+            length = min(length + count, LIMIT + 1)
+            value, power = (value * shift + more) % _PRIME, power * shift % _PRIME
+        return length, value, power
 
     def _written(self, pieces: list[str]) -> str:
         out: list[str] = []
@@ -99,29 +104,3 @@ class Expansion:
             else:
                 stack.pop()
         return "".join(out)
-
-    def _digest_all(self, pieces: list[str]) -> None:
-        """The polynomials of all names that are known, those first that others mention."""
-        for name in self._lengths:
-            if name not in self._values:
-                self._values[name] = self._value(self._pieces[name])
-
-    def _value(self, pieces: list[str]) -> tuple[int, int]:
-        """The polynomial of a text, and the base to the power of its length."""
-        value, power = 0, 1
-        for at, piece in enumerate(pieces):
-            if at % 2:
-                more, shift = self._values.get(piece, (0, 1))
-            else:
-                data = piece.encode("utf-8", "surrogatepass")
-                more, shift = _polynomial(data), pow(_BASE, len(data), _PRIME)
-            value = (value * shift + more) % _PRIME
-            power = power * shift % _PRIME
-        return value, power
-
-
-def _polynomial(data: bytes) -> int:
-    value = 0
-    for byte in data:
-        value = (value * _BASE + byte + 1) % _PRIME
-    return value

@@ -1,105 +1,75 @@
-"""What the text of a module defines: functions with their bodies, variables, aliases, types.
+"""A module's text as entities, each with its place: functions, variables, aliases, types, groups of
+attributes, comdats, metadata, assembly and what a module says of itself.
 
-Start from `functions`, `global_values` and `type_definitions`; `Names` has the names alone.
+Lossless: what stands between entities is blanks and comments, and their texts are the module's own.
+Only heads are looked for, so that megabytes take milliseconds; where an entity ends and what is in
+it is read when it is asked for.  Start from `entities`, `functions` and `global_values`; `Names`
+has the names alone.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from itertools import islice
 from typing import NamedTuple
 
-from jitkernel.ir.names import COMMENT, NAME, SKIP, SPACE, decode_name, symbol_name
-from jitkernel.ir.text import after_space, closing, line_end, type_at
+from jitkernel.ir.names import COMMENT, NAME, SKIP, SPACE, symbol_name
+from jitkernel.ir.text import after_space, closing, line_end, replaced, split_at_commas, type_at
 
 __all__ = [
-    "TARGET",
-    "Function",
-    "GlobalValue",
+    "Entity",
     "Names",
+    "body_end",
+    "entities",
     "functions",
     "global_values",
-    "type_definitions",
+    "without_targets",
 ]
 
 # A keyword's first letter stands before what may not precede it, so that the search can skip to it.
 _WORD = r"(?<![-\w$.@%!]{0})"
-_FUNCTION = re.compile(
-    rf"{SKIP}|d{_WORD.format('d')}(?P<keyword>e(?:fine|clare))(?![-\w$.:])"
-    rf'(?P<words>(?:[^@";=/]|/(?!\*)|{SKIP})*)(?:@(?P<name>{NAME}){SPACE}(?=\())?'
-)
-_GLOBAL = re.compile(
-    rf"{SKIP}|@(?P<name>{NAME}){SPACE}={SPACE}"
-    rf"(?P<words>(?:[a-z_]+(?:\([^()\n]*\))?(?:\s|{COMMENT})+)*?)"
-    r"(?P<kind>global|constant|alias|ifunc)(?![-\w$.])"
-)
-_TYPE = re.compile(rf"{SKIP}|%(?P<name>{NAME}){SPACE}={SPACE}type\b{SPACE}")
+# The heads of entities.  The group that ends last is their name's or their kind's.
+_HEADS = {
+    "function": rf"d{_WORD.format('d')}(?P<keyword>e(?:fine|clare))(?![-\w$.:])"
+    rf'(?P<words>(?:[^@";=/]|/(?!\*)|{SKIP})*)(?:@(?P<function>{NAME}){SPACE}(?=\())?',
+    "value": rf"@(?P<value>{NAME}){SPACE}={SPACE}"
+    rf"(?P<before>(?:[a-z_]+(?:\([^()\n]*\))?(?:\s|{COMMENT})+)*?)"
+    r"(?P<kind>global|constant|alias|ifunc)(?![-\w$.])",
+    "type": rf"%(?P<type>{NAME}){SPACE}={SPACE}type\b{SPACE}",
+    "attributes": rf"a{_WORD.format('a')}ttributes{SPACE}#(?P<attributes>\d+){SPACE}={SPACE}",
+    "comdat": rf"\$(?P<comdat>{NAME}){SPACE}={SPACE}comdat\b{SPACE}",
+    "metadata": rf"!(?P<metadata>[-\w$.\\]+){SPACE}={SPACE}",
+    "target": rf"t{_WORD.format('t')}arget{SPACE}(?P<target>triple|datalayout){SPACE}={SPACE}"
+    r'(?="[^"]*")',
+    "asm": rf"m{_WORD.format('m')}odule{SPACE}(?P<asm>asm){SPACE}",
+    "other": rf"s{_WORD.format('s')}(?P<other>ource_filename){SPACE}={SPACE}"
+    rf"|u{_WORD.format('u')}(?P<order>selistorder(?:_bb)?)\b{SPACE}"
+    rf"|\^(?P<summary>\d+){SPACE}={SPACE}",
+}
 _BODY_BEGINS = re.compile(rf"{SKIP}|\b(?P<data>prefix|prologue)\b{SPACE}|[(\[{{<]")
-#: A `target` statement: its kind (`triple`, `datalayout`) and its value.
-TARGET = re.compile(r'^[ \t]*target[ \t]+(triple|datalayout)[ \t]*=[ \t]*"([^"\n]*)"', re.M)
-_LOCAL_LINKAGE = re.compile(r"\b(?:private|internal)\b")
-_DECLARED = re.compile(r"\b(?:external|extern_weak)\b")
+_BODY = re.compile(SKIP + r'|[{}]|"|/\*')
+_LINKAGE = re.compile(
+    r"\b(?:private|internal|external|weak|weak_odr|linkonce|linkonce_odr|available_externally|"
+    r"extern_weak|common|appending)\b"
+)
 
 
-class Function(NamedTuple):
-    """A function that a text defines or declares.
+class Entity(NamedTuple):
+    """One entity of a text.
 
-    `start` is the offset of its keyword, `parameters` that of its `(`; `words` the text between
-    the keyword and the name (linkage, convention, result), which begins at `words_at`; `spelled`
-    the name as it is written.
+    `kind` is `define`, `declare`, `global`, `constant`, `alias`, `ifunc`, or a key of the table of
+    heads; `spelled` the name as it is written, without its sign: a target's is `triple` or
+    `datalayout`.  `words` stand between a function's keyword and its name (linkage, convention,
+    result), or between a variable's `=` and its kind, and begin at `words_at`.  `start` is the
+    offset of the head, `value` that of what follows it: a function's `(`, else what it is.
     """
 
     source: str
-    keyword: str
-    spelled: str
-    words: str
-    start: int
-    words_at: int
-    parameters: int
-
-    @property
-    def name(self) -> str:
-        return symbol_name(self.spelled)
-
-    def body(self) -> tuple[int, int]:
-        """The offsets of the body's `{` and behind its `}`; (-1, -1) where there is no whole one.
-
-        The constants behind `prefix` and `prologue` may have braces too.
-        """
-        source = self.source
-        at = closing(source, self.parameters)
-        while at >= 0 and (match := _BODY_BEGINS.search(source, at)):
-            if match["data"]:
-                at = match.end() + len(type_at(source, match.end()))
-                at = after_space(source, at)
-                if source[at : at + 1] in ("{", "[", "<"):
-                    at = closing(source, at)
-            elif match[0] == "{":
-                return match.start(), closing(source, match.start())
-            else:
-                at = closing(source, match.start()) if match[0] in "([<" else match.end()
-        return -1, -1
-
-    @property
-    def end(self) -> int:
-        """The offset behind the function: its `}`, or the end of its line."""
-        if self.keyword == "define" and (end := self.body()[1]) >= 0:
-            return end
-        return line_end(self.source, self.parameters)
-
-    @property
-    def text(self) -> str:
-        return self.source[self.start : self.end]
-
-
-class GlobalValue(NamedTuple):
-    """A variable, an alias or an ifunc: `@name = words kind rest`, from offset `start` on."""
-
-    source: str
-    spelled: str
-    words: str
     kind: str
+    spelled: str
+    words: str
     start: int
     words_at: int
     value: int
@@ -109,39 +79,130 @@ class GlobalValue(NamedTuple):
         return symbol_name(self.spelled)
 
     @property
-    def rest(self) -> str:
-        """The type and what follows it, up to a comment or the line's end."""
-        return self.source[self.value : line_end(self.source, self.value)]
+    def linkage(self) -> str:
+        """The linkage that is written, "" where none is."""
+        match = _LINKAGE.search(self.words)
+        return match[0] if match else ""
+
+    @property
+    def parameters(self) -> list[str]:
+        """The texts of a function's parameters."""
+        source, at = self.source, self.value
+        return split_at_commas(source[at + 1 : closing(source, at) - 1])
+
+    def body(self) -> tuple[int, int]:
+        """The offsets of the body's `{` and behind its `}`; (-1, -1) where there is no whole one.
+
+        The constants behind `prefix` and `prologue` may have braces too.
+        """
+        source = self.source
+        at = closing(source, self.value)
+        while at >= 0 and (match := _BODY_BEGINS.search(source, at)):
+            if match["data"]:
+                at = match.end() + len(type_at(source, match.end()))
+                at = after_space(source, at)
+                if source[at : at + 1] in ("{", "[", "<"):
+                    at = closing(source, at)
+            elif match[0] == "{":
+                return match.start(), body_end(source, match.start())
+            else:
+                at = closing(source, match.start()) if match[0] in "([<" else match.end()
+        return -1, -1
+
+    @property
+    def end(self) -> int:
+        """The offset behind the entity: a body's `}`, or the end of its line."""
+        if self.kind == "define" and (end := self.body()[1]) >= 0:
+            return end
+        return line_end(self.source, self.value)
 
     @property
     def text(self) -> str:
-        return self.source[self.start : line_end(self.source, self.value)]
+        return self.source[self.start : self.end]
+
+    @property
+    def string(self) -> str:
+        """The text between the quotes that a target begins with."""
+        return self.source[self.value + 1 : self.source.index('"', self.value + 1)]
+
+    @property
+    def rest(self) -> str:
+        """The text behind the head: a variable's type and what follows it."""
+        return self.source[self.value : self.end]
 
 
-def functions(text: str, keyword: str = "") -> Iterator[Function]:
-    """The functions of a text, in order; of one `keyword` (`define`, `declare`) only."""
-    for match in _FUNCTION.finditer(text):
-        word = match["keyword"] and "d" + match["keyword"]
-        if match["name"] and keyword in ("", word):
-            at = match.start("words")
-            yield Function(
-                text, word, match["name"], match["words"], match.start(), at, match.end()
+def body_end(text: str, brace: int) -> int:
+    """The offset behind the `}` of the body that begins at `brace`; -1 where there is none."""
+    # Most bodies have no other braces, and end with the first line that begins with one.
+    end = text.find("\n}", brace) + 2
+    if end > 1 and text.find('"', brace, end) < 0 and text.find("/*", brace, end) < 0:
+        if text.find("}", brace) == end - 1 and text.find("{", brace + 1, end) < 0:
+            return end
+    depth = 0
+    for match in _BODY.finditer(text, brace):
+        token = match[0]
+        if token in ("{", "}"):
+            depth += 1 if token == "{" else -1
+            if not depth:
+                return match.end()
+        elif token in ('"', "/*"):  # it is never closed
+            break
+    return -1
+
+
+@cache
+def _heads(kinds: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile("|".join([SKIP, *(_HEADS[kind] for kind in kinds or _HEADS)]))
+
+
+def entities(text: str, *kinds: str) -> Iterator[Entity]:
+    """The entities of a text, in order; of some kinds only: `function`, `value`, `type`, ...
+
+    Of more kinds than one, none is looked for in bodies, as long as those are whole.
+    """
+    search, at, skips = _heads(kinds).search, 0, len(kinds) != 1
+    while match := search(text, at):
+        at, last = match.end(), match.lastgroup
+        if last == "function":
+            place = match.start("words")
+            found = Entity(
+                text, "d" + match["keyword"], match["function"], match["words"],
+                match.start(), place, at,
+            )  # fmt: skip
+            if skips and found.kind == "define":
+                end = found.body()[1]
+                at, skips = max(at, end), end >= 0
+        elif last == "kind":
+            place = match.start("before")
+            found = Entity(
+                text, match["kind"], match["value"], match["before"], match.start(), place, at
             )
+        elif last and last not in ("words", "keyword"):
+            kind = last if last in _HEADS else "other"
+            found = Entity(text, kind, match[last], "", match.start(), at, at)
+        else:
+            continue
+        yield found
 
 
-def global_values(text: str) -> Iterator[GlobalValue]:
+def functions(text: str, keyword: str = "") -> Iterator[Entity]:
+    """The functions of a text, in order; of one `keyword` (`define`, `declare`) only."""
+    return (f for f in entities(text, "function") if keyword in ("", f.kind))
+
+
+def without_targets(text: str) -> tuple[str, list[Entity]]:
+    """The text with blanks for its `target` statements, and those."""
+    found = [*entities(text, "target")]
+    edits = []
+    for target in found:
+        stop = target.value + len(target.string) + 2
+        edits.append((target.start, stop, " " * (stop - target.start)))
+    return replaced(text, edits), found
+
+
+def global_values(text: str) -> Iterator[Entity]:
     """The variables, aliases and ifuncs of a text, in order, those without a name too."""
-    for m in _GLOBAL.finditer(text):
-        if m["name"]:
-            at = m.start("words")
-            yield GlobalValue(text, m["name"], m["words"], m["kind"], m.start(), at, m.end())
-
-
-def type_definitions(text: str) -> Iterator[tuple[str, int]]:
-    """The name of each type that a text defines, and the offset of its body."""
-    for match in _TYPE.finditer(text):
-        if match["name"]:
-            yield decode_name(match["name"]), match.end()
+    return entities(text, "value")
 
 
 class Names:
@@ -163,15 +224,15 @@ class Names:
         if statement.startswith(("define", "declare")):
             most = 1 if statement.startswith("define") else None  # a body is not looked into
             for function in islice(functions(statement), most):
-                declared = function.keyword == "declare" or "available_externally" in function.words
-                self._add(function, declared)
+                copied = function.linkage == "available_externally"
+                self._add(function, function.kind == "declare" or copied)
         elif statement.startswith("@"):
             for value in global_values(statement):
-                self._add(value, _DECLARED.search(value.words) is not None)
+                self._add(value, value.linkage in ("external", "extern_weak"))
 
-    def _add(self, found: Function | GlobalValue, declared: bool) -> None:
+    def _add(self, found: Entity, declared: bool) -> None:
         if found.spelled.isdigit():
             return
         (self.declares if declared else self.defines).add(found.name)
-        if _LOCAL_LINKAGE.search(found.words):
+        if found.linkage in ("private", "internal"):
             self.local.add(found.name)

@@ -19,6 +19,7 @@ __all__ = [
     "decode_name",
     "escaped",
     "locals_in",
+    "mentions",
     "quote_name",
     "shown",
     "symbol_name",
@@ -50,8 +51,7 @@ ASK = "jk_ask"
 
 _PLAIN = re.compile(r"[-a-zA-Z$._][-a-zA-Z$._0-9]*\Z")
 _ESCAPE = re.compile(rb"\\([0-9a-fA-F]{2}|\\)")
-_SYMBOL = re.compile(f"{SKIP}|@({NAME})")
-_LOCAL = re.compile(f"{SKIP}|%({NAME})")
+_MENTIONS = {sign: re.compile(f"{SKIP}|{re.escape(sign)}({NAME})") for sign in "@%$#!"}
 
 
 def quote_name(name: str) -> str:
@@ -112,20 +112,25 @@ def bare(text: str) -> str:
     return symbol_name(text.removeprefix("@"))
 
 
+def mentions(text: str, sign: str) -> frozenset[str]:
+    """Every name behind a sign (`@`, `%`, `$`, `#`, `!`) in a text's code, as it is written there;
+    none in its strings and comments."""
+    return frozenset(_MENTIONS[sign].findall(text)) - {""}
+
+
 def symbols_in(text: str) -> frozenset[str]:
-    """Every `@name` in a text's code, not in its strings and comments.  Globals without a name
-    (`@0`) are their module's own and no symbols."""
-    found = set(_SYMBOL.findall(text))
-    return frozenset([symbol_name(name) for name in found if name and not name.isdigit()])
+    """Every `@name` in a text's code.  Globals without a name (`@0`) are their module's own and no
+    symbols."""
+    return frozenset([symbol_name(n) for n in mentions(text, "@") if not n.isdigit()])
 
 
 def verbatim_in(text: str) -> dict[str, str]:
     """The symbols whose names a text writes as `@"\\01f"`, and how each is written."""
     if '"\\01' not in text:
         return {}
-    return {symbol_name(n): f"@{n}" for n in _SYMBOL.findall(text) if n.startswith('"\\01')}
+    return {symbol_name(n): f"@{n}" for n in mentions(text, "@") if n.startswith('"\\01')}
 
 
 def locals_in(text: str) -> frozenset[str]:
     """Every `%name` in a text's code: named types and values, which look the same."""
-    return frozenset([decode_name(name) for name in set(_LOCAL.findall(text)) if name])
+    return frozenset(map(decode_name, mentions(text, "%")))

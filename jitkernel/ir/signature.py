@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from jitkernel.ir.module import functions
-from jitkernel.ir.text import closing, split_at_commas
+from jitkernel.ir.text import closing
 
 __all__ = ["abi_features", "convention", "headers", "may_matter"]
 
@@ -82,11 +82,8 @@ def headers(source: str) -> dict[str, tuple[str, str]]:
     """
     found = {}
     for function in functions(source):
-        begin = function.parameters + 1
         parameters = []
-        for number, text in enumerate(
-            split_at_commas(source[begin : closing(source, begin - 1) - 1])
-        ):
+        for number, text in enumerate(function.parameters):
             if words := _passing(text):
                 parameters.append(f"{number}:{words}")
         result = _passing(function.words)

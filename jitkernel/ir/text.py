@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from jitkernel.ir.names import COMMENT, NAME, SKIP, SPACE
 
 __all__ = [
+    "after_flags",
     "after_space",
     "closing",
     "commas",
     "line_end",
-    "opening",
+    "replaced",
     "split_at_commas",
     "squeeze",
     "type_at",
@@ -27,10 +28,19 @@ _SPACE = re.compile(SPACE)
 _BRACKETS = re.compile(SKIP + r"|[(\[{<>}\])]")
 _PIECES = re.compile(SKIP + r"|[(\[{<>}\]),]")
 _LINES = re.compile(SKIP + r"|[(\[{<>}\])\n]")
+# A line without strings, comments and brackets within brackets.
+_RUN = r'[^\n"()\[\]{}<>;/]*'
+_WHOLE_LINE = re.compile(rf"{_RUN}(?:[(\[{{<]{_RUN}[)\]}}>]{_RUN})*(?=\n|\Z)")
 _COMMENT = re.compile(rf'("[^"]*")|(?:{COMMENT})')
 _VISIBLE = re.compile(r"[^\n]")
 _PLAIN = re.compile(r"[^([{<\";/]*")  # neither brackets nor strings nor comments
 _SPACES = re.compile(r'("[^"]*")|\s+')
+# Words between an opcode and its first type: flags, conventions, attributes.
+_FLAG = re.compile(
+    r"\s*(?!(?:i\d+|void|ptr|half|bfloat|float|double|x86_fp80|fp128|ppc_fp128|x86_amx|label|metadata"
+    r"|token|target|asm)\b)(?:(?:cc|align|alignstack)\s+\d+\b|[a-z_][a-z_0-9]*"
+    r"|\"[^\"]*\"(?:=\"[^\"]*\")?|#\d+)"
+)
 _DEPTH = {**dict.fromkeys("([{<", 1), **dict.fromkeys(")]}>", -1)}
 _PLAIN_TYPE = re.compile(
     r"ptr(?:\s+addrspace\(\s*\d+\s*\))?|%" + NAME + r"|(?:i\d+|[a-z]\w*)(?![\w(])|target\("
@@ -41,6 +51,16 @@ def after_space(text: str, start: int) -> int:
     """The offset behind the blanks, line ends and comments, perhaps none, that stand at `start`."""
     match = _SPACE.match(text, start)
     return match.end() if match else start
+
+
+def after_flags(text: str, at: int) -> int:
+    """`at`, moved behind words that are no type: `nuw`, `fastcc`, `align 4`, `range(...)`."""
+    while match := _FLAG.match(text, at):
+        at = match.end()
+        if text[at : at + 1] == "(":
+            end = closing(text, at)
+            at = end if end >= 0 else len(text)
+    return at
 
 
 def closing(text: str, start: int) -> int:
@@ -54,28 +74,27 @@ def closing(text: str, start: int) -> int:
     return -1
 
 
-def opening(text: str) -> int:
-    """The index of the bracket that the last one of `text` closes; 0 where there is none."""
-    waiting: list[int] = []
-    last = 0
-    for match in _BRACKETS.finditer(text):
-        change = _DEPTH.get(match[0], 0)
-        if change > 0:
-            waiting.append(match.start())
-        elif change:
-            last = waiting.pop() if waiting else 0
-    return last
-
-
 def line_end(text: str, start: int) -> int:
     """The end of the statement that `start` is in: a line's end or the comment before it, outside
     brackets, else the end of the text."""
+    if match := _WHOLE_LINE.match(text, start):
+        return match.end()
     depth = 0
     for match in _LINES.finditer(text, start):
         depth += _DEPTH.get(match[0], 0)
         if depth <= 0 and match[0][0] in "\n;":
             return match.start()
     return len(text)
+
+
+def replaced(text: str, edits: Iterable[tuple[int, int, str]]) -> str:
+    """`text` with others in the place of some of its parts: `start`, `stop` and the other, in
+    order."""
+    pieces, done = [], 0
+    for start, stop, other in edits:
+        pieces += [text[done:start], other]
+        done = stop
+    return "".join([*pieces, text[done:]])
 
 
 def split_at_commas(text: str) -> list[str]:

@@ -215,7 +215,7 @@ def _ir_matches(context: Frontend, code: str, before: str, word: str) -> Iterato
         return
     if not word:
         return
-    from jitkernel.languages.llvm.keywords import KEYWORDS
+    from jitkernel.ir.keywords import KEYWORDS
 
     for text, (kind, meaning) in KEYWORDS.items():
         if text.startswith(word):

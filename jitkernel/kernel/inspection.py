@@ -108,7 +108,7 @@ def inspect_name(context: Frontend, name: str, level: int) -> View | None:
     if name.startswith("@"):
         return _prelude(bare(name))
     magic = context.magics.get(name)
-    from jitkernel.languages.llvm.keywords import describe_word
+    from jitkernel.ir.keywords import describe_word
 
     text = describe_word(name) or (help_text(magic) if magic is not None else "")
     return listing("", text) if text else None

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from jitkernel.ir.module import functions, global_values
 from jitkernel.ir.names import symbols_in
 from jitkernel.ir.text import after_space, closing, split_at_commas, type_at
+from jitkernel.reach import reached
 
 __all__ = ["CONSTRUCTORS", "mentions", "without_constructors"]
 
@@ -41,7 +42,10 @@ def without_constructors(
         if end < 0:
             continue
         entries = split_at_commas(source[at + 1 : end - 1])
-        kept = [e for e in entries if not any(map(has_value, _reach(symbols_in(e), called)))]
+        kept = [
+            e for e in entries
+            if not any(map(has_value, reached(symbols_in(e), lambda name: called.get(name, ()))))
+        ]  # fmt: skip
         if len(kept) == len(entries):
             continue
         text = f"[{len(kept)} x {{ i32, ptr, ptr }}] [{', '.join(kept)}]"
@@ -49,14 +53,3 @@ def without_constructors(
         head = source[found.start : found.value]
         return source[: found.start] + (f"{head} {text}" if kept else "") + lines + source[end:]
     return source
-
-
-def _reach(names: Iterable[str], called: Mapping[str, Collection[str]]) -> set[str]:
-    found: set[str] = set()
-    todo = list(names)
-    while todo:
-        name = todo.pop()
-        if name not in found:
-            found.add(name)
-            todo += called.get(name, ())
-    return found

@@ -5,15 +5,15 @@ Start from `apply_pass`.
 
 from __future__ import annotations
 
-import re
+from collections.abc import Iterator
 from dataclasses import dataclass
-from operator import attrgetter
 
 from jitkernel.compiler.machine_ir import stages
 from jitkernel.compiler.pass_trace import PassTrace
 from jitkernel.compiler.records import Options
 from jitkernel.errors import CompileError
-from jitkernel.ir.module import Function, GlobalValue, functions, global_values
+from jitkernel.ir.module import Entity, entities
+from jitkernel.ir.text import replaced
 from jitkernel.session import CellOptions, Session
 from jitkernel.session.operation import operation
 from jitkernel.session.run.results import Collector
@@ -22,7 +22,6 @@ from jitkernel.transform.process import Transformed, transform
 
 __all__ = ["Effect", "Figure", "apply_pass"]
 
-_WEAK = re.compile(r"\bweak\s")
 _REPEAT = 5
 
 
@@ -129,19 +128,12 @@ def _options(options: Options, last: bool) -> CellOptions:
 def _strong(text: str, source: str) -> str:
     """A printed module with the linkages that its source has: a compile makes strong ones weak."""
 
-    def defined(module: str) -> list[Function | GlobalValue]:
-        return sorted(
-            [*functions(module, "define"), *global_values(module)], key=attrgetter("start")
-        )
+    def weak(module: str) -> Iterator[Entity]:
+        return (e for e in entities(module, "function", "value") if e.linkage == "weak")
 
-    meant = {found.name for found in defined(source) if _WEAK.search(found.words)}
-    pieces, done = [], 0
-    for found in defined(text):
-        if found.name not in meant and (weak := _WEAK.search(found.words)):
-            at = found.words_at + weak.start()
-            pieces.append(text[done:at])
-            done = at + len(weak[0])
-    return "".join([*pieces, text[done:]])
+    meant = {found.name for found in weak(source)}
+    starts = [e.words_at + e.words.index("weak") for e in weak(text) if e.name not in meant]
+    return replaced(text, [(at, at + len("weak "), "") for at in starts])
 
 
 def _count(text: str) -> int:

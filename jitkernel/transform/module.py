@@ -6,16 +6,12 @@ a pass writes is what LLVM reads.  Besides `jitkernel.ir` no part of jitkernel i
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 
+from jitkernel.ir.instructions import blocks
 from jitkernel.ir.module import functions
-from jitkernel.ir.names import NAME, SKIP
 
 __all__ = ["Block", "Function", "Module"]
-
-_LABEL = re.compile(rf"[ \t]*(?P<label>{NAME}):")
-_QUIET = re.compile(SKIP)
 
 
 @dataclass
@@ -62,8 +58,9 @@ class Module:
             if end < 0:
                 break
             self.rest.append(text[at : found.start].strip("\n"))
-            head, body = text[found.start : brace].strip(), text[brace + 1 : end - 1]
-            self.functions[found.name] = Function(found.name, head, _blocks(body))
+            head = text[found.start : brace].strip()
+            body = _blocks(text, brace + 1, end - 1)
+            self.functions[found.name] = Function(found.name, head, body)
             at = end
         self.rest.append(text[at:].strip("\n"))
 
@@ -74,21 +71,20 @@ class Module:
         return "\n\n".join([*before, *functions, *after]) + "\n"
 
 
-def _blocks(body: str) -> list[Block]:
-    blocks = [Block("")]
-    depth = 0
-    for line in body.split("\n"):
-        words = line.strip()
-        quiet = _QUIET.sub("", line)
-        if depth == 0:
-            label = _LABEL.match(line)
-            if label and quiet[label.end() : label.end() + 1] != ":":
-                blocks.append(Block(label["label"]))
-                words = line[label.end() :].strip()
-            if not words or words.startswith(";"):
-                continue
-            blocks[-1].instructions.append(words)
-        else:  # a switch over several lines
-            blocks[-1].instructions[-1] += ("\n  " if words.startswith("]") else "\n    ") + words
-        depth += sum(map(quiet.count, "([{")) - sum(map(quiet.count, ")]}"))
-    return [block for block in blocks if block.label or block.instructions]
+def _blocks(text: str, start: int, stop: int) -> list[Block]:
+    found = []
+    for label, _, spans in blocks(text, start, stop):
+        lines = [text[begin : _line_end(text, end, stop)] for begin, end in spans]
+        found.append(Block(label, [*map(_laid_out, lines)]))
+    return found
+
+
+def _line_end(text: str, at: int, stop: int) -> int:
+    """The end of a line: the comment behind an instruction stays with it."""
+    end = text.find("\n", at, stop)
+    return stop if end < 0 else end
+
+
+def _laid_out(instruction: str) -> str:
+    first, *others = (line.strip() for line in instruction.split("\n"))
+    return first + "".join(("\n  " if o.startswith("]") else "\n    ") + o for o in others)

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from jitkernel.errors import UsageError
+from jitkernel.ir.flow import Flow, flow
+from jitkernel.ir.module import functions
 from jitkernel.ir.names import bare
 from jitkernel.views.asm import meant
 from jitkernel.views.diagram import Arrow, Node, diagram
@@ -15,7 +17,6 @@ from jitkernel.views.view import View, folding, join, listing, prose, shorten, t
 from jitkernel.wording import counted, did_you_mean
 
 if TYPE_CHECKING:
-    from jitkernel.compiler.records import Flow
     from jitkernel.session import Session
 
 __all__ = ["cfg"]
@@ -50,7 +51,8 @@ def cfg(
         raise UsageError("--depth is a number of edges, 0 or more")
     if level is not None:
         request = request._replace(options=request.options._replace(opt_level=level, passes=""))
-    flows = session.inspect.engine.pool.flow(request, optimised=not raw)
+    module = session.inspect.engine.pool.printed(request, optimised=not raw)
+    flows = {found.name: flow(found) for found in functions(module, "define")}
     names = [bare(target)] if isinstance(target, str) else list(flows)
     if any(name not in flows for name in names) or not names:
         raise UsageError(

@@ -181,7 +181,7 @@ def optnone(module: str) -> list[str]:
     groups = set(_ATTRIBUTES.findall(module))
     found = []
     for function in functions(module, "define"):
-        head = module[function.parameters : function.body()[0]]
+        head = module[function.value : function.body()[0]]
         if groups.intersection(re.findall(r"#(\d+)", head)) or re.search(r"\boptnone\b", head):
             found.append(written(function.name))
     return found

@@ -16,7 +16,7 @@ from jitkernel.compiler.machine_ir import LEFT_OUT, STAGES, Stage, stages
 from jitkernel.compiler.pass_trace import PassTrace, Step
 from jitkernel.errors import UsageError
 from jitkernel.ir.debug_info import has_locations, without_metadata
-from jitkernel.ir.module import Function, GlobalValue, functions, global_values
+from jitkernel.ir.module import functions, global_values
 from jitkernel.ir.names import bare, written
 from jitkernel.views.diff import (
     REST,
@@ -280,8 +280,7 @@ def ir(session: Session, target: int | str | None = None, stage: str = "") -> Vi
 
 def entity(module: str, name: str) -> str:
     """The text of the function or global called `name`; empty where the module defines none."""
-    defined: list[Function | GlobalValue] = [*functions(module, "define"), *global_values(module)]
-    for found in defined:
+    for found in (*functions(module, "define"), *global_values(module)):
         if found.name == name:
             return found.text.strip()
     return ""

@@ -32,21 +32,21 @@ CHAIN = SUM.replace("add i32 %s, %v", "sdiv i32 %s, %v").replace(
 
 @pytest.mark.parametrize(("level", "vectors"), [(1, False), (2, True), (3, True)])
 def test_loops_become_vectors(pool: CompilerPool, level: int, vectors: bool) -> None:
-    text = pool.optimised(Request(SUM, Options(level, cpu="haswell")))
+    text = pool.printed(Request(SUM, Options(level, cpu="haswell")))
     assert ("add <8 x i32>" in text) == vectors
 
 
 @pytest.mark.parametrize(("level", "divisions"), [(1, 1), (2, 4), (3, 4)])
 def test_short_loops_are_unrolled(pool: CompilerPool, level: int, divisions: int) -> None:
     four = CHAIN.replace("%next, %n", "%next, 4")
-    assert pool.optimised(Request(four, Options(level))).count("sdiv i32") == divisions
+    assert pool.printed(Request(four, Options(level))).count("sdiv i32") == divisions
 
 
 def test_passes_by_name_are_as_at_the_highest_level(pool: CompilerPool) -> None:
     """A pass that LLVM offers only in a pipeline is there whatever the session's level."""
     for level in (0, 1, 2):
         options = Options(level, cpu="haswell", passes="mem2reg,simplifycfg,loop-vectorize")
-        assert "add <8 x i32>" in pool.optimised(Request(SUM, options)), level
+        assert "add <8 x i32>" in pool.printed(Request(SUM, options)), level
 
 
 # The loop begins 2 bytes behind what is skipped.

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from llvmlite import binding
 
-from jitkernel.ir.module import Names, functions, global_values, type_definitions
+from jitkernel.ir.module import Names, entities, functions, global_values
 from jitkernel.ir.names import quote_name
 
 #: Names that look like something else.
@@ -54,11 +54,11 @@ define internal %{t} @{f}(%{t} %{v}, ptr %{f}) prefix {{ i32, i8 }} {{ i32 1, i8
 
 def found(text: str) -> tuple[object, ...]:
     values = sorted((v.name, v.kind) for v in global_values(text) if v.spelled != "0")
-    return sorted((f.name, f.keyword) for f in functions(text)), values, dict(_types(text))
+    return sorted((f.name, f.kind) for f in functions(text)), values, dict(_types(text))
 
 
 def _types(text: str) -> list[tuple[str, str]]:
-    return [(name, text[at:].partition("}")[0]) for name, at in type_definitions(text)]
+    return [(t.name, text[t.value :].partition("}")[0]) for t in entities(text, "type")]
 
 
 @given(NAMES)
@@ -94,7 +94,7 @@ def test_a_module_without_its_functions_is_what_llvm_leaves(names: list[str]) ->
         )
         text = text[: function.start] + head.partition(" prefix")[0] + text[end:]
     assert not list(functions(text, "define"))
-    assert [f.keyword for f in functions(text)] == ["declare"] * 3
+    assert [f.kind for f in functions(text)] == ["declare"] * 3
 
 
 def test_names() -> None:
@@ -138,7 +138,7 @@ def test_reading_is_linear(unit: str) -> None:
         lambda text: list(functions(text)),
         lambda text: [value.rest for value, _ in zip(global_values(text), range(50), strict=False)],
         lambda text: list(global_values(text)),
-        lambda text: list(type_definitions(text)),
+        lambda text: list(entities(text)),
         lambda text: next((function.body() for function in functions(text)), None),
         lambda text: Names().add("@" + text),
     ]

@@ -7,7 +7,6 @@ import pytest
 from jitkernel.ir.text import (
     closing,
     line_end,
-    opening,
     split_at_commas,
     squeeze,
     type_at,
@@ -54,14 +53,6 @@ def test_brackets_in_strings_and_comments_do_not_count() -> None:
 
 def test_squeeze_keeps_strings() -> None:
     assert squeeze('%"a b" ( i32 ,i8)') == '%"a b"(i32,i8)'
-
-
-@pytest.mark.parametrize(
-    ("text", "at"),
-    [("f (a (b))", 2), ('x ")" (a)', 6), ('%"a)b"', 0), ("(a) [b] c", 4), ("", 0), (")", 0)],
-)
-def test_opening_is_that_of_the_last_bracket(text: str, at: int) -> None:
-    assert opening(text) == at
 
 
 @pytest.mark.parametrize(

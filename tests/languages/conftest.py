@@ -11,8 +11,8 @@ import pytest
 from elftools.elf.elffile import ELFFile
 from llvmlite import binding
 
+from jitkernel.ir.keywords import nearest
 from jitkernel.ir.types import FunctionType, Type, parse_type
-from jitkernel.languages.llvm.keywords import nearest
 from jitkernel.languages.llvm.prelude import prelude_type
 from jitkernel.values.ir import Layouts, data_type_of
 from jitkernel.values.value import TypedValue

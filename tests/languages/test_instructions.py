@@ -2,13 +2,7 @@
 
 import pytest
 
-from jitkernel.languages.llvm.instructions import (
-    call_declaration,
-    instruction_type,
-    is_terminator,
-    read_instruction,
-    return_type,
-)
+from jitkernel.ir.instructions import Instruction, call_declaration
 
 NAMED = {"pt": "{ i32, [2 x i64] }", "a b": "{ %pt, i1 }"}
 GLOBALS = r"""
@@ -138,7 +132,7 @@ def test_type_is_llvms(text, llvm):
     line, column, words = llvm.error(module)
     assert not words, (line, column, words)
     assert (
-        str(instruction_type(text, NAMED))
+        str(Instruction.read(text).type(NAMED))
         == llvm.instruction_types(module)[0].partition(" = type ")[0]
     )
 
@@ -174,8 +168,17 @@ u:
 }}
 """
     assert llvm.error(text)[2] == ""
-    assert [str(instruction_type(t)) for t in body] == llvm.instruction_types(text)
-    assert [is_terminator(t) for t in body] == [True, True, False, True, True, True, False, True]
+    assert [str(Instruction.read(t).type()) for t in body] == llvm.instruction_types(text)
+    assert [Instruction.read(t).is_terminator for t in body] == [
+        True,
+        True,
+        False,
+        True,
+        True,
+        True,
+        False,
+        True,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -183,7 +186,7 @@ u:
     ["%x = nonsense i32 5", "entry:", "%x = add", "", "%x = load", "%x = add foo 1, 2", "@f()"],
 )
 def test_what_llvm_would_refuse_has_no_type(text):
-    assert instruction_type(text) is None
+    assert Instruction.read(text).type() is None
 
 
 @pytest.mark.parametrize(
@@ -205,10 +208,10 @@ def test_declaration_for_a_call(text, declaration):
 
 
 def test_heads():
-    assert read_instruction("  %x = tail call i32 @f()").opcode == "call"
-    assert read_instruction('%"a b" = add i32 1, 2').result == '%"a b"'
-    assert read_instruction("done:") is None
-    assert read_instruction("store i32 1, ptr %p").result == ""
-    assert str(return_type("ret { i32, i32 } %x")) == "{ i32, i32 }"
-    assert str(return_type("ret void")) == "void"
-    assert return_type("br label %x") is None
+    assert Instruction.read("  %x = tail call i32 @f()").opcode == "call"
+    assert Instruction.read('%"a b" = add i32 1, 2').result == '%"a b"'
+    assert not Instruction.read("done:").opcode
+    assert Instruction.read("store i32 1, ptr %p").result == ""
+    assert str(Instruction.read("ret { i32, i32 } %x").returned) == "{ i32, i32 }"
+    assert str(Instruction.read("ret void").returned) == "void"
+    assert Instruction.read("br label %x").returned is None

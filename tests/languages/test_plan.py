@@ -6,6 +6,7 @@ import re
 import pytest
 
 from jitkernel.errors import CompileError
+from jitkernel.ir import constants
 from jitkernel.languages.llvm import truncation
 from jitkernel.languages.llvm.assemble import assemble, stands_alone
 from jitkernel.languages.llvm.plan import (
@@ -396,12 +397,12 @@ def test_the_quick_look_for_constants_that_do_not_fit_misses_none() -> None:
         text = "\n".join(one() for _ in range(rnd.randrange(1, 4)))
         statement = Statement(Kind.ENTITY, text, 0, len(text), 1, 1, 4)
         found = truncation.check([statement])
-        quick = truncation._SUSPECT
-        truncation._SUSPECT = re.compile("")
+        quick = constants._SUSPECT
+        constants._SUSPECT = re.compile("")
         try:
             assert truncation.check([statement]) == found, statement.text
         finally:
-            truncation._SUSPECT = quick
+            constants._SUSPECT = quick
         warned += bool(found)
     assert 500 < warned < 2900
 

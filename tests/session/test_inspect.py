@@ -54,8 +54,8 @@ def test_looking_changes_nothing(s: Session) -> None:
     before = s.memory()["zones"]
     look, number = s.inspect, s.cells[-1].number
     assert look.passes(look.request(number)).ran
-    assert "sq" in look.engine.pool.flow(look.request(number))
-    assert "@sq" in look.engine.pool.optimised(look.request(number))
+    assert "@sq" in look.engine.pool.printed(look.request(number), optimised=False)
+    assert "@sq" in look.engine.pool.printed(look.request(number))
     assert occupancy(look.engine, look.program) and look.places.lines.of_cell(number)
     assert s.memory()["zones"] == before
     assert look.undo_steps()[0].cell == number

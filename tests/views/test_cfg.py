@@ -121,19 +121,22 @@ def test_as_compiled_is_what_was_compiled(session: Session) -> None:
 def test_every_terminator_of_the_corpus_against_llvm(session: Session, name: str) -> None:
     """As many edges from each block as LLVM's own operands have, to the same blocks."""
     from jitkernel.compiler.records import Request
+    from jitkernel.ir.flow import flow
+    from jitkernel.ir.module import functions
 
-    flows = session.inspect.engine.pool.flow(Request(IR[name]), optimised=False)
+    text = session.inspect.engine.pool.printed(Request(IR[name]), optimised=False)
+    flows = {found.name: flow(found) for found in functions(text, "define")}
     module = llvm.parse_assembly(IR[name], llvm.create_context())
     for function in module.functions:
         if function.is_declaration:
             continue
-        flow, blocks = flows[function.name], list(function.blocks)
-        assert len(flow.blocks) == len(blocks)
+        found, blocks = flows[function.name], list(function.blocks)
+        assert len(found.blocks) == len(blocks)
         index = {str(block).strip(): i for i, block in enumerate(blocks)}
         for number, block in enumerate(blocks):
             *_, last = block.instructions
             theirs = sorted(index[str(o).strip()] for o in last.operands if str(o).strip() in index)
-            ours = [(a, b, letter) for a, b, letter in flow.edges if a == number]
+            ours = [(a, b, letter) for a, b, letter in found.edges if a == number]
             if last.opcode in ("br", "switch", "invoke", "indirectbr"):
                 assert sorted(b for _, b, _ in ours) == theirs, (function.name, number)
             else:

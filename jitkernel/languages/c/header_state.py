@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Callable
 
+from jitkernel.ir.debug_info import fields
 from jitkernel.ir.names import decode_name, quote_name
 from jitkernel.languages.c.module import Module
 
@@ -18,7 +19,6 @@ __all__ = ["share"]
 
 _DEBUG = re.compile(r"!dbg !(\d+)")
 _ZERO = re.compile(r"\bglobal [^,]*? ?(?:zeroinitializer|0|null)(?:,|$)")
-_FIELD = re.compile(r'\b(var|file|filename): (?:!(\d+)|"((?:[^"\\]|\\.)*)")')
 
 
 def share(module: Module, has: Callable[[str], bool]) -> list[str]:
@@ -40,10 +40,8 @@ def _path(module: Module, text: str) -> str:
     match = _DEBUG.search(text)
     node = module.metadata.get(match[1], "") if match is not None else ""
     for field in ("var", "file"):
-        found = {m[1]: m[2] for m in _FIELD.finditer(node)}
-        node = module.metadata.get(found.get(field) or "", "")
-    found = {m[1]: m[3] for m in _FIELD.finditer(node)}
-    name = decode_name(f'"{found.get("filename") or ""}"')
+        node = module.metadata.get(fields(node).get(field, ""), "")
+    name = decode_name(f'"{fields(node).get("filename", "")}"')
     if not name or name.startswith(("cell ", "session")):
         return ""
     return os.path.abspath(name)

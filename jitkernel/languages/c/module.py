@@ -10,26 +10,24 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Literal, TypeAlias
 
-from jitkernel.ir.names import NAME
+from jitkernel.ir import module as ir
+from jitkernel.ir.debug_info import fields, nodes
+from jitkernel.ir.names import NAME, mentions
 from jitkernel.ir.text import type_at
 from jitkernel.languages.c.arrays import array_type
 from jitkernel.languages.c.generated import PLAIN
+from jitkernel.reach import reached
 
 __all__ = ["Entity", "Module", "parse"]
 
 EntityKind: TypeAlias = Literal["variable", "function", "declaration", "alias"]
+_KINDS: dict[str, EntityKind] = {"define": "function", "alias": "alias", "ifunc": "alias"}
 
-_VARIABLE = re.compile(rf"@({NAME}) = (.*?)\b(global|constant|alias|ifunc)\b")
-_FUNCTION = re.compile(rf"(define|declare)\b(.*?)@({NAME})\(")
-_SYMBOL = re.compile(rf"@({NAME})")
-_TYPE = re.compile(rf"%({NAME})")
-_STRING = re.compile(r'([@%$]"[^"]*")|c?"[^"]*"')  # a name first
-_LOCAL = re.compile(r"\b(?:internal|private|available_externally)\b")
-_METADATA = re.compile(r"!(\d+)")
+_LOCAL = ("internal", "private", "available_externally")
 _AT = re.compile(r",? !dbg !(\d+)")
-_LOCATION = re.compile(r"\bline: (\d+).*?\bscope: !(\d+)")
 _ANONYMOUS = re.compile(r"%((?:struct|union)\.anon(?:\.\d+)?)\b(?!\.cell)")
 _DEFINING = re.compile(
     r"\b(?:available_externally|dso_local|dso_preemptable|weak|hidden|protected|linkonce_odr|"
@@ -59,6 +57,24 @@ class Entity:
     external: bool = False  # a variable of somebody else's
     symbols: frozenset[str] = frozenset()
 
+    @staticmethod
+    def of(found: ir.Entity) -> Entity:
+        """A definition or a declaration as clang has printed it."""
+        linkage, text, name = found.linkage, found.text, found.spelled
+        if found.kind == "declare":
+            return Entity("declaration", name, text)
+        if linkage == "external":  # __cpu_model, which libgcc_s has, may be far away
+            text = text.replace("external dso_local ", "external ", 1)
+        return Entity(
+            _KINDS.get(found.kind, "variable"), name, text, linkage in _LOCAL,
+            linkage in ("external", "extern_weak"), mentions(text, "@") - {name},
+        )  # fmt: skip
+
+    @property
+    def head(self) -> ir.Entity:
+        """The head of the text as it is now."""
+        return next(ir.entities(self.text, "function", "value"))
+
     @property
     def is_inline(self) -> bool:
         """True if somebody else defines it, and the text here is for what calls it."""
@@ -81,21 +97,16 @@ class Module:
     assembly: list[str] = field(default_factory=list)
     metadata: dict[str, str] = field(default_factory=dict)
 
-    def reach(self, roots: Iterable[str], apart: Collection[str] = ()) -> list[str]:
+    def reach(self, roots: Iterable[str]) -> list[str]:
         """These names, what is local behind them, and what they use of others', in the text's
-        order.  `apart`: names that are left out."""
-        found: set[str] = set()
-        todo = list(roots)
-        while todo:
-            name = todo.pop()
+        order."""
+
+        def leads(name: str) -> Iterable[str]:
             entity = self.entities.get(name)
-            if entity is None or name in found or name in apart:
-                continue
-            found.add(name)
-            for other in entity.symbols:
-                used = self.entities.get(other)
-                if used is not None and (used.local or used.is_declaration):
-                    todo.append(other)
+            used = [self.entities.get(other) for other in entity.symbols] if entity else ()
+            return [e.name for e in used if e and (e.local or e.is_declaration)]
+
+        found = reached(roots, leads)
         return [name for name in self.entities if name in found]
 
     def declaration(self, name: str) -> str:
@@ -105,13 +116,13 @@ class Module:
             head = entity.text.partition("\n")[0]
             head = _DEFINING.sub("", head.replace("define ", "declare ", 1))
             return re.sub(r"\s*(?:!\w+ !\d+ )*\{$", "", head)
-        match = _VARIABLE.match(entity.text)
-        if match is None or entity.kind == "alias":
+        if entity.kind == "alias":
             return ""
-        space = "addrspace" in match[2] and re.search(r"addrspace\(\d+\) ", match[2])
-        type = type_at(entity.text[match.end() :].strip())
-        words = "thread_local " if "thread_local" in match[2] else ""
-        return f"@{name} = external {words}{space[0] if space else ''}{match[3]} {type}"
+        found = entity.head
+        space = re.search(r"addrspace\(\d+\) ", found.words)
+        words = "thread_local " if "thread_local" in found.words else ""
+        words += space[0] if space else ""
+        return f"@{name} = external {words}{found.kind} {type_at(found.rest.strip())}"
 
     def write(self, names: Iterable[str], declared: Iterable[str] = ()) -> str:
         """The text of a module of these entities, with the types and so on that they need; of
@@ -120,39 +131,27 @@ class Module:
         body = "\n".join(
             [*filter(None, map(self.declaration, declared)), *(e.text for e in chosen)]
         )
-        plain = _without_strings(body)
-        types = self._types(plain)
+        types = reached(mentions(body, "%"), lambda n: mentions(self.types.get(n, ""), "%"))
         parts = [f"%{name} = type {self.types[name]}" for name in self.types if name in types]
-        comdats = set(re.findall(rf"comdat\(\$({NAME})\)", plain))
-        comdats |= {e.name for e in chosen if re.search(r"\bcomdat\b(?!\()", e.text)}
+        comdats = mentions(body, "$") | {
+            e.name for e in chosen if re.search(r"\bcomdat\b(?!\()", e.text)
+        }
         parts += [text for name, text in self.comdats.items() if name in comdats]
         parts.append(body)
-        groups = set(re.findall(r"#\d+", plain))
+        groups = mentions(body, "#")
         parts += [text for name, text in self.attributes.items() if name in groups]
-        parts += self._metadata_of(plain)
+        parts += self._metadata_of(body)
         return "\n".join(parts) + "\n"
 
-    def _types(self, text: str) -> set[str]:
-        found: set[str] = set()
-        todo = [name for name in _TYPE.findall(text) if name in self.types]
-        while todo:
-            name = todo.pop()
-            if name not in found:
-                found.add(name)
-                todo += [n for n in _TYPE.findall(self.types[name]) if n in self.types]
-        return found
-
     def _metadata_of(self, text: str) -> list[str]:
-        found: dict[str, str] = {}
-        todo = _METADATA.findall(text)
-        while todo:
-            number = todo.pop()
-            node = self.metadata.get(number, "")
-            if number in found or not node or _is_debug(node):
-                continue
-            found[number] = node = self._without_places(node)
-            todo += _METADATA.findall(_without_strings(node))
-        return [f"!{number} = {found[number]}" for number in sorted(found, key=int)]
+
+        @cache
+        def node(number: str) -> str:
+            found = self.metadata.get(number, "")
+            return "" if _is_debug(found) else self._without_places(found)
+
+        found = reached(mentions(text, "!"), lambda number: mentions(node(number), "!"))
+        return [f"!{n} = {node(n)}" for n in sorted(filter(str.isdigit, found), key=int) if node(n)]
 
     def _without_places(self, node: str) -> str:
         """Loops name the lines they are on, which are gone."""
@@ -161,7 +160,7 @@ class Module:
             return node
         kept = [
             item for item in items[:-1].split(", ")
-            if not (_METADATA.fullmatch(item) and _is_debug(self.metadata.get(item[1:], "")))
+            if not (item[:1] == "!" and _is_debug(self.metadata.get(item[1:], "")))
         ]  # fmt: skip
         return f"{distinct}!{{{', '.join(kept)}}}"
 
@@ -188,27 +187,30 @@ class Module:
         for new in names.values():
             entity = self.entities[new]
             entity.name, entity.local = new, False
-            entity.text = _LOCAL.sub("", entity.text, count=1)
+            head = entity.head
+            words = head.words.replace(f"{head.linkage} ", "", 1)
+            at = head.words_at
+            entity.text = f"{entity.text[:at]}{words}{entity.text[at + len(head.words) :]}"
             if new not in own:
                 entity.text, entity.external = self.declaration(new), True
 
     def make_writable(self, name: str) -> None:
         """Let a constant be a variable: it gets its value when the cell runs."""
         entity = self.entities.get(name)
-        match = _VARIABLE.match(entity.text) if entity is not None else None
-        if entity is not None and match is not None and match[3] == "constant":
-            entity.text = f"{entity.text[: match.start(3)]}global{entity.text[match.end(3) :]}"
+        if entity is not None and (found := entity.head).kind == "constant":
+            at = found.value - len(found.kind)
+            entity.text = f"{entity.text[:at]}global{entity.text[found.value :]}"
 
     def say_array(self, name: str, counts: Sequence[int]) -> None:
         """A variable is an array with such sides, however its initialiser is written: a comment
         in its type says so, which the session reads."""
         entity = self.entities.get(name)
-        match = _VARIABLE.match(entity.text) if entity is not None else None
-        if entity is None or match is None or match[3] in ("alias", "ifunc"):
+        if entity is None or entity.kind != "variable":
             return
-        type = type_at(entity.text, match.end() + 1)
+        start = entity.head.value + 1
+        type = type_at(entity.text, start)
         if type.startswith("<{") and (said := array_type(type, counts)):
-            at = match.end() + 1 + len(type)
+            at = start + len(type)
             entity.text = f"{entity.text[: at - 2]}; {said}\n{entity.text[at - 2 :]}"
 
     # -- what a session needs otherwise ----------------------------------------------------------
@@ -220,13 +222,10 @@ class Module:
             number for number, node in self.metadata.items()
             if node.startswith("!DIFile(") and f'filename: "{file_name}"' in node
         }  # fmt: skip
-        scopes: dict[str, str] = {}
 
+        @cache
         def file(scope: str) -> str:
-            if scope not in scopes:
-                found = re.search(r"\bfile: !(\d+)", self.metadata.get(scope, ""))
-                scopes[scope] = found[1] if found else ""
-            return scopes[scope]
+            return fields(self.metadata.get(scope, "")).get("file", "")
 
         for entity in self.entities.values():
             if entity.kind != "function":
@@ -242,11 +241,11 @@ class Module:
                     continue
                 if at := _AT.search(text):
                     text = text[: at.start()] + text[at.end() :]
-                    node = self.metadata.get(at[1], "")
-                    place = _LOCATION.search(node)
-                    if place and place[1] not in ("0", now) and file(place[2]) in own:
-                        lines.append(f"  ; line {place[1]}")
-                        now = place[1]
+                    place = fields(self.metadata.get(at[1], ""))
+                    line = place.get("line", "0")
+                    if line not in ("0", now) and file(place.get("scope", "")) in own:
+                        lines.append(f"  ; line {line}")
+                        now = line
                 lines.append(text)
             entity.text = "\n".join(lines)
 
@@ -296,7 +295,7 @@ class Module:
             if found is not None and found.kind == "function":
                 head, newline, body = found.text.partition("\n")
                 found.text = head + newline + _CALLED.sub(own, body)
-                found.symbols = _symbols(found.text) - {found.name}
+                found.symbols = mentions(found.text, "@") - {found.name}
 
     def name_anonymous(self, cell: int) -> None:
         """Types without a tag get names that those of no other cell have."""
@@ -319,17 +318,17 @@ def _copy(entity: Entity, name: str) -> str:
         head, newline, body = entity.text.partition("\n")
         head = _DEFINING.sub("", head).replace("define ", "define internal ", 1)
         return head.replace(f"@{entity.name}(", f"@{name}(", 1) + newline + body
-    match = _VARIABLE.match(entity.text)
-    if match is None or match[3] != "constant" or "thread_local" in match[2]:
+    found = entity.head
+    if found.kind != "constant" or "thread_local" in found.words:
         return ""
-    return f"@{name} = internal constant{entity.text[match.end() :]}"
+    return f"@{name} = internal constant{found.rest}"
 
 
 def _escapes(text: str, variable: str) -> bool:
     """True if the address of a function's variable may be anywhere when the function returns."""
     held = {variable}
     for line in text.split("\n"):
-        if held.isdisjoint(_TYPE.findall(line)):
+        if held.isdisjoint(mentions(line, "%")):
             continue
         if made := _OFFSET.match(line):
             held.add(made[1])
@@ -349,53 +348,24 @@ def _is_debug(node: str) -> bool:
 def parse(text: str, own_processor: bool = False) -> Module:
     """Take apart what clang has printed.  Functions name the processor that they are for where
     somebody has chosen it: for all, `own_processor`, or for some, by an attribute."""
-    module = Module()
+    module = Module(metadata=nodes(text))
     usual = _usual(text)
-    lines = text.split("\n")
-    at = 0
-    while at < len(lines):
-        line = lines[at]
-        at += 1
-        head = line[:1]
-        if head == "@":
-            match = _VARIABLE.match(line)
-            if match is not None:
-                name, before, kind = match.groups()
-                if "external " in before:  # __cpu_model, which libgcc_s has, may be far away
-                    line = line.replace("external dso_local ", "external ", 1)
-                alias = kind in ("alias", "ifunc")
-                module.entities[name] = Entity(
-                    "alias" if alias else "variable", name, line, bool(_LOCAL.search(before)),
-                    "external " in before or "extern_weak " in before, _symbols(line) - {name},
-                )  # fmt: skip
-        elif line.startswith("define"):
-            end = lines.index("}", at)
-            match = _FUNCTION.match(line)
-            if match is not None:
-                body = "\n".join(lines[at - 1 : end + 1])
-                module.entities[match[3]] = Entity(
-                    "function", match[3], body, bool(_LOCAL.search(match[2])), False,
-                    _symbols(body) - {match[3]},
-                )  # fmt: skip
-            at = end + 1
-        elif line.startswith("declare"):
-            match = _FUNCTION.match(line)
-            if match is not None:
-                module.entities[match[3]] = Entity("declaration", match[3], line)
-        elif head == "%":
-            name, _, body = line[1:].partition(" = type ")
-            module.types[name] = body
-        elif head == "!":
-            number, _, body = line[1:].partition(" = ")
-            if number.isdigit():
-                module.metadata[number] = body
-        elif head == "$":
-            module.comdats[line[1:].partition(" =")[0]] = line
-        elif line.startswith("attributes"):
-            chosen = own_processor or (usual and _CPU.findall(line) != usual)
-            module.attributes[line.split()[1]] = line if chosen else _CPU.sub("", line)
-        elif line.startswith("module asm"):
-            module.assembly.append(line)
+    code = text[: text.find("\n!")] if "\n!" in text else text  # metadata stands last
+    for found in ir.entities(code):
+        name = found.spelled
+        match found.kind:
+            case "type":
+                module.types[name] = found.rest
+            case "comdat":
+                module.comdats[name] = found.text
+            case "attributes":
+                line = found.text
+                chosen = own_processor or (usual and _CPU.findall(line) != usual)
+                module.attributes[name] = line if chosen else _CPU.sub("", line)
+            case "asm":
+                module.assembly.append(found.text)
+            case "define" | "declare" | "global" | "constant" | "alias" | "ifunc":
+                module.entities[name] = Entity.of(found)
     return module
 
 
@@ -404,13 +374,3 @@ def _usual(text: str) -> list[str]:
     found = _PLAIN.search(text)
     group = re.search(rf"(?m)^attributes {found[1]} = .*", text) if found is not None else None
     return _CPU.findall(group[0]) if group is not None else []
-
-
-def _without_strings(text: str) -> str:
-    """A text whose strings are empty; names in quotes stay."""
-    return _STRING.sub(lambda match: match[1] or '""', text) if '"' in text else text
-
-
-def _symbols(text: str) -> frozenset[str]:
-    """The symbols in a text, spelled as there."""
-    return frozenset(_SYMBOL.findall(_without_strings(text)))

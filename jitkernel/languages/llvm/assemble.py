@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from jitkernel.errors import CompileError
+from jitkernel.ir.instructions import Instruction
 from jitkernel.ir.module import Names
 from jitkernel.ir.names import locals_in, quote_name, symbols_in, verbatim_in, written
 from jitkernel.ir.types import (
@@ -24,12 +25,6 @@ from jitkernel.ir.types import (
     VectorType,
     is_first_class,
     resolve,
-)
-from jitkernel.languages.llvm.instructions import (
-    instruction_type,
-    is_terminator,
-    read_instruction,
-    return_type,
 )
 from jitkernel.languages.llvm.plan import BlockAction, Plan
 from jitkernel.languages.llvm.prelude import PRELUDE
@@ -231,10 +226,11 @@ def _wrap(block: BlockAction, name: str, named: Mapping[str, str] | None = None)
     """
     named = named or {}
     last = block.statements[-1]
-    types = (return_type(s.text) for s in block.statements)
+    types = (Instruction.read(s.text).returned for s in block.statements)
     returned = next((t for t in types if t is not None), None)
-    ended = last.kind is Kind.INSTRUCTION and is_terminator(last.text)
-    shown = VOID if ended or last.kind is Kind.LABEL else _shown_type(last, named)
+    instruction = Instruction.read(last.text)
+    ended = last.kind is Kind.INSTRUCTION and instruction.is_terminator
+    shown = VOID if ended or last.kind is Kind.LABEL else _shown_type(instruction, named)
     type = shown if returned is None else returned
     if not ended and returned is not None and shown != returned:
         gives = "nothing" if shown == VOID else str(shown)
@@ -254,8 +250,7 @@ def _wrap(block: BlockAction, name: str, named: Mapping[str, str] | None = None)
     if not ended:
         value = ""
         if type != VOID:
-            instruction = read_instruction(last.text)
-            value = instruction.result if instruction else ""
+            value = instruction.result
             if not value:
                 value, naming = _VALUE_NAME, f"{_VALUE_NAME} ="
         # On a line of its own: the user's last line stays a single instruction.
@@ -263,8 +258,8 @@ def _wrap(block: BlockAction, name: str, named: Mapping[str, str] | None = None)
     return _Wrapper(block.statements, type, head, naming, tail)
 
 
-def _shown_type(statement: Statement, named: Mapping[str, str]) -> Type:
-    type = instruction_type(statement.text, named)
+def _shown_type(instruction: Instruction, named: Mapping[str, str]) -> Type:
+    type = instruction.type(named)
     if type is None or not is_first_class(type):
         return VOID
     if isinstance(type, VectorType) and type.scalable:

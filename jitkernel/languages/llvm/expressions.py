@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from jitkernel.errors import CompileError
+from jitkernel.ir.keywords import OPCODES, nearest
 from jitkernel.ir.names import NAME, symbol_name
 from jitkernel.ir.text import after_space
 from jitkernel.ir.types import NamedType, Type, TypeSyntaxError, parse_type_at
-from jitkernel.languages.llvm.keywords import OPCODES, nearest
 from jitkernel.languages.llvm.statements import diagnostic
 from jitkernel.values.literals import unescape
 

@@ -10,9 +10,9 @@ import re
 from dataclasses import dataclass
 
 from jitkernel.errors import CompileError
+from jitkernel.ir.keywords import KEYWORDS
 from jitkernel.ir.text import without_comments
 from jitkernel.languages.language import Completeness, Known, Language
-from jitkernel.languages.llvm.keywords import KEYWORDS
 from jitkernel.languages.llvm.plan import Plan, parse_cell
 from jitkernel.languages.llvm.statements import Kind, Problem, normalise, scan
 

@@ -12,15 +12,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from jitkernel.errors import Diagnostic
-from jitkernel.ir.names import NAME, decode_name
-from jitkernel.ir.text import without_comments
-from jitkernel.languages.llvm.keywords import (
+from jitkernel.ir.keywords import (
     BINARY_OPCODES,
     ENTITY_WORDS,
     OPCODES,
     VARIABLE_WORDS,
     nearest,
 )
+from jitkernel.ir.names import NAME, decode_name
+from jitkernel.ir.text import without_comments
 from jitkernel.values import literals
 
 __all__ = ["most_telling", "nearest_form", "repaired"]

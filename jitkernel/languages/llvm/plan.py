@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from jitkernel.errors import CompileError, Diagnostic, present
-from jitkernel.ir.module import Names, type_definitions
+from jitkernel.ir.module import Names, entities
 from jitkernel.ir.names import NAME, SPACE, symbol_name, symbols_in
 from jitkernel.ir.text import without_comments
 from jitkernel.languages.llvm import truncation
@@ -240,7 +240,7 @@ def parse_cell(source: str) -> Plan:
         return Plan(source, cell_magic=_cell_magic(source, statements[0]))
     early = [*itertools.takewhile(lambda s: s.kind in (Kind.MAGIC, Kind.SHELL), statements)]
     magics = [_shell(source, s) if s.kind is Kind.SHELL else _magic(source, s) for s in early]
-    entities = tuple([s for s in statements if s.kind in _CODE])
+    code = tuple([s for s in statements if s.kind in _CODE])
     problems: list[Diagnostic] = []
     actions = _actions(source, statements[len(early) :], problems)
     if problems:
@@ -249,24 +249,24 @@ def parse_cell(source: str) -> Plan:
         raise CompileError(most_telling(problems))
     warnings = _behind_semicolons(source, statements)
     instructions = [s for a in actions if isinstance(a, BlockAction) for s in a.statements]
-    if not entities and not instructions:  # magics and calls: most cells
+    if not code and not instructions:  # magics and calls: most cells
         return Plan(source, magics=tuple(magics), actions=tuple(actions), warnings=tuple(warnings))
     names = Names()
-    for statement in entities:
+    for statement in code:
         if statement.kind is Kind.ENTITY:
             names.add(statement.text)
-    mentioning = [s.text for s in (*entities, *instructions) if s.kind is not Kind.TYPE]
-    warnings = truncation.check(entities) + truncation.check(instructions) + warnings
+    mentioning = [s.text for s in (*code, *instructions) if s.kind is not Kind.TYPE]
+    warnings = truncation.check(code) + truncation.check(instructions) + warnings
     types = {
-        name: without_comments(s.text)[at:].replace("\n", " ").strip()
-        for s in entities
+        found.name: without_comments(s.text)[found.value :].replace("\n", " ").strip()
+        for s in code
         if s.kind is Kind.TYPE
-        for name, at in type_definitions(s.text)
+        for found in entities(s.text, "type")
     }
     return Plan(
         source,
         magics=tuple(magics),
-        entities=entities,
+        entities=code,
         actions=tuple(actions),
         defines=frozenset(names.defines),
         declares=frozenset(names.declares),

@@ -14,7 +14,6 @@ from typing import Any
 
 from jitkernel.ir.module import functions
 from jitkernel.ir.names import NAME, decode_name
-from jitkernel.ir.text import closing, split_at_commas
 from jitkernel.ir.types import (
     ArrayType,
     FloatType,
@@ -91,7 +90,6 @@ def parameter_names(module: str, function: str) -> list[str]:
     """The names of a function's parameters in the IR of its module, "" where one has none."""
     for found in functions(module, "define"):
         if found.name == function:
-            text = module[found.parameters + 1 : closing(module, found.parameters) - 1]
-            matches = [_LAST.search(part) for part in split_at_commas(text)]
+            matches = [_LAST.search(part) for part in found.parameters]
             return [decode_name(m[1]) if m else "" for m in matches]
     return []

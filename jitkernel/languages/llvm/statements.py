@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from enum import Enum
 
 from jitkernel.errors import CompileError, Diagnostic
+from jitkernel.ir.keywords import ENTITY_WORDS, OPCODES, VARIABLE_WORDS
+from jitkernel.ir.module import body_end
 from jitkernel.ir.names import COMMENT, INLINE_SPACE, NAME, SKIP, SPACE
 from jitkernel.ir.text import after_space, without_comments
-from jitkernel.languages.llvm.keywords import ENTITY_WORDS, OPCODES, VARIABLE_WORDS
 
 __all__ = ["Kind", "Problem", "Statement", "diagnostic", "normalise", "scan", "split"]
 
@@ -107,7 +108,7 @@ _LINE_STRING_TOKEN = re.compile(
     r'(?<=[@%])"[^"]*"|(?<![c@%])"(?:\\[^\n]|[^"\\\n])*"|"[^"\n]*"|"|'
     rf"{COMMENT}|/\*|[()\[\]{{}}<>@\n]"
 )
-_BODY_TOKEN = re.compile(SKIP + r'|"|/\*|[{}]')
+_BODY_TOKEN = re.compile(SKIP + r'|"|/\*')
 _CLOSER = {"(": ")", "[": "]", "{": "}", "<": ">"}
 _MOST_PROBLEMS = 10
 
@@ -380,22 +381,16 @@ class _Scanner:
 
         Inside, only braces count: whatever else is out of order, LLVM says it better.
         """
-        depth = 0
-        for match in _BODY_TOKEN.finditer(self.source, start):
-            token = match[0]
-            if token == "{":
-                depth += 1
-            elif token == "}":
-                depth -= 1
-                if not depth:
-                    return match.end()
-            elif match[0] == "/*":
-                self.open_comment(match.start())
-                return None
-            elif token == '"':
-                self.problem(match.start(), "this string is never closed", incomplete=True)
-                return None
-        self.problem(
-            start, "this '{' is never closed", "a function's body ends with '}'", incomplete=True
-        )
+        end = body_end(self.source, start)
+        if end >= 0:
+            return end
+        tokens = _BODY_TOKEN.finditer(self.source, start)
+        match = next((m for m in tokens if m[0] in ('"', "/*")), None)
+        if match is None:
+            hint = "a function's body ends with '}'"
+            self.problem(start, "this '{' is never closed", hint, incomplete=True)
+        elif match[0] == "/*":
+            self.open_comment(match.start())
+        else:
+            self.problem(match.start(), "this string is never closed", incomplete=True)
         return None

@@ -5,31 +5,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from jitkernel.errors import Diagnostic
-from jitkernel.ir.names import NAME, SKIP
+from jitkernel.ir.constants import integers
 from jitkernel.languages.llvm.statements import Statement
 
 __all__ = ["check"]
 
-# `i32 7`, and the second operand of `add i32 %x, 7`, which has no type of its own.
-_CONSTANT = re.compile(
-    SKIP + r"|\b(add|sub|mul|[su]div|[su]rem|shl|[al]shr|and|or|xor|icmp)\b((?:\s+[a-z]+){0,6})"
-    r"\s+i(\d+)\s+"
-    rf"(-?\d+|[%@]{NAME}|true|false)\s*,\s*(-?\d+)(?![\w.])"
-    r"|(?<![%@\w$.-])i(\d+)\s+(-?\d+)(?![\w.])"
-)
-# Where one of those may not fit, by the number of its digits: seldom there, and quickly found.  A
-# statement that has it is read in full: it may be in a string or a comment.
-_FIRST = rf"\s+(?:(?:-?\d+|[%@]{NAME}|true|false)\s*,\s*)?-?"
-_SUSPECT = re.compile(
-    r"i(?<![%@\w$.-]i)(?:"
-    rf"32{_FIRST}\d{{10}}|64{_FIRST}\d{{19}}|8{_FIRST}\d{{3}}|16{_FIRST}\d{{5}}"
-    rf"|1{_FIRST}(?:[2-9]|\d\d)|(?!(?:1|8|16|32|64)\s)\d+{_FIRST}\d)"
-)
 _MOST = 20
 
 
@@ -40,14 +24,8 @@ def check(statements: Iterable[Statement]) -> list[Diagnostic]:
 
 def _warnings(statements: Iterable[Statement]) -> Iterator[Diagnostic | None]:
     for statement in statements:
-        if not _SUSPECT.search(statement.text):
-            continue
-        for match in _CONSTANT.finditer(statement.text):
-            width = match[3] or match[6] or ""
-            for group in (4, 5, 7):
-                digits = match[group] or ""
-                if digits.lstrip("-").isdigit():
-                    yield _warning(statement, int(width[:8]), digits, match.start(group))
+        for bits, digits, at in integers(statement.text):
+            yield _warning(statement, bits, digits, at)
 
 
 def _warning(statement: Statement, bits: int, digits: str, at: int) -> Diagnostic | None:

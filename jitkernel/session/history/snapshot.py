@@ -8,7 +8,6 @@ known whether it was written (arena/marks.py), and what was there before is lost
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
@@ -19,8 +18,9 @@ from typing import TYPE_CHECKING
 from jitkernel.arena import Arena, Extent
 from jitkernel.arena.mirror import Digests, Mirror, Range, Snapshot
 from jitkernel.executor.services import UPPER
-from jitkernel.ir.names import NAME, decode_name
+from jitkernel.ir.names import symbols_in
 from jitkernel.linker import SymbolState
+from jitkernel.reach import reached
 from jitkernel.rollback import note
 from jitkernel.session.program.cell import Change, cells_words
 from jitkernel.wording import counted
@@ -241,7 +241,6 @@ def size_words(size: int) -> str:
     return f"{size / 1024:.1f} KB" if size >= 1024 else counted(size, "byte")
 
 
-_NAME = re.compile(f"@({NAME})")
 _HEAP = frozenset(
     "malloc calloc realloc reallocarray free strdup strndup aligned_alloc posix_memalign memalign "
     "asprintf vasprintf getline mmap munmap sbrk _Znwm _Znam _ZdlPv _ZdlPvm _ZdaPv".split()
@@ -255,7 +254,7 @@ _FILES = frozenset(
 
 def mentioned(texts: Iterable[str]) -> frozenset[str]:
     """The names in statements."""
-    return frozenset(decode_name(name) for text in texts for name in _NAME.findall(text))
+    return frozenset().union(*map(symbols_in, texts))
 
 
 def lasting(program: Program, change: Change) -> str:
@@ -287,17 +286,8 @@ def _shown(program: Program, names: list[str]) -> str:
 def _reached(program: Program, names: frozenset[str]) -> set[str]:
     """Functions of libraries that code under those names leads to, cell by cell."""
     symbols = program.linker.symbols
-    todo = [s for n in names if (s := symbols.get(n)) is not None]
+    start = [s for n in names if (s := symbols.get(n)) is not None]
+    met = reached(start, lambda s: s.image.refs if s.image is not None else ())
     # What a block of instructions called is known to the executor only by name.
     found = {n for n in names if n not in symbols}
-    seen = set(todo)
-    while todo:
-        symbol = todo.pop()
-        if symbol.state is SymbolState.FAR:
-            found.add(symbol.name)
-        image = symbol.image
-        for used in image.refs if image is not None else ():
-            if used not in seen:
-                seen.add(used)
-                todo.append(used)
-    return found
+    return found | {symbol.name for symbol in met if symbol.state is SymbolState.FAR}

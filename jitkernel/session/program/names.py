@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import count
 
-from jitkernel.ir.module import type_definitions
+from jitkernel.ir.module import entities
 from jitkernel.languages.llvm.plan import Kept, Plan
 from jitkernel.rollback import Recorded, RecordedDict
 from jitkernel.session.program.cell import Cell, LanguageNote
@@ -83,7 +83,7 @@ def defined_types(module: str) -> frozenset[str]:
     if "type" not in module:
         return frozenset()
     own = module.partition("\n")[2]
-    return frozenset([name for name, _ in type_definitions(own)])
+    return frozenset([found.name for found in entities(own, "type")])
 
 
 class TypeUses:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from jitkernel.errors import Fault, JitError, UndefinedSymbol, UsageError
 from jitkernel.executor import Outcome
+from jitkernel.ir.keywords import nearest
 from jitkernel.ir.names import CONTROL
 from jitkernel.ir.types import FunctionType, Type, parse_type
-from jitkernel.languages.llvm.keywords import nearest
 from jitkernel.languages.llvm.prelude import PRELUDE, prelude_type
 from jitkernel.linker import Block, Symbol, SymbolKind, SymbolState
 from jitkernel.linker.editing import describe

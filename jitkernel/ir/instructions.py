@@ -1,8 +1,9 @@
-"""What one instruction's text says of itself: its name, its opcode and the type of its value.
+"""Bodies cut into blocks and instructions, and what one instruction's text says of itself: its
+name, its opcode, the type of its value and where it leads.
 
 IR writes the type of every operand, so the text alone is enough; only the shape of named types is
 looked up.  Whether the instruction is valid is LLVM's business: for text it would refuse, the
-answers here are void or None.  Start from `instruction_type`.
+answers here are void or None.  Start from `blocks` and `Instruction.read`.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from jitkernel.ir.names import NAME, SKIP, quote_name
-from jitkernel.ir.text import closing, commas, without_comments
+from jitkernel.ir.keywords import BINARY_OPCODES, CAST_OPCODES, TERMINATORS
+from jitkernel.ir.names import NAME, SKIP, decode_name, quote_name
+from jitkernel.ir.text import after_flags, after_space, commas, line_end, without_comments
 from jitkernel.ir.types import (
     PTR,
     VOID,
@@ -28,96 +31,126 @@ from jitkernel.ir.types import (
     parse_type_at,
     resolve,
 )
-from jitkernel.languages.llvm.keywords import BINARY_OPCODES, CAST_OPCODES, TERMINATORS
 
 __all__ = [
+    "Block",
     "Instruction",
+    "blocks",
     "call_declaration",
-    "instruction_type",
-    "is_terminator",
-    "read_instruction",
-    "return_type",
+    "successors",
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class Instruction:
-    """`result` is the text before the `=` (`%x`, empty where there is none); `operands` the offset
-    behind the opcode."""
-
-    result: str
-    opcode: str
-    operands: int
-
 
 _HEAD = re.compile(
     rf"\s*(?:(%{NAME})\s*=\s*)?"
     r"(?:(?:tail|musttail|notail)\s+(?=call\b))?([a-z_]+)(?![-\w$.:])"
 )
 _TO = re.compile(SKIP + r"|(?<![-\w$.%@])to(?![-\w$.])")
-# Words between an opcode and its first type: flags, conventions, attributes.
-_FLAG = re.compile(
-    r"\s*(?!(?:i\d+|void|ptr|half|bfloat|float|double|x86_fp80|fp128|ppc_fp128|x86_amx|label|metadata"
-    r"|token|target|asm)\b)([a-z_][a-z_0-9]*|\"[^\"]*\"(?:=\"[^\"]*\")?|#\d+)"
-)
-_NUMBER = re.compile(r"\s*\d+\b")
+_LABEL = re.compile(f"({NAME}):")
+_GOES_ON = re.compile(r"cleanup\b|catch\b|filter\b|to\s+label\b|unwind\b|,")
+_TARGET = re.compile(rf"(?:i\d+ (-?\d+|true|false), )?label %({NAME})")
 
 
-def read_instruction(text: str) -> Instruction | None:
-    """The head of an instruction, or None for text that is not one (a bare label)."""
-    match = _HEAD.match(without_comments(text))
-    if not match:
-        return None
-    return Instruction(match[1] or "", match[2], match.end())
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """One instruction: `text` has blanks for comments.  `result` is what stands before the `=`
+    (`%x`, empty where there is none), `opcode` is empty in what is none (a bare label); `operands`
+    is the offset behind it."""
+
+    text: str
+    result: str
+    opcode: str
+    operands: int
+
+    @staticmethod
+    def read(text: str) -> Instruction:
+        """The instruction that a text begins with."""
+        text = without_comments(text)
+        match = _HEAD.match(text)
+        if match is None:
+            return Instruction(text, "", "", 0)
+        return Instruction(text, match[1] or "", match[2], match.end())
+
+    @property
+    def is_terminator(self) -> bool:
+        """True if a basic block may end with this instruction."""
+        return self.opcode in TERMINATORS
+
+    @property
+    def returned(self) -> Type | None:
+        """The type that a `ret` returns; None where it is none."""
+        try:
+            return parse_type_at(self.text, self.operands)[0] if self.opcode == "ret" else None
+        except TypeSyntaxError:
+            return None
+
+    def type(self, named: Mapping[str, str] | None = None) -> Type | None:
+        """The type of the value that it gives: VOID where it gives none, None where its text cannot
+        be read.  `named` maps names of types to their bodies (`{ i32, i32 }`)."""
+        rule = _RULES.get(self.opcode)
+        try:
+            return rule(_Operands(self.text, self.operands, named or {})) if rule else None
+        except (TypeSyntaxError, IndexError, ValueError):
+            return None
 
 
-def is_terminator(text: str) -> bool:
-    """True if a basic block may end with this instruction."""
-    found = read_instruction(text)
-    return found is not None and found.opcode in TERMINATORS
+class Block(NamedTuple):
+    """A basic block: its label as written ("" for a first one without), the offset where it begins,
+    and where each instruction begins and ends, without a comment behind it."""
+
+    label: str
+    start: int
+    instructions: list[tuple[int, int]]
 
 
-def return_type(text: str) -> Type | None:
-    """The type that a `ret` returns; None where the text is no `ret`."""
-    found = read_instruction(text)
-    if found is None or found.opcode != "ret":
-        return None
-    try:
-        return parse_type_at(without_comments(text), found.operands)[0]
-    except TypeSyntaxError:
-        return None
+def blocks(text: str, start: int, stop: int) -> list[Block]:
+    """The blocks of the body between two offsets.  An instruction may go over several lines: in
+    brackets, behind a comma, and where the next begins as none does."""
+    found = [Block("", start, [])]
+    at = after_space(text, start)
+    while at < stop:
+        if label := _LABEL.match(text, at, stop):
+            found.append(Block(label[1], at, []))
+            at = after_space(text, label.end())
+            continue
+        end = min(line_end(text, at), stop)
+        following = after_space(text, end)
+        while following < stop and (
+            text[at:end].rstrip()[-1:] in (",", "=") or _GOES_ON.match(text, following)
+        ):
+            end = min(line_end(text, following), stop)
+            following = after_space(text, end)
+        found[-1].instructions.append((at, at + len(text[at:end].rstrip())))
+        at = following
+    return found if found[0].instructions else found[1:]
 
 
-def instruction_type(text: str, named: Mapping[str, str] | None = None) -> Type | None:
-    """The type of the value that an instruction gives: VOID where it gives none, None where its
-    text cannot be read.  `named` maps names of types to their bodies (`{ i32, i32 }`)."""
-    text = without_comments(text)
-    found = read_instruction(text)
-    if found is None:
-        return None
-    rule = _RULES.get(found.opcode)
-    if rule is None:
-        return None
-    try:
-        return rule(_Operands(text, found.operands, named or {}))
-    except (TypeSyntaxError, IndexError, ValueError):
-        return None
+def successors(text: str) -> list[tuple[str, str]]:
+    """The labels that a terminator names, each with what leads there: T or F, a switch's value or
+    `default`, `unwind`, or nothing."""
+    opcode = Instruction.read(text).opcode
+    found = [(decode_name(name), value or "") for value, name in _TARGET.findall(text)]
+    if opcode == "br" and len(found) == 2:
+        return [(found[0][0], "T"), (found[1][0], "F")]
+    if opcode == "switch":
+        return [(found[0][0], "default"), *found[1:]]
+    if opcode in ("invoke", "catchswitch", "cleanupret") and re.search(r"unwind label", text):
+        return [*found[:-1], (found[-1][0], "unwind")]
+    return found
 
 
 def call_declaration(text: str, name: str) -> str:
     """A declaration that would suit the call of `@name` in an instruction's text, as far as the
     text tells: `declare i32 @f(i32, ptr)`."""
     shown = quote_name(name)
-    found = read_instruction(text)
-    text = without_comments(text)
-    at = text.find(f"@{shown}")
+    found = Instruction.read(text)
+    at = found.text.find(f"@{shown}")
     try:
-        if found is None or found.opcode not in ("call", "invoke") or at < 0:
+        if found.opcode not in ("call", "invoke") or at < 0:
             raise TypeSyntaxError("no call", 0)
-        type = _Operands(text[:at], found.operands, {}).type(0)
+        type = _Operands(found.text[:at], found.operands, {}).type(0)
         if isinstance(type, FunctionType):
             return f"declare {type.result} @{shown}{str(type)[len(str(type.result)) + 1 :]}"
-        inside = text[at + len(shown) + 1 :].lstrip()
+        inside = found.text[at + len(shown) + 1 :].lstrip()
         end = inside.rfind(")")
         if not inside.startswith("(") or end < 0:
             raise TypeSyntaxError("no call", 0)
@@ -137,23 +170,8 @@ class _Operands:
         # The offsets at which the comma-separated pieces begin.
         self.pieces = [start, *[comma + 1 for comma in commas(text, start)]]
 
-    def after_flags(self, at: int) -> int:
-        """`at`, moved behind words that are no type: `nuw`, `fastcc`, `align 4`, `range(...)`."""
-        while True:
-            match = _FLAG.match(self.text, at)
-            if not match:
-                return at
-            at = match.end()
-            number = _NUMBER.match(self.text, at)
-            if number and match[1] in ("cc", "align", "alignstack"):
-                at = number.end()
-            elif self.text[at : at + 1] == "(":
-                at = closing(self.text, at)
-                if at < 0:
-                    raise TypeSyntaxError("an unclosed bracket", len(self.text))
-
     def type(self, piece: int) -> Type:
-        return parse_type_at(self.text, self.after_flags(self.pieces[piece]))[0]
+        return parse_type_at(self.text, after_flags(self.text, self.pieces[piece]))[0]
 
     def words(self, piece: int) -> list[str]:
         end = self.pieces[piece + 1] if piece + 1 < len(self.pieces) else len(self.text)

@@ -1,0 +1,98 @@
+"""Faults that constants alone tell of: numbers that may not fit their types, and what is undefined
+whenever it runs.  Start from `integers` and `undefined`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from jitkernel.ir.module import Entity, functions
+from jitkernel.ir.names import NAME, SKIP
+
+__all__ = ["Finding", "integers", "undefined"]
+
+# `i32 7`, and the second operand of `add i32 %x, 7`, which has no type of its own.
+_CONSTANT = re.compile(
+    SKIP + r"|\b(add|sub|mul|[su]div|[su]rem|shl|[al]shr|and|or|xor|icmp)\b((?:\s+[a-z]+){0,6})"
+    r"\s+i(\d+)\s+"
+    rf"(-?\d+|[%@]{NAME}|true|false)\s*,\s*(-?\d+)(?![\w.])"
+    r"|(?<![%@\w$.-])i(\d+)\s+(-?\d+)(?![\w.])"
+)
+# Where one of those may not fit, by the number of its digits: seldom there, and quickly found.  A
+# statement that has it is read in full: it may be in a string or a comment.
+_FIRST = rf"\s+(?:(?:-?\d+|[%@]{NAME}|true|false)\s*,\s*)?-?"
+_SUSPECT = re.compile(
+    r"i(?<![%@\w$.-]i)(?:"
+    rf"32{_FIRST}\d{{10}}|64{_FIRST}\d{{19}}|8{_FIRST}\d{{3}}|16{_FIRST}\d{{5}}"
+    rf"|1{_FIRST}(?:[2-9]|\d\d)|(?!(?:1|8|16|32|64)\s)\d+{_FIRST}\d)"
+)
+_END = r"(?=[ \t]*(?:$|;|,[ \t]*(?:!|align\b)))"
+_UNDEFINED = re.compile(
+    r"(?m)\b(?:(?P<divide>[su](?:div|rem))[ \t]+(?:exact[ \t]+)?"
+    r"(?:i\d+[ \t]+[^,\n]+,[ \t]*0|<[^>\n]+>[ \t]+[^,\n]+,[ \t]*zeroinitializer)" + _END + r"|"
+    r"(?P<shift>shl|lshr|ashr)[ \t]+(?:(?:nuw|nsw|exact)[ \t]+)*i(?P<bits>\d+)[ \t]+[^,\n]+,[ \t]*"
+    r"(?P<by>\d+)" + _END + r"|"
+    r"(?P<access>load|store)[ \t]+(?!(?:atomic[ \t]+)?volatile\b)[^;\n]*?,[ \t]*ptr[ \t]+"
+    r"(?P<where>null|undef|poison)\b" + _END + r"|"
+    r"call[ \t][^;\n\"]*?[ \t](?P<callee>null|undef|poison)[ \t]*\()"
+)
+# One of these stands in every text that has any of the above.
+_WORDS = ("div ", "rem ", " null", " undef", " poison", "shl ", "lshr ", "ashr ")
+
+
+def integers(text: str) -> Iterator[tuple[int, str, int]]:
+    """The integer constants of a text that has such as may not fit their types: the width of each
+    in bits, its digits, its offset."""
+    if not _SUSPECT.search(text):
+        return
+    for match in _CONSTANT.finditer(text):
+        width = match[3] or match[6] or ""
+        for group in (4, 5, 7):
+            digits = match[group] or ""
+            if digits.lstrip("-").isdigit():
+                yield int(width[:8]), digits, match.start(group)
+
+
+class Finding(NamedTuple):
+    """Something undefined: in which function, at which offset of the text, and what it is."""
+
+    function: str
+    at: int
+    what: str
+
+
+def undefined(source: str) -> list[Finding]:
+    """The places that are undefined by constants alone whenever they run: divisions by 0, shifts by
+    too much, accesses through null or to nowhere.  Volatile accesses happen as they are written."""
+    if not any(word in source for word in _WORDS):
+        return []
+    found = []
+    heads: list[Entity] | None = None
+    for match in _UNDEFINED.finditer(source):
+        begin = source.rfind("\n", 0, match.start()) + 1
+        what = _what(match)
+        if not what or any(c in source[begin : match.start()] for c in ';"'):
+            continue  # in a comment or a string, or well defined
+        if "null" in what and "null_pointer_is_valid" in source:
+            continue
+        if heads is None:
+            heads = list(functions(source, "define"))
+        function = next((f.name for f in reversed(heads) if f.start <= match.start()), "")
+        found.append(Finding(function, match.start(), what))
+    return found
+
+
+def _what(match: re.Match[str]) -> str:
+    if match["divide"]:
+        return "division by zero is undefined"
+    if match["shift"]:
+        bits, by = int(match["bits"]), int(match["by"])
+        return f"a shift of an i{bits} by {by} is undefined" if by >= bits else ""
+    where = match["where"] or match["callee"]
+    through = "a null pointer" if where == "null" else f"an {where} pointer"
+    through = through.replace("an poison", "a poison")
+    if match["callee"]:
+        return f"a call through {through} is undefined"
+    return f"a {match['access']} through {through} is undefined"
