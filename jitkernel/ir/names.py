@@ -6,6 +6,7 @@ Start from `quote_name` and `decode_name`.  Source: LangRef, "Identifiers"; LLLe
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 __all__ = [
     "ASK",
@@ -21,6 +22,7 @@ __all__ = [
     "locals_in",
     "mentions",
     "quote_name",
+    "renamed",
     "shown",
     "symbol_name",
     "symbols_in",
@@ -116,6 +118,16 @@ def mentions(text: str, sign: str) -> frozenset[str]:
     """Every name behind a sign (`@`, `%`, `$`, `#`, `!`) in a text's code, as it is written there;
     none in its strings and comments."""
     return frozenset(_MENTIONS[sign].findall(text)) - {""}
+
+
+def renamed(text: str, sign: str, names: Mapping[str, str]) -> str:
+    """`text` with other names behind a sign in its code, all as they are written."""
+
+    def name(match: re.Match[str]) -> str:
+        new = names.get(match[1])
+        return match[0] if new is None else sign + new
+
+    return _MENTIONS[sign].sub(name, text)
 
 
 def symbols_in(text: str) -> frozenset[str]:

@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 
 from jitkernel.ir import module as ir
 from jitkernel.ir.debug_info import fields, nodes
-from jitkernel.ir.names import NAME, mentions
+from jitkernel.ir.names import NAME, mentions, renamed
 from jitkernel.ir.text import type_at
 from jitkernel.languages.c.arrays import array_type
 from jitkernel.languages.c.generated import PLAIN
@@ -28,7 +28,7 @@ _KINDS: dict[str, EntityKind] = {"define": "function", "alias": "alias", "ifunc"
 
 _LOCAL = ("internal", "private", "available_externally")
 _AT = re.compile(r",? !dbg !(\d+)")
-_ANONYMOUS = re.compile(r"%((?:struct|union)\.anon(?:\.\d+)?)\b(?!\.cell)")
+_ANONYMOUS = re.compile(r"(?:struct|union)\.anon(?:\.\d+)?")
 _DEFINING = re.compile(
     r"\b(?:available_externally|dso_local|dso_preemptable|weak|hidden|protected|linkonce_odr|"
     r"weak_odr) "
@@ -178,10 +178,9 @@ class Module:
         `own`, somebody else has."""
         if not names:
             return
-        used = re.compile(rf"@({'|'.join(map(re.escape, names))})(?![-\w$.])")
         for entity in self.entities.values():
             if entity.name in names or not entity.symbols.isdisjoint(names):
-                entity.text = used.sub(lambda match: f"@{names[match[1]]}", entity.text)
+                entity.text = renamed(entity.text, "@", names)
                 entity.symbols = frozenset(names.get(name, name) for name in entity.symbols)
         self.entities = {names.get(name, name): e for name, e in self.entities.items()}
         for new in names.values():
@@ -299,13 +298,13 @@ class Module:
 
     def name_anonymous(self, cell: int) -> None:
         """Types without a tag get names that those of no other cell have."""
-
-        def named(text: str) -> str:
-            return _ANONYMOUS.sub(rf"%\1.cell{cell}", text) if ".anon" in text else text
-
+        names = {name: f"{name}.cell{cell}" for name in self.types if _ANONYMOUS.fullmatch(name)}
+        if not names:
+            return
         for entity in self.entities.values():
-            entity.text = named(entity.text)
-        self.types = {named("%" + n)[1:]: named(body) for n, body in self.types.items()}
+            entity.text = renamed(entity.text, "%", names)
+        bodies = ((name, renamed(body, "%", names)) for name, body in self.types.items())
+        self.types = {names.get(name, name): body for name, body in bodies}
 
 
 def _copy(entity: Entity, name: str) -> str:
