@@ -23,7 +23,7 @@ from bisect import bisect_right, insort
 from collections.abc import Callable
 from typing import Any
 
-from jitkernel.arena.zone import PAGE, create_memfd
+from jitkernel.arena.zone import PAGE, create_memfd, libc
 from jitkernel.errors import JitError
 
 __all__ = ["SharedMemory", "called", "find"]
@@ -36,13 +36,6 @@ _SKIPPED, _ATTEMPTS = 1 << 32, 64  # bytes to go on by where an address is taken
 _LINE = 64  # bytes of a line of the cache
 _LINES = PAGE // _LINE
 _STEP = 27  # lines: of seven in a row, each two are at least seven apart
-
-_libc = ctypes.CDLL(None, use_errno=True)
-_libc.mmap.restype = ctypes.c_void_p
-_libc.mmap.argtypes = [
-    ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long,
-]  # fmt: skip
-_libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 
 _lock = threading.Lock()
 _next = _LOWEST
@@ -143,14 +136,14 @@ def _map(fd: int, room: int) -> tuple[int, int]:
         for _ in range(_ATTEMPTS):
             if _next + room + PAGE > _HIGHEST:
                 _next = _LOWEST
-            at = _libc.mmap(_next, room, _READ_WRITE, _SHARED | _FIXED_NOREPLACE, fd, 0)
+            at = libc.mmap(_next, room, _READ_WRITE, _SHARED | _FIXED_NOREPLACE, fd, 0)
             number = ctypes.get_errno()
             if at == _next:
                 _next += room + PAGE
                 _count += 1
                 return int(at), _count - 1
             if at not in (None, _FAILED):
-                _libc.munmap(at, room)  # a system before 4.17 takes the address for a wish
+                libc.munmap(at, room)  # a system before 4.17 takes the address for a wish
             elif number != errno.EEXIST:
                 raise JitError(f"{room} bytes cannot be mapped: {os.strerror(number)}")
             _next += _SKIPPED
@@ -166,7 +159,7 @@ def _release(
             call(base, room)
     _starts.remove(start)
     _known.pop(start, None)
-    _libc.munmap(base, room)
+    libc.munmap(base, room)
     os.close(fd)
 
 

@@ -21,6 +21,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
+from jitkernel.arena.zone import libc
 from jitkernel.errors import present
 from jitkernel.syscalls import SYS
 
@@ -43,13 +44,6 @@ _REGIONS = 256  # that one call tells
 
 _READ, _SHARED, _FAILED = 1, 1, 2**64 - 1  # mmap(2)
 
-_libc = ctypes.CDLL(None, use_errno=True)
-_libc.mmap.restype = ctypes.c_void_p
-_libc.mmap.argtypes = [
-    ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long,
-]  # fmt: skip
-_libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
-
 # A process that this one forks has the slab, too, and no page table here.
 _forks = 0
 
@@ -67,7 +61,7 @@ def protectable(start: int, size: int) -> int:
 
     Raises OSError where the system has not what it takes, or refuses it.
     """
-    fd = int(_libc.syscall(SYS["userfaultfd"], os.O_CLOEXEC | _USER_MODE_ONLY))
+    fd = int(libc.syscall(SYS["userfaultfd"], os.O_CLOEXEC | _USER_MODE_ONLY))
     if fd < 0:
         raise OSError(ctypes.get_errno(), "userfaultfd")
     try:
@@ -203,7 +197,7 @@ class Writes:
         while self._keepers:
             os.close(self._keepers.pop())
         if self._window:
-            _libc.munmap(self._window, self._arena.capacity)
+            libc.munmap(self._window, self._arena.capacity)
             self._window = 0
 
     def _invalidate(self, ranges: Sequence[Range], by: Mirror) -> None:
@@ -228,7 +222,7 @@ class Writes:
     def _open(self) -> None:
         arena = self._arena
         try:
-            at = _libc.mmap(None, arena.capacity, _READ, _SHARED, arena.fd, 0)
+            at = libc.mmap(None, arena.capacity, _READ, _SHARED, arena.fd, 0)
             if at in (None, _FAILED):
                 raise OSError(ctypes.get_errno(), "mmap")
             self._window = int(at)

@@ -6,6 +6,7 @@ system and reads as zero.  Which extents there are, and when they may go, is the
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import fcntl
 import mmap
@@ -19,7 +20,7 @@ from jitkernel.rollback import note
 if TYPE_CHECKING:
     from jitkernel.arena.arena import Arena
 
-__all__ = ["PAGE", "Region", "Zone", "create_memfd", "memfd"]
+__all__ = ["PAGE", "Region", "Zone", "create_memfd", "libc", "memfd"]
 
 PAGE = mmap.PAGESIZE
 #: What freed bytes are filled with; None: the linker keeps the zone walkable and proves it itself.
@@ -28,6 +29,14 @@ _MFD_EXEC = 0x10
 #: No process may change the slab's size, or what may be done with it: whoever reads or writes
 #: beyond the end of a file that was cut is ended.  (memfd_create(2), fcntl(2))
 _SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+
+#: mmap(2) and others, with `ctypes.get_errno`
+libc = ctypes.CDLL(None, use_errno=True)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [
+    ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long,
+]  # fmt: skip
+libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 
 
 class Region(NamedTuple):

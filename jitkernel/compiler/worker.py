@@ -44,7 +44,7 @@ from jitkernel.compiler.foreign import assembly  # noqa: E402
 from jitkernel.compiler.forks import next_socket  # noqa: E402
 from jitkernel.compiler.records import Options, Part  # noqa: E402
 from jitkernel.compiler.wire import SPIN_ALLOWED, FrameReader, frame, readable  # noqa: E402
-from jitkernel.errors import CompileError, Diagnostic  # noqa: E402
+from jitkernel.errors import CompileError  # noqa: E402
 
 WARM_UP = "define i32 @warm(i32 %x) {\n  %y = mul i32 %x, %x\n  ret i32 %y\n}\n"
 _COLLECT_EVERY = 256
@@ -85,7 +85,7 @@ def main() -> None:
         try:
             reply, data = _serve(header, blob)
         except CompileError as error:
-            reply, data = {"error": [_row(d) for d in error.diagnostics]}, b""
+            reply, data = {"error": error.diagnostics}, b""
         except RecursionError:
             reply, data = {"error": [["too deeply nested to compile"]]}, b""
         except MemoryError:
@@ -97,7 +97,7 @@ def main() -> None:
         if own:
             reply["own"] = own
         if os.lseek(_STDERR, 0, os.SEEK_CUR):
-            reply["words"] = [_row(d) for d in warnings(_take_stderr())]
+            reply["words"] = warnings(_take_stderr())
         sock.sendall(frame(reply, data))
         pipeline.tidy()
         pipeline.contexts.end()
@@ -157,7 +157,7 @@ def _compile(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes
     code, rows, times, notes = pipeline.compile_module(*_module(header, blob), policy, cell)
     reply: dict[str, Any] = {"summary": rows, "times": times}
     if notes:
-        reply["notes"] = [_row(note) for note in notes]
+        reply["notes"] = notes
     return reply, code
 
 
@@ -235,17 +235,6 @@ def _module(header: dict[str, Any], blob: bytes) -> tuple[str, Options, frozense
     """The module that a request is about: text, options, `nobuiltin`, the cell's first line."""
     options, nobuiltin = Options.of(header["options"]), frozenset(header["nobuiltin"])
     return blob.decode(), options, nobuiltin, header["first"]
-
-
-def _row(diagnostic: Diagnostic) -> list[Any]:
-    return [
-        diagnostic.message,
-        diagnostic.line,
-        diagnostic.column,
-        diagnostic.source,
-        diagnostic.hint,
-        diagnostic.severity,
-    ]
 
 
 def _take_stderr() -> str:

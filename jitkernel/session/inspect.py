@@ -36,21 +36,7 @@ if TYPE_CHECKING:
     from jitkernel.session.saved.store import Store
     from jitkernel.values.value import TypedValue
 
-__all__ = ["Inspect", "UndoStep", "ZoneUse"]
-
-
-@dataclass(frozen=True, slots=True)
-class ZoneUse:
-    """A zone of the arena: the addresses where it starts and up to which anything was ever placed
-    (`high`), its capacity, granule, and what is used and padding in bytes, its extents' number."""
-
-    start: int
-    high: int
-    capacity: int
-    granule: int
-    used: int
-    padding: int
-    extents: int
+__all__ = ["Inspect", "UndoStep"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,21 +213,6 @@ class Inspect:
         return self.engine.pool.trace(request, tick)
 
     # -- the arena -------------------------------------------------------------------------------
-
-    def zones(self) -> dict[str, ZoneUse]:
-        """The zones of the arena, by name."""
-        return {
-            name: ZoneUse(
-                z.start,
-                z.high,
-                z.stop - z.start,
-                z.list.granule,
-                z.list.used,
-                z.list.padding,
-                len(z.list.live),
-            )
-            for name, z in self.engine.arena.zones.items()
-        }
 
     def memory_samples(self) -> Sequence[Sample]:
         """What slab and processes held when cells had ended, the oldest first, and what they hold

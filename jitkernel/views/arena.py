@@ -52,14 +52,14 @@ def arena(session: Session, zone: str | None = None, part: int | None = None) ->
     the number of such a part: what lies in it, extent by extent.  Raises UsageError where the zone
     has no such part.
     """
-    zones = session.inspect.zones()
+    zones = session.inspect.engine.arena.zones
     every = occupancy(session.inspect.engine, session.inspect.program)
     found = {n: rows for n, rows in every.items() if zone in (None, n)}
     if part is not None:
         if zone is None:
             raise UsageError("a part of which zone? For example: %arena text 3")
         return _one_part(session, zone, found[zone], part)
-    strips = {n: parts(rows, zones[n].granule) for n, rows in found.items()}
+    strips = {n: parts(rows, zones[n].list.granule) for n, rows in found.items()}
     many = [n for n, rows in found.items() if len(rows) > SINGLY]
     lists = {
         n: _parts(n, strips[n]) if n in many else _extents(session, n, rows)
@@ -80,7 +80,7 @@ def arena(session: Session, zone: str | None = None, part: int | None = None) ->
 
 def _one_part(session: Session, zone: str, rows: list[Occupant], number: int) -> View:
     """The extents that overlap a part of a zone."""
-    granule = session.inspect.zones()[zone].granule
+    granule = session.inspect.engine.arena.zones[zone].list.granule
     strip = parts(rows, granule)
     if not 0 < number <= len(strip):
         have = f"it has {len(strip)}" if strip else "nothing was ever placed there"
@@ -105,14 +105,14 @@ def _sums(rows: Iterable[Occupant]) -> Counter[str]:
 
 def _account(session: Session, found: dict[str, list[Occupant]]) -> View:
     """Bytes by state and zone; every column adds up to the zone's capacity."""
-    every = session.inspect.zones()
+    every = session.inspect.engine.arena.zones
     zones, sums = [every[name] for name in found], [_sums(rows) for rows in found.values()]
     used = [s for s in (*STATES, "padding") if s == "live" or any(held[s] for held in sums)]
     lines = {state: [held[state] for held in sums] for state in used if state != "free"}
     lines["free, poisoned"] = [held["free"] for held in sums]
     lines["= up to high water"] = [zone.high - zone.start for zone in zones]
-    lines["never used"] = [zone.start + zone.capacity - zone.high for zone in zones]
-    lines["= capacity"] = [zone.capacity for zone in zones]
+    lines["never used"] = [zone.stop - zone.high for zone in zones]
+    lines["= capacity"] = [zone.stop - zone.start for zone in zones]
     columns = ["", *(f"#{name}" for name in found)]
     if len(found) > 1:
         columns.append("#all")
@@ -123,13 +123,13 @@ def _account(session: Session, found: dict[str, list[Occupant]]) -> View:
 
 
 def _places(session: Session, found: dict[str, list[Occupant]]) -> View:
-    zones = session.inspect.zones()
+    zones = session.inspect.engine.arena.zones
     rows = [
         (
             name,
             f"{zones[name].start:#x}",
             f"{zones[name].high:#x}",
-            zones[name].extents,
+            len(zones[name].list.live),
             sum(t.state == "free" for t in held),
             _digits(max((t.size for t in held if t.state == "free"), default=0)),
         )

@@ -44,7 +44,7 @@ def test_code_and_where_it_is(s: Session) -> None:
     assert made is not None and any(m.name == "sq" for m in made.symbols)
     assert symbol.address in look.engine.arena and "@sq" in look.name_of(symbol.address)
     assert len(look.engine.arena.read(symbol.address, symbol.size)) == symbol.size
-    assert look.zones()["text"].used >= symbol.size
+    assert look.engine.arena.zones["text"].list.used >= symbol.size
     assert any(o.cell == symbol.cell for o in occupancy(look.engine, look.program)["text"])
     assert look.program.linker.sizes(look.object(symbol.cell))["text"] >= symbol.size
 

@@ -51,18 +51,10 @@ def cell_options(arguments: Any) -> CellOptions:
     from jitkernel.compiler.passes import canonical
     from jitkernel.session import CellOptions
 
-    return CellOptions(
-        opt_level=arguments.O,
-        cpu=arguments.cpu or "",
-        closed=arguments.closed,
-        ignore_optnone=arguments.ignore_optnone,
-        retype=arguments.retype,
-        keep_data=arguments.keep_data,
-        passes=canonical(arguments.passes) if arguments.passes else "",
-        fresh=arguments.fresh,
-        keep_cpu=arguments.keep_cpu,
-        sanitize=getattr(arguments, "sanitize", False),
-    )
+    given = {k: v for k, v in vars(arguments).items() if k not in ("O", "body", "cell_id") and v}
+    if arguments.passes:
+        given["passes"] = canonical(arguments.passes)
+    return CellOptions(opt_level=arguments.O, **given)
 
 
 def language_magic(name: str, shown: str) -> Magic:
