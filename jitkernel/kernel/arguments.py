@@ -10,7 +10,6 @@ import contextlib
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from glob import escape, glob
 from typing import TYPE_CHECKING
 
@@ -19,13 +18,14 @@ from jitkernel.ir.names import NAME, bare, written
 from jitkernel.kernel.magics.parsing import given, split_option
 from jitkernel.kernel.magics.registry import Argument, Magic
 from jitkernel.kernel.settings import known_settings
+from jitkernel.languages.language import Suggestion
 
 if TYPE_CHECKING:
     from jitkernel.kernel.frontend import Frontend
     from jitkernel.setting import Setting
 
 __all__ = [
-    "Match", "argument_matches", "cell_symbols", "library_symbols", "option_at", "paths",
+    "argument_matches", "cell_symbols", "library_symbols", "option_at", "paths",
     "session_symbols",
 ]  # fmt: skip
 
@@ -36,18 +36,9 @@ Given = Sequence[tuple[Argument, str | None]]
 _CELLS = 100
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
-    """One completion: the text, what it is ("function", "magic", ...) and its type."""
-
-    text: str
-    kind: str
-    signature: str = ""
-
-
 def argument_matches(
     context: Frontend, magic: Magic, typed: str, word: str, code: str
-) -> Iterator[Match]:
+) -> Iterator[Suggestion]:
     """Completions of `word`, which stands behind the arguments `typed`, in the cell `code`."""
     found = list[tuple[Argument, str | None]]()
     with contextlib.suppress(UsageError):  # what comes before a mistake counts
@@ -60,18 +51,18 @@ def argument_matches(
     name, equals, value = word.partition("=")
     if equals and (option := magic.options.get(name)) and option.take != "flag":
         for match in _values(context, option, value, found, code):
-            yield Match(f"{name}={match.text}", match.kind, match.signature)
+            yield Suggestion(f"{name}={match.text}", match.kind, match.signature)
         return
     used = [argument for argument, _ in found if argument.take not in ("*", "rest")]
     place = next((argument for argument in magic.positional if argument not in used), None)
     if word.startswith("-") or (not word and place is None):
         for option_name, option in magic.options.items():
             if option_name.startswith(word) and option not in used:
-                yield Match(option_name, "option", option.help)
+                yield Suggestion(option_name, "option", option.help)
             if len(option_name) == 2 and word.startswith(option_name) and option not in used:
                 for choice in option.choices:  # -O2 in one word
                     if (option_name + choice).startswith(word):
-                        yield Match(option_name + choice, "value", option.help)
+                        yield Suggestion(option_name + choice, "value", option.help)
     if place is not None and (not word.startswith("-") or place.take == "rest"):
         yield from _values(context, place, word, found, code)
 
@@ -83,10 +74,10 @@ def option_at(magic: Magic, word: str) -> Argument | None:
 
 def _values(
     context: Frontend, argument: Argument, word: str, found: Given, code: str
-) -> Iterator[Match]:
+) -> Iterator[Suggestion]:
     for choice in argument.choices:
         if choice.startswith(word):
-            yield Match(choice, "value", argument.help)
+            yield Suggestion(choice, "value", argument.help)
     what = argument.completes
     if what in ("symbol", "target", "function", "global", "code"):
         yield from _names(context, argument, word, code)
@@ -96,44 +87,48 @@ def _values(
     yield from (match for match in offered if match.text.lower().startswith(word.lower()))
 
 
-def _offered(context: Frontend, argument: Argument, word: str, before: Given) -> Iterable[Match]:
+def _offered(
+    context: Frontend, argument: Argument, word: str, before: Given
+) -> Iterable[Suggestion]:
     """The values of a kind that is neither a symbol nor a cell."""
     match argument.completes:
         case "file":
-            return [Match(path, "path") for path in paths(word)]
+            return [Suggestion(path, "path") for path in paths(word)]
         case "magic":
             return _magics(context, word)
         case "setting":
             return _settings(context, word)
         case "variable":
-            return [Match(name, "variable") for name in os.environ]
+            return [Suggestion(name, "variable") for name in os.environ]
         case "pass":
             return _passes("")
         case "passes" | "pipeline" as what:
             lead = word[: word.rfind(",") + 1]
-            found = [*_passes(lead), Match("none", "pass", "no pass at all")]
-            levels = [Match(f"-O{n}", "level", "LLVM's default pipeline") for n in range(4)]
+            found = [*_passes(lead), Suggestion("none", "pass", "no pass at all")]
+            levels = [Suggestion(f"-O{n}", "level", "LLVM's default pipeline") for n in range(4)]
             return [*levels, *found] if what == "pipeline" and not lead else found
         case "machine":
             from jitkernel.views.foreign import TARGETS
 
-            return [Match(name, "machine", triple) for name, triple in TARGETS.items()]
+            return [Suggestion(name, "machine", triple) for name, triple in TARGETS.items()]
         case "cpu":
             return _processors(before)
         case "exercise":
             from jitkernel.grading import exercises
 
-            return [Match(name, "exercise", str(path)) for name, path in exercises().items()]
+            return [Suggestion(name, "exercise", str(path)) for name, path in exercises().items()]
         case "language":
             from jitkernel import languages
 
-            return [Match(name, "language") for name in languages.names()]
+            return [Suggestion(name, "language") for name in languages.names()]
         case "size":
-            return [Match(text, "value", argument.help) for text in ("none", "1M", "8M", "64M")]
+            return [
+                Suggestion(text, "value", argument.help) for text in ("none", "1M", "8M", "64M")
+            ]
     return ()
 
 
-def _names(context: Frontend, argument: Argument, word: str, code: str) -> Iterator[Match]:
+def _names(context: Frontend, argument: Argument, word: str, code: str) -> Iterator[Suggestion]:
     """`sq` is understood for `@sq`; in free text, as after %timeit, only `@sq` is."""
     free = argument.completes == "code"
     mark, called = free or word.startswith("@"), context.session.inspect.program.called
@@ -150,10 +145,10 @@ def _names(context: Frontend, argument: Argument, word: str, code: str) -> Itera
         plain = match.text.removeprefix("@")
         shown = match.text if mark else plain if word else called(bare(match.text))
         if shown.startswith(tail):
-            yield Match(lead + shown, match.kind, match.signature)
+            yield Suggestion(lead + shown, match.kind, match.signature)
 
 
-def _cells(context: Frontend, word: str) -> Iterator[Match]:
+def _cells(context: Frontend, word: str) -> Iterator[Suggestion]:
     """Numbers of cells that have code, the last ones first; `3-` and `2,` go on."""
     lead = word[: max(word.rfind("-"), word.rfind(",")) + 1]
     if word and not word[-1].isdigit() and not lead:
@@ -162,24 +157,24 @@ def _cells(context: Frontend, word: str) -> Iterator[Match]:
         text = f"{lead}{cell.number}"
         if text.startswith(word):
             names = ", ".join(map(written, cell.names[:4]))
-            yield Match(text, "cell", f"cell {cell.number}: {names}" if names else "cell")
+            yield Suggestion(text, "cell", f"cell {cell.number}: {names}" if names else "cell")
 
 
-def _magics(context: Frontend, word: str) -> Iterator[Match]:
+def _magics(context: Frontend, word: str) -> Iterator[Suggestion]:
     for magic in context.magics:
-        yield Match(magic.name, "magic", magic.help)
+        yield Suggestion(magic.name, "magic", magic.help)
         if word.startswith("%"):
-            yield Match("%" + magic.name, "magic", magic.help)
+            yield Suggestion("%" + magic.name, "magic", magic.help)
 
 
-def _passes(lead: str) -> Iterator[Match]:
+def _passes(lead: str) -> Iterator[Suggestion]:
     from jitkernel.compiler.passes import DESCRIPTIONS, KNOWN
 
     for name in KNOWN:
-        yield Match(lead + name, "pass", DESCRIPTIONS.get(name, ""))
+        yield Suggestion(lead + name, "pass", DESCRIPTIONS.get(name, ""))
 
 
-def _processors(before: Given) -> Iterator[Match]:
+def _processors(before: Given) -> Iterator[Suggestion]:
     """Those of the machine that `--target` names in the same line, or of this one."""
     from jitkernel.compiler.cpus import CPUS
     from jitkernel.views.foreign import TARGETS
@@ -191,20 +186,20 @@ def _processors(before: Given) -> Iterator[Match]:
         same = (name for name, triple in TARGETS.items() if start and triple.startswith(start))
         machine = next(same, "")
     if not machines:
-        yield Match("native", "cpu", "the processor of this machine")
+        yield Suggestion("native", "cpu", "the processor of this machine")
     for name in CPUS.get(machine, ()):
-        yield Match(name, "cpu", machine)
+        yield Suggestion(name, "cpu", machine)
 
 
-def _settings(context: Frontend, word: str) -> Iterator[Match]:
+def _settings(context: Frontend, word: str) -> Iterator[Suggestion]:
     """`Section.name`, and behind a `=` the values that it may have."""
     name, equals, _ = word.partition("=")
     for full, (_, trait) in known_settings(context.settings).items():
         if not equals:
-            yield Match(full, "setting", trait.help)
+            yield Suggestion(full, "setting", trait.help)
         elif full.lower() == name.strip().lower():
             for value in _setting_values(trait.metadata["setting"]):
-                yield Match(f"{name}={value}", "value", trait.help)
+                yield Suggestion(f"{name}={value}", "value", trait.help)
 
 
 def _setting_values(told: Setting) -> Iterable[str]:
@@ -222,26 +217,26 @@ def _setting_values(told: Setting) -> Iterable[str]:
     return told.choices
 
 
-def session_symbols(context: Frontend) -> Iterator[Match]:
+def session_symbols(context: Frontend) -> Iterator[Suggestion]:
     """The session's symbols, with what they are and their types."""
     look = context.session.inspect
     for symbol in context.session.symbols.values():
         if symbol.state != "fixed":
-            yield Match(written(symbol.name), symbol.kind, look.type_of(symbol))
+            yield Suggestion(written(symbol.name), symbol.kind, look.type_of(symbol))
 
 
-def cell_symbols(code: str) -> Iterator[Match]:
+def cell_symbols(code: str) -> Iterator[Suggestion]:
     """The names that a cell defines or declares."""
     for name in _DEFINED.findall(code):
-        yield Match(name, "name", "in this cell")
+        yield Suggestion(name, "name", "in this cell")
 
 
-def library_symbols() -> Iterator[Match]:
+def library_symbols() -> Iterator[Suggestion]:
     """The C library's common functions."""
     from jitkernel.languages.llvm.prelude import PRELUDE
 
     for name, declaration in PRELUDE.items():
-        yield Match("@" + name, "function", declaration)
+        yield Suggestion("@" + name, "function", declaration)
 
 
 def paths(word: str) -> list[str]:

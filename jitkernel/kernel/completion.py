@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from jitkernel.errors import JitError, UsageError
 from jitkernel.ir.names import NAME, quote_name
 from jitkernel.kernel.arguments import (
-    Match,
     argument_matches,
     cell_symbols,
     library_symbols,
@@ -23,12 +22,13 @@ from jitkernel.kernel.arguments import (
 )
 from jitkernel.kernel.magics.parsing import cell_magic
 from jitkernel.kernel.magics.registry import Magic
+from jitkernel.languages.language import Suggestion
 
 if TYPE_CHECKING:
     from jitkernel.kernel.frontend import Frontend
     from jitkernel.languages import Language
 
-__all__ = ["Match", "cell_body", "cell_language", "complete", "magic_of", "reply"]
+__all__ = ["cell_body", "cell_language", "complete", "magic_of", "reply"]
 
 _TOKEN = re.compile(r'(?:[@%!]{0,2}"[^"\n]*|[@!]?[\w.$-]*|%{1,2}[\w.$-]*|--?[\w-]*)\Z')
 _WORD = re.compile(r"%{1,2}\w*\Z|[A-Za-z_]\w*\Z|\Z")
@@ -45,7 +45,7 @@ def complete(context: Frontend, code: str, position: int) -> dict[str, Any]:
     """The content of a `complete_reply`; `position` counts characters."""
     before = code[:position]
     line = before.rsplit("\n", 1)[-1]
-    start, matches = position, list[Match]()
+    start, matches = position, list[Suggestion]()
     language = cell_language(context, code)
     magic = magic_of(context, line)
     head = _MAGIC_HEAD.match(line)
@@ -57,7 +57,7 @@ def complete(context: Frontend, code: str, position: int) -> dict[str, Any]:
         word = line.split(None)[-1] if not line[-1:].isspace() else ""
         word = word.removeprefix("!")
         start = position - len(word)
-        matches = [Match(path, "path") for path in paths(word)]
+        matches = [Suggestion(path, "path") for path in paths(word)]
     else:
         found = (_TOKEN if language is None else _WORD).search(line)
         word = found[0] if found else ""
@@ -74,9 +74,9 @@ def complete(context: Frontend, code: str, position: int) -> dict[str, Any]:
     return reply(matches, start, position)
 
 
-def reply(matches: Iterable[Match], start: int, end: int) -> dict[str, Any]:
+def reply(matches: Iterable[Suggestion], start: int, end: int) -> dict[str, Any]:
     """The content of a `complete_reply` with these, where they take the place of `[start, end)`."""
-    unique: dict[str, Match] = {}
+    unique: dict[str, Suggestion] = {}
     for match in matches:
         unique.setdefault(match.text, match)
         if len(unique) >= MANY:
@@ -115,21 +115,23 @@ def _last_word(line: str) -> tuple[str, str]:
     return text[: len(text) - len(word)], word
 
 
-def _magic_matches(context: Frontend, marks: str, word: str, cell_too: bool) -> Iterator[Match]:
+def _magic_matches(
+    context: Frontend, marks: str, word: str, cell_too: bool
+) -> Iterator[Suggestion]:
     for magic in context.magics:
         for name in (magic.name, *magic.aliases):
             if not name.startswith(word):
                 continue
             if marks == "%" and magic.form != "cell":
-                yield Match("%" + name, "magic", magic.help.split(". ")[0])
+                yield Suggestion("%" + name, "magic", magic.help.split(". ")[0])
             if cell_too and magic.form != "line":
-                yield Match("%%" + name, "magic", magic.help.split(". ")[0])
+                yield Suggestion("%%" + name, "magic", magic.help.split(". ")[0])
     if cell_too:
         from jitkernel.languages import names
 
         for name in names():
             if name.startswith(word) and name not in context.magics:
-                yield Match("%%" + name, "magic", f"Run the rest of the cell as {name}")
+                yield Suggestion("%%" + name, "magic", f"Run the rest of the cell as {name}")
 
 
 # -- other languages -----------------------------------------------------------------------
@@ -159,7 +161,7 @@ def cell_body(code: str, position: int) -> tuple[str, int]:
 
 def _own_matches(
     context: Frontend, language: Language, code: str, position: int
-) -> tuple[int, list[Match]] | None:
+) -> tuple[int, list[Suggestion]] | None:
     """Completions of the language's own, and where they begin; None where it says nothing."""
     body, at = cell_body(code, position)
     if language.complete is None or at < 0:
@@ -170,19 +172,18 @@ def _own_matches(
         return None
     if found is None:
         return None
-    matches = [Match(s.text, s.kind, s.signature) for s in found.found]
-    return found.start + position - at, matches
+    return found.start + position - at, list(found.found)
 
 
 def _language_matches(
     context: Frontend, language: Language, code: str, word: str
-) -> Iterator[Match]:
+) -> Iterator[Suggestion]:
     """Keywords, functions that the language can call, and the cell's own words."""
     if not word:
         return
     for text, (kind, meaning) in language.keywords.items():
         if text.startswith(word):
-            yield Match(text, kind, meaning)
+            yield Suggestion(text, kind, meaning)
     from jitkernel.ir.types import FunctionType, parse_type
     from jitkernel.languages.llvm.prelude import PRELUDE, prelude_type
 
@@ -192,20 +193,20 @@ def _language_matches(
             continue
         type = parse_type(shown)
         if isinstance(type, FunctionType) and language.callable_here(type):
-            yield Match(name, "function", shown)
+            yield Suggestion(name, "function", shown)
     for name in PRELUDE:
         known = prelude_type(name)
         if name.startswith(word) and known is not None and language.callable_here(known):
-            yield Match(name, "function", str(known))
+            yield Suggestion(name, "function", str(known))
     for name in re.findall(r"[A-Za-z_]\w*", code):
         if name.startswith(word) and name != word:
-            yield Match(name, "name", "in this cell")
+            yield Suggestion(name, "name", "in this cell")
 
 
 # -- IR ------------------------------------------------------------------------------------
 
 
-def _ir_matches(context: Frontend, code: str, before: str, word: str) -> Iterator[Match]:
+def _ir_matches(context: Frontend, code: str, before: str, word: str) -> Iterator[Suggestion]:
     if word.startswith("@"):
         known = chain(session_symbols(context), cell_symbols(code), library_symbols())
         yield from (m for m in known if m.text.startswith(word))
@@ -219,17 +220,17 @@ def _ir_matches(context: Frontend, code: str, before: str, word: str) -> Iterato
 
     for text, (kind, meaning) in KEYWORDS.items():
         if text.startswith(word):
-            yield Match(text, kind, meaning)
+            yield Suggestion(text, kind, meaning)
 
 
-def _locals(context: Frontend, code: str, before: str) -> Iterator[Match]:
+def _locals(context: Frontend, code: str, before: str) -> Iterator[Suggestion]:
     """Values, parameters and labels of the function around the cursor, and named types."""
     start = before.rfind("\ndefine ")
     stop = code.find("\n}", len(before))
     body = code[max(start, 0) : stop if stop >= 0 else len(code)]
     for name in (*_PARAMETER.findall(body), *_LOCAL.findall(body)):
-        yield Match(name, "local")
+        yield Suggestion(name, "local")
     for name in _LABEL.findall(body):
-        yield Match("%" + name, "label")
+        yield Suggestion("%" + name, "label")
     for name, text in dict(context.session.types).items():
-        yield Match(f"%{quote_name(name)}", "type", text)
+        yield Suggestion(f"%{quote_name(name)}", "type", text)

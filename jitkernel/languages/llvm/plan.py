@@ -28,7 +28,6 @@ __all__ = [
     "AssignAction",
     "BlockAction",
     "CallAction",
-    "CellMagic",
     "ENTRY",
     "InspectAction",
     "MagicAction",
@@ -41,19 +40,6 @@ __all__ = [
     "parse_cell",
     "progress",
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class CellMagic:
-    """`%%name rest` and the cell below it.
-
-    `body` keeps the cell's line numbers (a blank line stands for the magic's own).
-    """
-
-    name: str
-    rest: str
-    body: str
-    line: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +182,7 @@ class Plan:
     """
 
     source: str
-    cell_magic: CellMagic | None = None
+    cell_magic: str = ""
     magics: tuple[MagicAction | ShellAction, ...] = ()
     entities: tuple[Statement, ...] = ()
     actions: tuple[Action, ...] = ()
@@ -237,7 +223,8 @@ def parse_cell(source: str) -> Plan:
     source = normalise(source)
     statements = split(source)
     if statements and statements[0].kind is Kind.CELL_MAGIC:
-        return Plan(source, cell_magic=_cell_magic(source, statements[0]))
+        head = present(_MAGIC.match(statements[0].text), "the magic that the scanner saw")
+        return Plan(source, cell_magic=head[1])
     early = [*itertools.takewhile(lambda s: s.kind in (Kind.MAGIC, Kind.SHELL), statements)]
     magics = [_shell(source, s) if s.kind is Kind.SHELL else _magic(source, s) for s in early]
     code = tuple([s for s in statements if s.kind in _CODE])
@@ -291,13 +278,6 @@ def _behind_semicolons(source: str, statements: Sequence[Statement]) -> list[Dia
             hint = "each call has a line of its own"
             found.append(diagnostic(source, match.start(), words, hint, "warning"))
     return found
-
-
-def _cell_magic(source: str, statement: Statement) -> CellMagic:
-    head, newline, _ = statement.text.partition("\n")
-    match = present(_MAGIC.match(head), "the magic that the scanner saw")
-    below = source[statement.start + len(head) + len(newline) :] if newline else ""
-    return CellMagic(match[1], match[2].strip(), "\n" * statement.line + below, statement.line)
 
 
 def _magic(source: str, statement: Statement) -> MagicAction:

@@ -139,10 +139,8 @@ class Runner:
 
     def _run(self, source: str) -> Result:
         plan = self._read(source)
-        if plan.cell_magic is not None:
-            raise UsageError(
-                f"%%{plan.cell_magic.name} needs the kernel; pass options to run() instead"
-            )
+        if plan.cell_magic:
+            raise UsageError(f"%%{plan.cell_magic} needs the kernel; pass options to run() instead")
         if plan.magics:
             asked = self._execution.options
             self._early(plan)
