@@ -19,7 +19,7 @@ from papermill.engines import NBClientEngine, papermill_engines
 from papermill.models import Parameter
 from papermill.translators import Translator, papermill_translators
 
-from jitkernel.ir.names import NAME, decode_name, written
+from jitkernel.ir.names import NAME, decode_name, escaped, written
 
 __all__ = ["JITKernelEngine", "KaleidoscopeTranslator", "LLVMTranslator"]
 
@@ -35,11 +35,7 @@ class LLVMTranslator(Translator):
     @classmethod
     def translate_str(cls, val: str) -> str:
         """Printable ASCII as it is, other bytes of the UTF-8 as `\\XX`."""
-        shown = (
-            chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\{byte:02X}"
-            for byte in val.encode()
-        )
-        return '"' + "".join(shown) + '"'
+        return f'"{escaped(val.encode())}"'
 
     @classmethod
     def translate_none(cls, val: None) -> str:

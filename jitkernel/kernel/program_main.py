@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from jitkernel.errors import Exited, UsageError
+from jitkernel.ir.names import escaped
 from jitkernel.ir.types import FunctionType, IntType
 
 if TYPE_CHECKING:
@@ -55,9 +56,9 @@ def _call(result: str, count: int, words: Sequence[str]) -> str:
     lines = []
     if count > 1:
         for number, word in enumerate(words):
-            text, size = _escaped(word), len(word.encode("utf-8", "surrogateescape")) + 1
-            lines += [f"%s{number} = alloca [{size} x i8]",
-                      f'store [{size} x i8] c"{text}\\00", ptr %s{number}']  # fmt: skip
+            text = word.encode("utf-8", "surrogateescape") + b"\0"
+            lines += [f"%s{number} = alloca [{len(text)} x i8]",
+                      f'store [{len(text)} x i8] c"{escaped(text)}", ptr %s{number}']  # fmt: skip
         lines.append(f"%argv = alloca [{len(words) + 1} x ptr]")
         for number in range(len(words) + 1):
             value = f"%s{number}" if number < len(words) else "null"
@@ -69,11 +70,3 @@ def _call(result: str, count: int, words: Sequence[str]) -> str:
     call = f"call {result} @main({', '.join(every[:count])})"
     end = ["ret void"] if result == "void" else ["ret i32 %status"]
     return "\n".join([*lines, call if result == "void" else f"%status = {call}", *end])
-
-
-def _escaped(word: str) -> str:
-    """Bytes of a word as IR writes them in a string."""
-    return "".join(
-        chr(b) if 32 <= b < 127 and b not in b'"\\' else f"\\{b:02X}"
-        for b in word.encode("utf-8", "surrogateescape")
-    )
