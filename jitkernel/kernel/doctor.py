@@ -191,17 +191,9 @@ def check_lab() -> Finding:
     return Finding("note", "JupyterLab is not in this environment", _lab_remedy())
 
 
-CHECKS: tuple[Callable[[], Finding], ...] = (
-    check_platform,
-    check_cores,
-    check_memfd,
-    check_low_addresses,
-    check_llvmlite,
-    check_clang,
-    check_syscall_file,
-    check_session,
-    check_kernelspec,
-    check_lab,
+#: the functions above, in their order
+CHECKS: tuple[Callable[[], Finding], ...] = tuple(
+    check for name, check in list(globals().items()) if name.startswith("check_")
 )
 
 

@@ -6,7 +6,16 @@ Start from `export.export` for files and from `travelling.PortableFunction` for 
 
 from __future__ import annotations
 
-__all__ = ["ENDINGS"]
+__all__ = ["FORMS"]
 
-#: of the files that `Session.export` writes
-ENDINGS = (".o", ".a", ".so", ".h", ".ll", ".bc", ".py")
+#: The files that `Session.export` writes, by ending: what each is, and the form of the modules that
+#: it takes.
+FORMS = {
+    ".o": ("a relocatable object", "object"),
+    ".a": ("a static archive", "object"),
+    ".so": ("a shared library", "object"),
+    ".h": ("a header for C", "object"),
+    ".ll": ("LLVM IR", "text"),
+    ".bc": ("LLVM bitcode", "bitcode"),
+    ".py": ("a Python module", "object"),
+}

@@ -1,6 +1,6 @@
 """Functions and variables of a session as files that need no session.  Start from `export`.
 
-What is written goes by the file's ending; `FORMS` lists them.
+What is written goes by the file's ending; `jitkernel.portable.FORMS` lists them.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Literal
 from jitkernel.elf.archive import write_archive
 from jitkernel.errors import UsageError
 from jitkernel.files import refuse_irregular, write_whole
+from jitkernel.portable import FORMS
 from jitkernel.portable.building import Built, build
 from jitkernel.portable.gathering import Home
 from jitkernel.portable.header import header
@@ -20,21 +21,9 @@ from jitkernel.portable.records import Exported
 from jitkernel.portable.shared import shared_library
 from jitkernel.wording import cut_list
 
-__all__ = ["FORMS", "export"]
+__all__ = ["export"]
 
 _MANY = 8  # labels that are shown
-
-
-#: by ending: what the file is, and the form of the modules that it takes
-FORMS = {
-    ".o": ("a relocatable object", "object"),
-    ".a": ("a static archive", "object"),
-    ".so": ("a shared library", "object"),
-    ".h": ("a header for C", "object"),
-    ".ll": ("LLVM IR", "text"),
-    ".bc": ("LLVM bitcode", "bitcode"),
-    ".py": ("a Python module", "object"),
-}
 
 
 def _content(home: Home, built: Built, form: str, path: str) -> bytes:

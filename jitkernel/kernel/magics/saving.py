@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from jitkernel.errors import UsageError
 from jitkernel.kernel.magics.registry import Argument, magic
-from jitkernel.portable import ENDINGS
+from jitkernel.portable import FORMS
 from jitkernel.wording import counted
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def save(context: Frontend, arguments: Any) -> None:
     Argument("names", "functions and variables", "*", completes="symbol"),
     Argument(
         "-o --output",
-        f"the file, which ends in {' '.join(ENDINGS)}",
+        f"the file, which ends in {' '.join(FORMS)}",
         completes="file",
         value="FILE",
     ),
