@@ -1,18 +1,4 @@
-"""Run thunks and, in a process of their own, survive what they do: start from `Executor`."""
+"""Thunks are run, and what they do is survived, in a process of their own or in this one.
 
-from jitkernel.executor.executor import Executor
-from jitkernel.executor.process import ProcessExecutor
-from jitkernel.executor.records import ExecutorSettings, FaultRecord, Outcome
-from jitkernel.executor.runtime import INLINE_INTERPOSED, INTERPOSED, built_runtime, runtime_ir
-
-__all__ = [
-    "INLINE_INTERPOSED",
-    "INTERPOSED",
-    "Executor",
-    "ExecutorSettings",
-    "FaultRecord",
-    "Outcome",
-    "ProcessExecutor",
-    "built_runtime",
-    "runtime_ir",
-]
+Start from `executor.Executor`.
+"""

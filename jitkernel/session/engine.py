@@ -15,17 +15,11 @@ from jitkernel.arena import Arena
 from jitkernel.compiler.pool import CompilerPool
 from jitkernel.compiler.records import Options, Request
 from jitkernel.errors import Interrupted, JitError, UsageError
-from jitkernel.executor import (
-    INLINE_INTERPOSED,
-    INTERPOSED,
-    Executor,
-    ExecutorSettings,
-    Outcome,
-    ProcessExecutor,
-    built_runtime,
-    runtime_ir,
-)
+from jitkernel.executor.executor import Executor
 from jitkernel.executor.exit_report import LOST
+from jitkernel.executor.process import ProcessExecutor
+from jitkernel.executor.records import ExecutorSettings, Outcome
+from jitkernel.executor.runtime import INLINE_INTERPOSED, INTERPOSED, built_runtime, runtime_ir
 from jitkernel.linker import Linker
 from jitkernel.rollback import recording
 from jitkernel.session.run.thunks import ThreadCopies, Thunks

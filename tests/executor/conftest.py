@@ -13,7 +13,9 @@ import llvmlite.binding as llvm
 import pytest
 
 from jitkernel.arena import Arena
-from jitkernel.executor import INTERPOSED, ExecutorSettings, Outcome, ProcessExecutor, runtime_ir
+from jitkernel.executor.process import ProcessExecutor
+from jitkernel.executor.records import ExecutorSettings, Outcome
+from jitkernel.executor.runtime import INTERPOSED, runtime_ir
 from jitkernel.linker import Linker
 from tests.busy import strain
 

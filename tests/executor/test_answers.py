@@ -12,10 +12,11 @@ import time
 import pytest
 
 from jitkernel.errors import JitError
-from jitkernel.executor import ExecutorSettings, abi
+from jitkernel.executor import abi
 from jitkernel.executor.control import ControlBlock
 from jitkernel.executor.doorbell import Doorbell
 from jitkernel.executor.inbox import HEAD, Inbox, new_number
+from jitkernel.executor.records import ExecutorSettings
 
 from . import programs as p
 from .conftest import Lab

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from jitkernel.errors import Interrupted
-from jitkernel.executor import ExecutorSettings, Outcome
+from jitkernel.executor.records import ExecutorSettings, Outcome
 
 from . import programs as p
 from .conftest import Lab, in_time, timed

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from jitkernel.errors import JitError
-from jitkernel.executor import ExecutorSettings
+from jitkernel.executor.records import ExecutorSettings
 
 from . import programs as p
 from .conftest import Lab, TooSlow, in_time, timed

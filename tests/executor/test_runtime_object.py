@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from jitkernel import Session
-from jitkernel.executor import built_runtime, runtime, runtime_ir
+from jitkernel.executor import runtime
+from jitkernel.executor.runtime import built_runtime, runtime_ir
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from jitkernel.executor import ExecutorSettings
+from jitkernel.executor.records import ExecutorSettings
 
 from . import programs as p
 from .conftest import Lab, in_time, timed

@@ -19,7 +19,7 @@ from typing import Any
 from jitkernel.arena import Arena
 from jitkernel.arena.shared import called
 from jitkernel.errors import Exited, Fault, Frame, Interrupted, TypeMismatch, UndefinedSymbol
-from jitkernel.executor import FaultRecord, Outcome
+from jitkernel.executor.records import FaultRecord, Outcome
 from jitkernel.linker import Linker, Symbol
 from jitkernel.linker.backtrace import StackFrame, unwind, walk
 from jitkernel.linker.exporters import nobodys

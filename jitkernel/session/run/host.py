@@ -11,7 +11,7 @@ from mmap import PAGESIZE
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from jitkernel.errors import Fault, JitError, UndefinedSymbol, UsageError
-from jitkernel.executor import Outcome
+from jitkernel.executor.records import Outcome
 from jitkernel.ir.keywords import nearest
 from jitkernel.ir.names import CONTROL
 from jitkernel.ir.types import FunctionType, Type, parse_type

@@ -32,7 +32,7 @@ from jitkernel.values.value import TypedValue
 from jitkernel.wording import counted
 
 if TYPE_CHECKING:
-    from jitkernel.executor import Executor
+    from jitkernel.executor.executor import Executor
     from jitkernel.session.program.program import Program
     from jitkernel.session.program.signatures import TypeLayouts
     from jitkernel.session.run.results import Results
