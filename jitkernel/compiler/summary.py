@@ -236,10 +236,10 @@ def _calls(
     rows = []
     for call in suspects(find_calls(source), signatures):
         expected, convention = signatures[call.callee]
-        same = expand(call.type, body) == expand(expected, body)
+        actual = _as_printed(call.type)
+        same = expand(actual, body) == expand(expected, body)
         if same and call.convention == convention:
             continue
-        actual = _as_printed(call.type)
         if call.convention != convention:
             actual = f"{call.convention} {actual}".strip()
         line = source.count("\n", 0, call.offset) + 2 - first_line
@@ -248,8 +248,8 @@ def _calls(
 
 
 def _as_printed(type_text: str) -> str:
-    """A type as LLVM writes it, whatever the blanks in it."""
-    from jitkernel.ir.types import TypeSyntaxError, parse_type  # only for errors
+    """A type as LLVM writes it, whatever the blanks in it; `i32*` is a ptr."""
+    from jitkernel.ir.types import TypeSyntaxError, parse_type  # seldom needed
 
     try:
         return str(parse_type(type_text))

@@ -24,7 +24,7 @@ from jitkernel.ir.text import (
 __all__ = ["Call", "expand", "find_calls", "suspects"]
 
 _CALL = re.compile(SKIP + r"|c(?<![-\w$.@%]c)all(?:br)?\b|i(?<![-\w$.@%]i)nvoke\b")
-_POINTER = re.compile(rf"{SPACE}\*")
+_MORE = re.compile(rf"{SPACE}([(*])")
 _CALLEE = re.compile(rf"{SPACE}@(?!llvm\.)({NAME}){SPACE}(?=\()")
 
 
@@ -45,15 +45,10 @@ def find_calls(text: str) -> Iterable[Call]:
             continue
         at = after_flags(text, start.end())
         type, end = _type(text, after_space(text, at))
-        begin = after_space(text, end)
-        spelled = text[begin : begin + 1] == "("  # all of its type, as variadic ones have it
-        if spelled:
-            end = closing(text, begin)
-            type += f" {text[begin:end]}"
-        callee = _CALLEE.match(text, end) if end >= 0 else None
+        callee = _CALLEE.match(text, end)
         if callee is None:
             continue
-        if not spelled:
+        if not type.endswith(")") or type_at(type) == type:  # else all of it, as variadic ones do
             inside = text[callee.end() + 1 : closing(text, callee.end()) - 1]
             type += f" ({', '.join(_type(part, 0)[0] for part in split_at_commas(inside))})"
         yield Call(decode_name(callee[1]), type, convention(text[start.end() : at]), start.start())
@@ -63,8 +58,12 @@ def _type(text: str, at: int) -> tuple[str, int]:
     """The type at an offset, and the offset behind it; LLVM still reads `i32*`, a ptr."""
     type = type_at(text, at)
     end = at + len(type)
-    while star := _POINTER.match(text, end):
-        type, end = "ptr", star.end()
+    while more := _MORE.match(text, end):
+        close = closing(text, more.end() - 1) if more[1] == "(" else more.end()
+        type = "ptr" if more[1] == "*" else f"{type} {text[more.end() - 1 : close]}"
+        if close < 0:
+            break
+        end = close
     return type, end
 
 

@@ -224,3 +224,19 @@ def test_alignment_follows_the_machine(pool: CompilerPool) -> None:
 def test_an_empty_cell(pool: CompilerPool) -> None:
     assert pool.compile(Request("")).summary.functions == ()
     assert pool.compile(Request("; only a comment")).summary.variables == ()
+
+
+def test_calls_are_compared_as_llvm_reads_their_types(pool: CompilerPool) -> None:
+    """Pointers with a type are `ptr`, functions' too; only the last call is another one."""
+    source = """declare i32 @printf(i8*, ...)
+declare i32 @a(void (i32)*, i32 (i8*)*)
+define i32 @g() {
+  %1 = call i32 (i8*, ...) @printf(i8* null, i32 1)
+  %2 = call i32 @a(void (i32)* null, i32 (i8*)* null)
+  %3 = call i32 (void (i32)*, i32 (i8*)*) @a(void (i32)* null, i32 (i8*)* null)
+  %4 = call i32 (i64) @a(i64 5)
+  ret i32 %1
+}
+"""
+    calls = pool.compile(Request(source)).summary.calls
+    assert [tuple(call) for call in calls] == [("a", "i32 (i64)", 7)]
