@@ -15,35 +15,12 @@ from jitkernel import Session
 from jitkernel.errors import Fault, JitError, UsageError
 from jitkernel.executor import spawn
 from jitkernel.linker import x86_64
+from tests.looping import looping
 
 QEMU = shutil.which("qemu-x86_64")
-THREAD = """declare i32 @pthread_create(ptr, ptr, ptr, ptr)
-declare i32 @pthread_join(i64, ptr)
-@seen = global i32 0
-@end = global i32 0
-@thread = global i64 0
-define ptr @look(ptr %x) {
-entry:
-  br label %loop
-loop:
-  %v = call i32 @f()
-  store volatile i32 %v, ptr @seen
-  %e = load volatile i32, ptr @end
-  %more = icmp eq i32 %e, 0
-  br i1 %more, label %loop, label %done
-done:
-  ret ptr null
-}
-define i32 @begin() {
-  %r = call i32 @pthread_create(ptr @thread, ptr null, ptr @look, ptr null)
-  ret i32 %r
-}
-define i32 @finish() {
-  store volatile i32 1, ptr @end
-  %t = load i64, ptr @thread
-  %r = call i32 @pthread_join(i64 %t, ptr null)
-  ret i32 %r
-}"""
+THREAD = "@seen = global i32 0\n" + looping(
+    "  %v = call i32 @f()\n  store volatile i32 %v, ptr @seen", "begin"
+)
 
 
 def constant(name: str, value: int) -> str:

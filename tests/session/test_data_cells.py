@@ -8,36 +8,11 @@ from pathlib import Path
 import pytest
 
 from jitkernel.executor.pointers import Unreadable, pointed_to, program_words
+from tests.looping import looping
 
 pytestmark = pytest.mark.process
 
-THREAD = """declare i32 @pthread_create(ptr, ptr, ptr, ptr)
-declare i32 @pthread_join(i64, ptr)
-declare i32 @usleep(i32)
-@stop = global i32 0
-@thread = global i64 0
-define ptr @waits(ptr %p) {
-entry:
-  br label %loop
-loop:
-  %r = call i32 @usleep(i32 1000)
-  %s = load volatile i32, ptr @stop
-  %go = icmp eq i32 %s, 0
-  br i1 %go, label %loop, label %done
-done:
-  ret ptr null
-}
-define void @begin() {
-  %r = call i32 @pthread_create(ptr @thread, ptr null, ptr @waits, ptr null)
-  ret void
-}
-define void @finish() {
-  store volatile i32 1, ptr @stop
-  %t = load i64, ptr @thread
-  %r = call i32 @pthread_join(i64 %t, ptr null)
-  ret void
-}
-"""
+THREAD = looping("  %r = call i32 @usleep(i32 1000)", "begin")
 
 
 def fill(s, many=30):

@@ -11,6 +11,7 @@ from programs import constant
 
 from jitkernel import Session
 from jitkernel.errors import Fault
+from tests.looping import looping
 
 FILL = """define void @fill(ptr %p, i64 %n) {
 entry:
@@ -92,13 +93,8 @@ def test_a_write_past_all_variables_is_a_fault(s: Session) -> None:
 def test_a_thread_finds_the_data_of_code_that_is_redefined(s: Session) -> None:
     """Nothing calls the executor between the definition and the thread's use of it."""
     s.run(
-        "declare i32 @pthread_create(ptr, ptr, ptr, ptr)\n@t = global i64 0\n@end = global i32 0\n"
         "@seen = global i32 0\ndefine i32 @f() {\n  ret i32 1\n}\n"
-        "define ptr @look(ptr %x) {\nentry:\n  br label %loop\nloop:\n  %v = call i32 @f()\n"
-        "  store volatile i32 %v, ptr @seen\n  %e = load volatile i32, ptr @end\n"
-        "  %more = icmp eq i32 %e, 0\n  br i1 %more, label %loop, label %done\ndone:\n"
-        "  ret ptr null\n}\ndefine i32 @begin() {\n"
-        "  %r = call i32 @pthread_create(ptr @t, ptr null, ptr @look, ptr null)\n  ret i32 %r\n}"
+        + looping("  %v = call i32 @f()\n  store volatile i32 %v, ptr @seen", "begin")
     )
     assert s.call("begin") == 0
     generation = s.inspect.engine.executor.generation
@@ -110,7 +106,7 @@ def test_a_thread_finds_the_data_of_code_that_is_redefined(s: Session) -> None:
         while s["seen"].value != number:  # or the process has ended, and the thread with it
             assert s.inspect.engine.executor.threads == 1
             time.sleep(0.001)
-    s.run("@end = 1")
+    s.run("@stop = 1")
     assert s.inspect.engine.executor.generation == generation
 
 

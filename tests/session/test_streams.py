@@ -11,6 +11,7 @@ import pytest
 from programs import SLOW, constant, interrupting
 
 from jitkernel.errors import Exited, Fault, Interrupted, JitError
+from tests.looping import looping
 
 pytestmark = pytest.mark.process
 
@@ -288,29 +289,11 @@ ENDLESS = {
 }  # fmt: skip
 
 
-BUSY = """
-declare i32 @pthread_create(ptr, ptr, ptr, ptr)
-@ticks = global i64 0
-@stop = global i32 0
-define ptr @tick(ptr %x) {
-entry:
-  br label %l
-l:
-  %v = load volatile i64, ptr @ticks
+TICK = """  %v = load volatile i64, ptr @ticks
   %w = add i64 %v, 1
-  store volatile i64 %w, ptr @ticks
-  %s = load volatile i32, ptr @stop
-  %z = icmp eq i32 %s, 0
-  br i1 %z, label %l, label %d
-d:
-  ret ptr null
-}
-define void @busy() {
-  %i = alloca i64
-  %r = call i32 @pthread_create(ptr %i, ptr null, ptr @tick, ptr null)
-  ret void
-}
-@busy()
+  store volatile i64 %w, ptr @ticks"""
+BUSY = f"""@ticks = global i64 0
+{looping(TICK, "busy")}@busy()
 """
 
 

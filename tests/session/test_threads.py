@@ -9,23 +9,18 @@ from programs import interrupting
 
 from jitkernel import Session
 from jitkernel.errors import ArenaFull, Interrupted
+from tests.looping import looping
 
 pytestmark = pytest.mark.process
 
-WORKER = """@stop = global i32 0
-@count = global i64 0
+WORKER = """@count = global i64 0
 @wrong = global i64 0
-@thread = global i64 0
 define i64 @same(i64 %x) {
   %a = xor i64 %x, 5
   %b = xor i64 %a, 5
   ret i64 %b
 }
-define ptr @worker(ptr %p) {
-entry:
-  br label %loop
-loop:
-  %c = load volatile i64, ptr @count
+""" + looping("""  %c = load volatile i64, ptr @count
   %v = call i64 @same(i64 %c)
   %ok = icmp eq i64 %v, %c
   br i1 %ok, label %next, label %oops
@@ -34,25 +29,7 @@ oops:
   br label %next
 next:
   %d = add i64 %c, 1
-  store volatile i64 %d, ptr @count
-  %s = load volatile i32, ptr @stop
-  %go = icmp eq i32 %s, 0
-  br i1 %go, label %loop, label %done
-done:
-  ret ptr null
-}
-declare i32 @pthread_create(ptr, ptr, ptr, ptr)
-declare i32 @pthread_join(i64, ptr)
-define i32 @start() {
-  %r = call i32 @pthread_create(ptr @thread, ptr null, ptr @worker, ptr null)
-  ret i32 %r
-}
-define i32 @finish() {
-  store volatile i32 1, ptr @stop
-  %t = load i64, ptr @thread
-  %r = call i32 @pthread_join(i64 %t, ptr null)
-  ret i32 %r
-}"""
+  store volatile i64 %d, ptr @count""")
 SAME = """define i64 @same(i64 %x) {{
   %a = xor i64 %x, {0}
   %m = mul i64 %a, 3

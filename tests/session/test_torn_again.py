@@ -19,6 +19,7 @@ from jitkernel.linker.binding import Bindings
 from jitkernel.session.history.undo import UndoHistory
 from jitkernel.session.run.results import Collector
 from jitkernel.session.saved.tables import Tables
+from tests.looping import looping
 
 T = "define i32 @t(i32 %x) {\n  %r = add i32 %x, 1\n  ret i32 %r\n}"
 #: Its constructor and its destructor write a variable of another cell.
@@ -32,37 +33,9 @@ define void @fin() {
   store i32 88, ptr @n
   ret void
 }"""
-THREAD = """@stop = global i32 0
-@thread = global i64 0
-@answer = global i32 0
-define i32 @slow(i32 %x) {
-  ret i32 %x
-}
-declare i32 @usleep(i32)
-declare i32 @pthread_create(ptr, ptr, ptr, ptr)
-declare i32 @pthread_join(i64, ptr)
-define ptr @worker(ptr %p) {
-entry:
-  br label %loop
-loop:
-  %v = call i32 @slow(i32 5)
-  store volatile i32 %v, ptr @answer
-  %s = load volatile i32, ptr @stop
-  %go = icmp eq i32 %s, 0
-  br i1 %go, label %loop, label %done
-done:
-  ret ptr null
-}
-define i32 @start() {
-  %r = call i32 @pthread_create(ptr @thread, ptr null, ptr @worker, ptr null)
-  ret i32 %r
-}
-define i32 @finish() {
-  store volatile i32 1, ptr @stop
-  %t = load i64, ptr @thread
-  %r = call i32 @pthread_join(i64 %t, ptr null)
-  ret i32 %r
-}"""
+THREAD = "@answer = global i32 0\ndefine i32 @slow(i32 %x) {\n  ret i32 %x\n}\n" + looping(
+    "  %v = call i32 @slow(i32 5)\n  store volatile i32 %v, ptr @answer"
+)
 #: The thread is in the new `@slow`, asleep, when the constructor fails.
 WORSE = """declare i32 @usleep(i32)
 define i32 @slow(i32 %x) {
