@@ -31,23 +31,6 @@ def test_only_assignments(s):
         s.evict(number)
 
 
-def test_evicted_and_back_at_the_same_address(s):
-    s.run("@a = i64 5\n@b = i64 6")
-    address = s.symbols["b"].address
-    s.run("@b = 66")
-    s.evict("b", force=True)
-    assert "a" not in s and "b" not in s
-    s.check()
-    s.undo()
-    assert s["b"].value == 66 and s.symbols["b"].address == address
-    s.check()
-    s.undo()
-    assert s["b"].value == 6
-    s.undo()
-    assert "b" not in s
-    s.check()
-
-
 def test_taken_over_by_another_cell_and_back(s):
     first = s.run("@a = i64 5\n@b = i64 6").cell.number
     s.run("define i64 @get() {\n  %v = load i64, ptr @b\n  ret i64 %v\n}")
@@ -74,18 +57,4 @@ def test_a_notebook_cell_run_again(s):
     assert (s["a"].value, s["c"].value, "b" in s) == (7, 8, False)
     s.undo()
     assert (s["a"].value, s["b"].value, "c" in s, s.call("f")) == (5, 6, False, 1)
-    s.check()
-
-
-@pytest.mark.process
-def test_a_forced_eviction_and_a_new_variable(s):
-    s.run("@a = i64 5\n@b = i64 6")
-    s.run("define i64 @get() {\n  %v = load volatile i64, ptr @b\n  ret i64 %v\n}")
-    s.evict("b", force=True)
-    s.run(constant("f", 1) + "\n@b = i64 9")
-    assert s.call("get") == 9
-    s.check()
-    s.undo()
-    s.undo()
-    assert s.call("get") == 6
     s.check()
