@@ -33,6 +33,11 @@ class Changes:
         self.remade: dict[int, list[Note]] = {}
         self._find()
 
+    @property
+    def every(self) -> list[Note]:
+        """All definitions of other cells that are made again, as they were run."""
+        return sorted((n for notes in self.remade.values() for n in notes), key=lambda n: n.place)
+
     def _find(self) -> None:
         """Find what other cells define and the cell changes under them."""
         changed = self._packed_otherwise()

@@ -9,12 +9,12 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import zip_longest
-from typing import Protocol
 
 from jitkernel.errors import CompileError, Diagnostic
 from jitkernel.files import working_folder
 from jitkernel.languages.c.brackets import wrong_bracket
 from jitkernel.languages.c.clang import Complaint
+from jitkernel.languages.c.expansion import Expansion
 from jitkernel.languages.c.generated import OWN, file_name
 from jitkernel.languages.c.miswritten import hint_of, is_foreign, python_line
 from jitkernel.languages.c.pieces import Piece, PieceKind
@@ -45,19 +45,6 @@ _WHOLE_LINE = re.compile(r"missing terminating .* character|unexpected character
 _HEADER_OF = re.compile(r"include the header (<[^>]*>)")
 
 
-class Expanded(Protocol):
-    """The code that clang has seen, where macros of the cell were expanded before, and its tokens;
-    a line that it does not have is empty."""
-
-    tokens: list[Token]
-
-    def line(self, number: int) -> str:
-        """A line of it."""
-
-    def column(self, line: int, column: int) -> int:
-        """The column of the cell for one of it."""
-
-
 def missed(message: str) -> str:
     """The name that clang does not know, or that it knows from somewhere else; "" of anything
     else that it says."""
@@ -72,7 +59,7 @@ class Complaints:
 
     def __init__(self, source: str, file: str, is_macro: Callable[[str], bool]):
         self._lines, self._file, self._is_macro = source.split("\n"), file, is_macro
-        self.expansion: Expanded | None = None
+        self.expansion: Expansion | None = None
 
     def at(self, message: str, line: int, column: int, hint: str = "") -> CompileError:
         """An error at a place of the cell."""
@@ -169,7 +156,7 @@ class Complaints:
         expression stands in parentheses, and what has no `;` before a function belongs to it."""
         there = complaint.line, self._column(complaint)
         end: Token | None = None
-        for piece in unit.pieces:
+        for piece in unit.reading.pieces:
             if piece is unit.value and complaint.message == "expected ')'":
                 at = sum((t.line, t.column) < there for t in piece.tokens)
                 texts = [t.text for t in piece.tokens[:at] if t.kind == "operator"]
@@ -193,7 +180,7 @@ class Complaints:
     def _code(self, line: int) -> str:
         """A line as clang has seen it, "" where there is none."""
         if self.expansion is not None:
-            return self.expansion.line(line)
+            return self.expansion.code.line(line)
         return self._lines[line - 1] if 0 < line <= len(self._lines) else ""
 
     def _column(self, complaint: Complaint) -> int:
@@ -241,8 +228,8 @@ class Complaints:
             else:
                 column = self._column(complaint)
             text = self._lines[line - 1]
-            if self.expansion is not None and self.expansion.line(line) != text:
-                column = min(self.expansion.column(line, column), len(text) + 1)
+            if self.expansion is not None and self.expansion.code.line(line) != text:
+                column = min(self.expansion.code.column(line, column), len(text) + 1)
             fix = complaint.fix.strip()
             hint = f"write `{fix}`" if fix and "did you mean" not in complaint.message else ""
             hint = hint or hint_of(complaint.message, self._lines, line, column, self._is_macro)

@@ -26,7 +26,7 @@ from jitkernel.languages.c.notes import IDENTIFIER, MACRO, TAG, Note, Notes, key
 from jitkernel.languages.c.pieces import Mismatch, PieceKind, cut
 from jitkernel.languages.c.reading import Reading
 from jitkernel.languages.c.tokens import CLOSING, Token, Unfinished, tokens
-from jitkernel.languages.c.unit import Unit
+from jitkernel.languages.c.unit import Unit, unit_of
 from jitkernel.languages.language import Completions, StateView, Suggestion, split_commands
 from jitkernel.values.c import function_in_c
 
@@ -185,8 +185,7 @@ def _place(before: str, known: StateView) -> _Place | None:
     def defines(name: str) -> bool:
         return notes.identifier(name) is not None
 
-    unit = Unit(Reading(0, code, pieces, notes, foreign=foreign, defines=defines))
-    unit.build()
+    unit = unit_of(Reading(0, code, pieces, notes, foreign=foreign, defines=defines))
     if _HERE not in unit.text:
         return None
     own = "".join(

@@ -1,4 +1,5 @@
-"""Macros that are more than expressions, expanded before a cell is cut into its pieces.
+"""What the preprocessor makes of a cell before it is cut into its pieces: lines that `#if` leaves
+out are blank, and macros that are more than expressions are expanded.
 
 What a macro declares (`DEFINE_STACK(int)`), opens (`foreach (i, 3) {`) or lists (`enum { COLORS }`)
 is known only when it is expanded, and what a declaration says by a macro that the cell takes back
@@ -11,13 +12,22 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import NamedTuple
 
-from jitkernel.languages.c.conditions import MARKED, marked
+from jitkernel.languages.c.code import Code, Part
+from jitkernel.languages.c.generated import OWN, WIDE
 from jitkernel.languages.c.macros import Macro, Macros, tokens_of
 from jitkernel.languages.c.pieces import Mismatch, Piece, PieceKind, cut
-from jitkernel.languages.c.tokens import Token, Unfinished, all_words, closing, line_starts, tokens
+from jitkernel.languages.c.tokens import (
+    CONDITION,
+    HAS_CONDITION,
+    Token,
+    Unfinished,
+    all_words,
+    closing,
+    tokens,
+)
 from jitkernel.languages.c.words import (
     ASSERTIONS,
     BASIC_TYPES,
@@ -31,75 +41,76 @@ from jitkernel.languages.c.words import (
 __all__ = ["Expansion"]
 
 _LINE = re.compile(r'# (\d+) "(.*)"')
+_MARK = f"#pragma {OWN}at"
+_MARKED = re.compile(rf"^{_MARK} (\d+)$", re.MULTILINE)
 _WORDS_OF_TYPES = STORAGE | QUALIFIERS | BASIC_TYPES | TAGS | TYPE_OPERATORS | ASSERTIONS
 
 
-@dataclass(frozen=True, slots=True)
-class _Region:
+class _Region(NamedTuple):
     """A part of the text that is expanded."""
 
     start: int
     stop: int
 
 
-@dataclass(slots=True)
 class Expansion:
-    """The code of a cell, in which `run` expands such macros, and its tokens then.
+    """The code of a cell, where its conditions hold; `expand` expands such macros.
 
-    `macro` gives the directive that defines a name in headers and earlier cells, "" for none;
-    `known` tells whether a name is a variable, function or type of theirs; `preprocess` is clang's
-    work, `file` what it is told that the cell is called.
+    `file` is what clang is told that the cell is called, `preprocess` clang's work.  Raises what
+    that does, and Unfinished.
     """
 
-    code: str
-    file: str
-    macro: Callable[[str], str]
-    known: Callable[[str], bool]
-    preprocess: Callable[[str], str]
-    tokens: list[Token] = field(default_factory=list)
-    _macros: Macros = field(default_factory=Macros)
-    _made: list[tuple[int, int, frozenset[str]]] = field(default_factory=list)
-    _moved: dict[int, int] = field(default_factory=dict)  # columns of a line, by its changes
-    _split: tuple[str, list[str]] = ("", [""])  # code, and its lines
-    _names: dict[int, frozenset[str]] = field(default_factory=dict)  # macros by line
-    _changes: dict[int, list[tuple[int, int, int]]] = field(default_factory=dict)
+    def __init__(self, source: str, file: str, preprocess: Callable[[str], str]):
+        self.code, self.tokens = Code(source), list[Token]()
+        self._file, self._preprocess = file, preprocess
+        self._macros = Macros()
+        self._names: dict[int, frozenset[str]] = {}  # macros by line
+        if HAS_CONDITION.search(source):
+            self.code = self._active()
 
-    def run(self) -> None:
-        """Expand them; lines stay in place.  Raises Unfinished, and what `preprocess` does."""
-        self.tokens, self._macros = tokens(self.code), Macros(self.macro)
+    def expand(self, macro: Callable[[str], str], known: Callable[[str], bool]) -> None:
+        """Expand them.  `macro` gives the directive that defines a name in headers and earlier
+        cells, "" for none; `known` tells whether a name is a variable, function or type of theirs.
+        """
+        self.tokens, self._macros = tokens(self.code.text), Macros(macro)
         regions = list(self._of_macros())
-        starts = line_starts(self.code)
-        self._made = [
-            (bisect_right(starts, r.start), bisect_right(starts, r.stop), self._macros_in(r))
-            for r in regions
-        ]
+        for region in regions:
+            names = self._macros_in(region)
+            for line in range(self._line(region.start), self._line(region.stop) + 1):
+                self._names[line] = self._names.get(line, frozenset()) | names
         self._expand(regions)
-        self._expand(list(self._of_pieces()))
+        self._expand(list(self._of_pieces(macro, known)))
 
     def macros_of(self, line: int) -> frozenset[str]:
         """The macros whose expansions made a line what it is, those within others too."""
-        if not self._names:
-            for first, last, names in self._made:
-                for at in range(first, last + 1):
-                    self._names[at] = self._names.get(at, frozenset()) | names
         return self._names.get(line, frozenset())
 
-    def column(self, line: int, column: int) -> int:
-        """The column of the cell for one of the code."""
-        shift = 0
-        for start, new, old in self._changes.get(line, ()):
-            if column >= start + new:
-                shift += old - new
-            elif column >= start:
-                return start + shift
-        return column + shift
+    def _line(self, place: int) -> int:
+        return bisect_right(self.code.starts, place)
 
-    def line(self, number: int) -> str:
-        """A line of the code, "" where it has none."""
-        if self._split[0] is not self.code:
-            self._split = self.code, self.code.split("\n")
-        lines = self._split[1]
-        return lines[number - 1] if 0 < number <= len(lines) else ""
+    def _active(self) -> Code:
+        """The code with blanks for what its `#if` leaves out, and for those directives."""
+        code = self.code.text
+        marks = [t for t in tokens(code) if t.kind == "directive" and CONDITION.match(t.text)]
+        alive = self._between([mark.stop for mark in marks])
+        ends = [*(mark.start for mark in marks[1:]), len(code)]
+        parts = []
+        for number, (mark, end) in enumerate(zip(marks, ends, strict=True)):
+            stop = mark.stop if number in alive else end
+            blank = [" " * len(line) for line in code[mark.start : stop].split("\n")]
+            parts.append(Part(mark.start, stop, blank))
+        return self.code.replaced(parts)
+
+    def _between(self, places: list[int]) -> dict[int, str]:
+        """What clang makes of the text behind each of these places that it comes to."""
+        code, parts, at = self.code.text, list[str](), 0
+        for number, place in enumerate(places):  # where the lines go on behind a mark
+            line = self._line(place)
+            blanks = " " * min(place - self.code.starts[line - 1], WIDE)
+            parts.append(f'{code[at:place]}\n{_MARK} {number}\n# {line} "{self._file}"\n{blanks}')
+            at = place
+        found = _MARKED.split(self._preprocess("".join((*parts, code[at:]))))
+        return {int(n): text for n, text in zip(found[1::2], found[2::2], strict=True)}
 
     # -- which ones ------------------------------------------------------------------------------
 
@@ -144,7 +155,9 @@ class Expansion:
             expected |= token.text == ","
             at = behind
 
-    def _of_pieces(self) -> Iterator[_Region]:
+    def _of_pieces(
+        self, macro: Callable[[str], str], known: Callable[[str], bool]
+    ) -> Iterator[_Region]:
         """Declarations and functions with a macro that the cell changes behind them."""
         self._macros.forget()
         changed: list[tuple[str, int]] = []
@@ -156,7 +169,7 @@ class Expansion:
         self._macros.forget()
         try:
             pieces = cut(
-                self.code, lambda name: "value" if self.known(name) else "", self.macro, self.tokens
+                self.code.text, lambda name: "value" if known(name) else "", macro, self.tokens
             )
         except (Unfinished, Mismatch):  # which is told later
             return
@@ -201,7 +214,7 @@ class Expansion:
     def _macros_in(self, region: _Region) -> frozenset[str]:
         """The macros in a region, and those in their texts; headers' are not known."""
         names: set[str] = set()
-        todo = [*all_words(self.code[region.start : region.stop])]
+        todo = [*all_words(self.code.text[region.start : region.stop])]
         while todo:
             name = todo.pop()
             if name not in names and (macro := self._macros.get(name)) is not None:
@@ -214,22 +227,14 @@ class Expansion:
     def _expand(self, regions: list[_Region]) -> None:
         if not regions:
             return
-        places = [place for region in regions for place in (region.start, region.stop)]
-        parts = MARKED.split(self.preprocess(marked(self.code, places, self.file)))
-        between = {int(n): text for n, text in zip(parts[1::2], parts[2::2], strict=True)}
-        begins = line_starts(self.code)
-        out: list[str] = []
-        at = 0
-        for number, region in enumerate(regions):
-            line = bisect_right(begins, region.start)
-            old = self.code[region.start : region.stop]
-            lines = self._lines_of(between.get(2 * number, ""), line, old.count("\n"))
-            column = region.start - begins[line - 1] + 1
-            self._changed(line, column, old.split("\n"), lines)
-            out += self.code[at : region.start], "\n".join(lines)
-            at = region.stop
-        self.code = "".join((*out, self.code[at:]))
-        self.tokens = tokens(self.code)
+        between = self._between([place for region in regions for place in region])
+        parts = []
+        for number, (start, stop) in enumerate(regions):
+            count = self.code.text.count("\n", start, stop)
+            lines = self._lines_of(between.get(2 * number, ""), self._line(start), count)
+            parts.append(Part(start, stop, lines))
+        self.code = self.code.replaced(parts)
+        self.tokens = tokens(self.code.text)
 
     def _lines_of(self, text: str, first: int, count: int) -> list[str]:
         """An expansion as the lines of the cell that it stands in."""
@@ -243,27 +248,6 @@ class Expansion:
                 lines[index] += line if index and not lines[index] else f" {line.strip()}"
                 at += 1
         return [lines[0].strip(), *lines[1:]]
-
-    def _changed(self, line: int, column: int, old: list[str], new: list[str]) -> None:
-        """Remember which columns are others; what stands behind keeps its own."""
-        if len(old) > 1:
-            new[-1] = new[-1].ljust(len(old[-1]))
-        for index, (was, now) in enumerate(zip(old, new, strict=True)):
-            if was == now:
-                continue
-            same = _alike(was, now)
-            ends = _alike(was[same:][::-1], now[same:][::-1])
-            moved = self._moved.get(line + index, 0)
-            start = (1 if index else column) + same + moved
-            change = start, len(now) - same - ends, len(was) - same - ends
-            self._changes.setdefault(line + index, []).append(change)
-            self._moved[line + index] = moved + len(now) - len(was)
-
-
-def _alike(first: str, second: str) -> int:
-    """The length of the longest common prefix of two texts."""
-    pairs = enumerate(zip(first, second, strict=False))
-    return next((at for at, (a, b) in pairs if a != b), min(len(first), len(second)))
 
 
 @lru_cache(maxsize=1 << 12)

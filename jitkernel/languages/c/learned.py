@@ -49,8 +49,8 @@ def learned(
         made = replace(made, macros=tuple(sorted(macros_of(note.line))))
         if needed and note.kind in ("include", "header"):
             made = replace(made, kind="include", needs=_keys_of(needed, keys))
-        if unit.taken_back and note.kind == "include":
-            made = replace(made, needs=made.needs | unit.taken_back)
+        if note.kind == "include" and (names := unit.reading.guesses.taken_back):
+            made = replace(made, needs=made.needs | {MACRO + name for name in names})
         if header := unit.reading.headers.get(note.text):
             made = replace(made, content=header.content)
         notes[note.key] = made
@@ -83,7 +83,7 @@ def learned(
 def _meant_otherwise(unit: Unit, before: Notes) -> Iterator[Note]:
     """The notes of what was compiled with a macro that is none now, or the other way round."""
     defined = {note.name for note in unit.own if note.kind == "define"}
-    for note in (note for made in unit.changes.remade.values() for note in made):
+    for note in unit.changes.every:
         if not before.hidden.keys().isdisjoint(note.uses):
             yield replace(note, uses=before.present(note.uses))
         elif asked := defined.intersection(note.asks) if note.key in unit.changes.stale else ():
@@ -114,7 +114,7 @@ def _read_again(unit: Unit, before: Notes) -> list[Note]:
 
 def _deduced_again(unit: Unit, types: Types) -> Iterator[Note]:
     """The notes of remade variables whose types their definitions tell."""
-    for note in (note for made in unit.changes.remade.values() for note in made if note.deduced):
+    for note in (note for note in unit.changes.every if note.deduced):
         head = note.definition.partition("=")[0].rstrip("; ")
         yield _completed(note, types, f"extern {head};")
 

@@ -22,7 +22,7 @@ from jitkernel.languages.c.pieces import cut
 from jitkernel.languages.c.pointees import number_of, parameters_of, pointee
 from jitkernel.languages.c.reading import Reading
 from jitkernel.languages.c.tokens import Token, Unfinished, tokens
-from jitkernel.languages.c.unit import Unit
+from jitkernel.languages.c.unit import unit_of
 from jitkernel.languages.language import StateView
 from jitkernel.languages.prototypes import Prototype
 from jitkernel.values.c import declare
@@ -209,8 +209,7 @@ def type_of(name: str, known: StateView, notes: Notes) -> DataType | None:
 def asked(name: str, known: StateView, notes: Notes) -> Module | None:
     """The module clang makes of an expression, as a name is one; None where it cannot be asked."""
     pieces = cut(name, lambda word: "value", lambda word: "")
-    unit = Unit(Reading(0, name, pieces, notes, defines=lambda word: True))
-    unit.build()
+    unit = unit_of(Reading(0, name, pieces, notes, defines=lambda word: True))
     try:
         clang = clang_of(known.setting)
         own = _INCLUDES.search(unit.text) is not None  # headers of one's own change

@@ -16,7 +16,6 @@ from jitkernel.files import working_folder
 from jitkernel.ir.names import decode_name, quote_name
 from jitkernel.languages.c.clang import Clang, Complaint, clang_of
 from jitkernel.languages.c.complaints import Complaints, missed
-from jitkernel.languages.c.conditions import active, preprocessed
 from jitkernel.languages.c.expansion import Expansion
 from jitkernel.languages.c.generated import LENGTH, OWN, VALUE, file_name, value_type
 from jitkernel.languages.c.header_macros import HeaderMacros
@@ -37,7 +36,7 @@ from jitkernel.languages.c.pieces import Mismatch, Piece, PieceKind, cut
 from jitkernel.languages.c.presented import present
 from jitkernel.languages.c.reading import Guesses, Reading
 from jitkernel.languages.c.tokens import Unfinished, tokens, without_digraphs
-from jitkernel.languages.c.unit import Unit
+from jitkernel.languages.c.unit import Unit, unit_of
 from jitkernel.languages.c.words import TAGS
 from jitkernel.languages.c.written import Written, written
 from jitkernel.languages.language import Known, Once, Remake, plan, split_commands
@@ -115,24 +114,19 @@ class _Reader:
             if self._known.file:
                 path = os.path.join(working_folder(), self._known.file)
                 code = self._beside(code, os.path.dirname(os.path.normpath(path)))
-            asked = self._file, self._notes, self._clang, self._complaints
-            source = code
-            code = active(code, *asked)
+            self._expansion = expansion = Expansion(code, self._file, self._preprocessed)
+            code = expansion.code.text
             self._of_headers = HeaderMacros(code, self._notes, self._clang)
-            self._expansion = expansion = Expansion(
-                code, self._file, self._macro,
-                lambda name: bool(self._meaning(name)), lambda text: preprocessed(text, *asked),
-            )  # fmt: skip
-            expansion.run()
+            expansion.expand(self._macro, lambda name: bool(self._meaning(name)))
             self._complaints.expansion = expansion
-            code = expansion.code
-            self._code, self._pieces = code, self._cut(code)
+            self._code = code = expansion.code.text
+            self._pieces = self._cut(code)
         except Unfinished as error:
             raise self._complaints.open(f"unterminated {error.what}", error.token, code) from None
         except Mismatch as error:
             wrong = error.wanted or f"unexpected '{error.token.text}'"
             raise self._complaints.open(wrong, error.token, code) from None
-        self._written, conditions = written(source, code, self._pieces)
+        self._written, conditions = written(expansion.code, self._pieces)
         lines = {line for one in self._written for line in one.lines}
         self._macros_of = lambda line: (
             conditions if line in lines else expansion.macros_of(line) | conditions
@@ -175,10 +169,8 @@ class _Reader:
                 known.replaces, known.position, headers, leaving, self._written, self._prototype,
                 self._is_defined, known.cell_of, known.users_of, self._length,
             )  # fmt: skip
-            unit = Unit(reading)
             try:
-                unit.build()
-                return self._planned(unit)
+                return self._planned(unit_of(reading))
             except _Again:  # it knows more now
                 continue
 
@@ -202,6 +194,15 @@ class _Reader:
         if MACRO + name in self._notes or self._notes.identifier(name) is not None:
             return self._notes.macro(name)
         return self._of_headers.get(name)
+
+    def _preprocessed(self, text: str) -> str:
+        """A text of the cell with its conditions and macros resolved.  Raises CompileError."""
+        macros = "".join(f"\n{note.text}\n" for note in self._notes.preprocessed())
+        text = f'{macros}\n# 1 "{self._file}"\n{text}'
+        output = self._clang.preprocess(text, self._notes.header)
+        if any(c.is_error for c in output.complaints):
+            raise self._complaints.refused(output.complaints)
+        return output.text
 
     def _is_defined(self, name: str) -> bool:
         return self._notes.identifier(name) is not None or self._known.is_defined(name)
@@ -308,7 +309,7 @@ class _Reader:
         if `thing` is a type, which is a header's."""
         found = {
             piece.start for run in unit.runs for name, line in types.locals_of(run.entry)
-            for piece in unit.pieces
+            for piece in unit.reading.pieces
             if piece.kind is PieceKind.STATEMENT and piece.line <= line <= piece.last_line
             and piece.tokens[0].kind == "name" and any(t.text == name for t in piece.tokens)
         }  # fmt: skip
@@ -332,7 +333,7 @@ class _Reader:
     def _planned(self, unit: Unit) -> Plan:
         output = self._clang.compile(unit.text, self._notes.header, unit.has_state)
         if not output.text:
-            self._mend(output.complaints, unit.pieces)
+            self._mend(output.complaints, unit.reading.pieces)
             raise self._complaints.refused(output.complaints, unit)
         module = parse(output.text, self._clang.has_own_processor)
         types = Types(module.metadata)
@@ -344,7 +345,7 @@ class _Reader:
         module.keep_literals(OWN)
         module.name_anonymous(self._known.number)
         self._agree(module)
-        for note in (*unit.own, *(n for notes in changes.remade.values() for n in notes)):
+        for note in (*unit.own, *changes.every):
             if note.computed:
                 module.make_writable(quote_name(note.symbol))
         owners = self._owners(unit, module)
@@ -420,8 +421,7 @@ class _Reader:
                 return found
             earlier = self._notes.without(self._known.replaces)
             notes = Notes(earlier | {key: note.kept for key, note in found.items()})
-            later = Unit(Reading(number + 1, ";", cut(";"), notes, defines=notes.knows))
-            later.build()
+            later = unit_of(Reading(number + 1, ";", cut(";"), notes, defines=notes.knows))
             names = {
                 missed(complaint.message)
                 for complaint in self._clang.compile(later.text, notes.header).complaints
@@ -456,7 +456,7 @@ class _Reader:
     def _owners(self, unit: Unit, module: Module) -> dict[str, int]:
         """The cell that each definition of the module belongs to; 0: this one."""
         every = unit.changes.remade
-        remade = {note.symbol: cell for cell, notes in every.items() for note in notes}
+        remade = {note.symbol: note.cell for note in unit.changes.every}
         lent = {note.symbol for note in unit.wanted.values() if note.folded} - remade.keys()
         own = {note.symbol for note in unit.own}
         for name, entity in module.entities.items():

@@ -11,8 +11,9 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from jitkernel.languages.c.code import Code
 from jitkernel.languages.c.pieces import Piece, PieceKind
-from jitkernel.languages.c.tokens import all_words, asked_for, closing, tokens
+from jitkernel.languages.c.tokens import Token, all_words, asked_for, closing, tokens
 
 __all__ = ["Written", "written"]
 
@@ -29,47 +30,40 @@ class Written(NamedTuple):
     lines: range
 
 
-def written(
-    source: str, code: str, pieces: Sequence[Piece]
-) -> tuple[list[Written], frozenset[str]]:
+def written(code: Code, pieces: Sequence[Piece]) -> tuple[list[Written], frozenset[str]]:
     """The braces of a cell's pieces that were written otherwise than they were read, and the names
-    that conditions outside of them ask for.  Both texts have the same lines."""
-    if source == code:
+    that conditions outside of them ask for."""
+    source = code.source
+    if source == code.text:
         return [], frozenset()
-    before, now = source.split("\n"), code.split("\n")
     changed = [
         (match[1], piece.start) for piece in pieces
         if piece.kind is PieceKind.DIRECTIVE and (match := _CHANGED.match(piece.text))
     ]  # fmt: skip
-    found = []
+    found, outside, at = [], list[str](), 0
     for piece in pieces:
-        if piece.kind in (PieceKind.DECLARATION, PieceKind.FUNCTION):
-            later = {name for name, start in changed if start > piece.start}
-            for one in _braces(piece, before, now):
-                if one.text != code[one.start : one.stop] and _is_whole(one.text):
-                    if later.isdisjoint(all_words(one.text)):
-                        found.append(one)
-    inside = {line for one in found for line in one.lines[1:]}
-    outside = "\n".join("" if at in inside else line for at, line in enumerate(before, 1))
-    return found, asked_for(outside)
+        later = {name for name, start in changed if start > piece.start}
+        for first, last in _braces(piece):
+            start, stop = code.origin(first.start), code.origin(last.start) + 1
+            text = source[start:stop]
+            same = text == code.text[first.start : last.stop] or text[:1] + text[-1:] != "{}"
+            if not same and _is_whole(text) and later.isdisjoint(all_words(text)):
+                lines = range(first.line, last.line + 1)
+                found.append(Written(first.start, last.stop, text, lines))
+                outside.append(source[at:start])
+                at = stop
+    return found, asked_for("".join((*outside, source[at:])))
 
 
-def _braces(piece: Piece, before: Sequence[str], now: Sequence[str]) -> Iterator[Written]:
-    """The original texts of the piece's outermost braces; those of an enum give names."""
+def _braces(piece: Piece) -> Iterator[tuple[Token, Token]]:
+    """The piece's outermost braces; those of an enum give names."""
     found, at = piece.tokens, 0
-    while at < len(found):
+    while at < len(found) and piece.kind in (PieceKind.DECLARATION, PieceKind.FUNCTION):
         stop = closing([*found, found[-1]], at) if found[at].text in ("(", "[", "{") else at + 1
         if found[at].text == "enum":
             return
         if found[at].text == "{":
-            first, last = found[at], found[stop - 1]
-            head = now[first.line - 1][: first.column]
-            tail = now[last.line - 1][last.column - 1 :]
-            old = before[last.line - 1]
-            if before[first.line - 1].startswith(head) and old.endswith(tail):
-                lines = [*before[first.line - 1 : last.line - 1], old[: len(old) - len(tail) + 1]]
-                text = "\n".join(lines)[first.column - 1 :]
-                yield Written(first.start, last.stop, text, range(first.line, last.line + 1))
+            yield found[at], found[stop - 1]
         at = stop
 
 

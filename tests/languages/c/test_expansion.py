@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from jitkernel.errors import CompileError, Fault
-from jitkernel.languages.c import conditions, expansion, pieces, reader
+from jitkernel.languages.c import expansion, pieces, reader
 from jitkernel.languages.c.tokens import tokens
 
 pytest.importorskip("ziglang")
@@ -120,7 +120,7 @@ def test_a_macro_that_was_taken_back_is_unknown(s):
 
 def test_a_cell_is_read_into_tokens_once(s, monkeypatch):
     read = []
-    for where in (expansion, pieces, conditions, reader):
+    for where in (expansion, pieces, reader):
         monkeypatch.setattr(where, "tokens", lambda text: read.append(text) or tokens(text))
     plain, by_macro = "int twice(int x) { return 2 * x; }", "HEAD(thrice) { return 3 * x; }"
     run(s, plain, "#define HEAD(n) int n(int x)", by_macro)
