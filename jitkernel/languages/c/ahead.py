@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import atexit
 import os
-import re
 import resource
 from collections.abc import Sequence
 from contextlib import suppress
@@ -19,12 +18,13 @@ from dataclasses import dataclass
 
 from jitkernel.children import Child
 from jitkernel.files import working_folder
+from jitkernel.languages.c.flags import folders_of
 from jitkernel.languages.language import at_close
 
 __all__ = ["end", "prepare", "start", "take"]
 
-#: Flags that a folder follows at once: `-Iinclude`.
-_FOLDER = re.compile(r"\A(?:-I|-iquote|-isystem|-idirafter|-F|--sysroot=|-isysroot)(?=.)")
+#: Flags that a folder, or a precompiled header, stands behind.
+_NAMED = "I|iquote|isystem|idirafter|F|isysroot|internal-isystem|include-pch"
 _IDLE = 5.0  # seconds
 _MEMORY = 2 << 30  # bytes of address space
 
@@ -52,9 +52,8 @@ def start(command: Sequence[str], patience: float = 60.0) -> Child:
 def _around(command: Sequence[str]) -> tuple[object, ...]:
     """The inputs of a process besides its command, before it reads: the environment, and which of
     the folders are there."""
-    paths = [_FOLDER.sub("", word) for word in command]
-    there = tuple(os.path.exists(path) for path in paths if path[:1] != "-")
-    return working_folder(), there, tuple(os.environ.items())
+    there = [path for path in folders_of(tuple(command), _NAMED) if os.path.exists(path)]
+    return working_folder(), there, dict(os.environb)
 
 
 def prepare(command: Sequence[str]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Set
 
-from jitkernel.languages.c.headers import declared_in
 from jitkernel.languages.c.notes import Note, key_name, mentioned
 from jitkernel.languages.c.packing import Packing
 from jitkernel.languages.c.reading import Reading
@@ -123,10 +122,10 @@ class Changes:
         before = Packing(self._notes.directives())
         for note in self._notes.directives() if before or self._packing else ():
             if note.content and before.at(note.position) != self._packing.at(note.position):
-                new |= declared_in(note.content)
+                new |= note.content.keys()
         for text, header in self._reading.headers.items():
             known = self._notes.directive(text)
-            if known is not None and known.content:
+            if known is not None and known.content is not None:
                 new |= header.changed(known.content)
         if not new:
             return {}

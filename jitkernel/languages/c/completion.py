@@ -22,7 +22,7 @@ from jitkernel.errors import JitError
 from jitkernel.languages.c.clang import Clang, clang_of
 from jitkernel.languages.c.generated import OWN
 from jitkernel.languages.c.header_macros import macros_of_headers
-from jitkernel.languages.c.notes import IDENTIFIER, MACRO, TAG, Note, Notes, key_name
+from jitkernel.languages.c.notes import IDENTIFIER, MACRO, TAG, Note, Notes, key_name, on_line
 from jitkernel.languages.c.pieces import Mismatch, PieceKind, cut
 from jitkernel.languages.c.reading import Reading
 from jitkernel.languages.c.tokens import CLOSING, Token, Unfinished, tokens
@@ -145,7 +145,7 @@ def _known(place: _Place, known: StateView, typed: str) -> Iterator[Suggestion]:
 
 
 def _declaration(note: Note) -> str:
-    text = " ".join(note.text.removeprefix("extern ").split()).rstrip(";")
+    text = on_line(note.text)
     return text if len(text) <= 100 else f"{text[:97]}..."
 
 

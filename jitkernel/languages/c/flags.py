@@ -19,7 +19,7 @@ from jitkernel.children import ask
 from jitkernel.errors import UsageError
 from jitkernel.printable import printable
 
-__all__ = ["Flags", "flags_of", "harmless", "level_of"]
+__all__ = ["Flags", "flags_of", "folders_of", "harmless", "level_of"]
 
 _LINKED = "cells are linked by the session: %lib and %link take libraries, archives and objects"
 _INCLUDED = "#include it in a cell: later cells have it too"
@@ -115,6 +115,18 @@ def level_of(words: Iterable[str]) -> int | None:
     """The level that the last `-O` of some flags asks for."""
     levels = [_LEVELS[found[1]] for word in words if (found := _LEVEL.fullmatch(word))]
     return levels[-1] if levels else None
+
+
+@lru_cache(maxsize=64)
+def folders_of(flags: tuple[str, ...], named: str = "I|iquote|isystem") -> list[str]:
+    """The folders that stand at once behind these flags, or as the next word; in those that are
+    meant unless others are `named`, clang looks for headers after the folder of the file that asks.
+    """
+    found = []
+    for at, flag in enumerate(flags):
+        if match := re.fullmatch(rf"-(?:{named})(.*)", flag, re.DOTALL):
+            found.append(match[1] or "".join(flags[at + 1 : at + 2]))
+    return found
 
 
 def _refuse(words: Sequence[str]) -> None:

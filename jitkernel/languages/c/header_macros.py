@@ -9,7 +9,8 @@ from dataclasses import replace
 from functools import cached_property
 
 from jitkernel.languages.c.clang import Clang
-from jitkernel.languages.c.headers import folders_of, read_header
+from jitkernel.languages.c.flags import folders_of
+from jitkernel.languages.c.headers import read_header
 from jitkernel.languages.c.notes import Notes
 from jitkernel.languages.c.tokens import tokens
 

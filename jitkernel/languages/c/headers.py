@@ -9,27 +9,23 @@ from __future__ import annotations
 import os
 import re
 import stat
-from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from zlib import compress, crc32, decompressobj, error
+from zlib import crc32
 
 from jitkernel.errors import CompileError
 from jitkernel.files import working_folder
 from jitkernel.languages.c.declared import Declared
-from jitkernel.languages.c.notes import DIRECTIVE, Note, Notes, plan_notes
+from jitkernel.languages.c.notes import DIRECTIVE, Note, Notes, plan_notes, spelling
 from jitkernel.languages.c.pieces import Mismatch, PieceKind, cut
 from jitkernel.languages.c.reading import Reading
-from jitkernel.languages.c.tokens import Unfinished, tokens
+from jitkernel.languages.c.tokens import Unfinished
 from jitkernel.printable import printable
 
-__all__ = [
-    "Header", "brings", "declared_in", "folders_of", "is_of", "read_header", "refuse_others",
-]  # fmt: skip
+__all__ = ["Header", "brings", "is_of", "read_header", "refuse_others"]
 
 _INCLUDE = re.compile(r'#\s*(?:include|include_next|import)\s*(?:"([^"\n]+)"|<([^>\n]+)>)')
-_FOLDER = re.compile(r"-(?:I|iquote|isystem)(.*)", re.DOTALL)
 _OTHERS = ((stat.S_ISFIFO, "named pipe"), (stat.S_ISSOCK, "socket"),
            (stat.S_ISCHR, "device"), (stat.S_ISBLK, "device"))  # fmt: skip
 _LARGEST = 64 << 10  # bytes of a header that is followed
@@ -42,52 +38,20 @@ class Header:
     text: str
 
     @property
-    def content(self) -> str:
-        """The text, packed."""
-        return b64encode(compress(self.text.encode("utf-8", "surrogateescape"), 1)).decode()
-
-    @property
     def has_state(self) -> bool:
         """True if it may have variables that nobody else sees."""
         return "static" in self.text
 
     @property
-    def names(self) -> Mapping[str, int]:
+    def content(self) -> Mapping[str, int]:
         """The names that it declares: checksums of texts, by the keys of notes."""
         return _declared(self.text)[0]
 
-    def changed(self, before: str) -> set[str]:
+    def changed(self, before: Mapping[str, int]) -> set[str]:
         """The keys of what is another now than in such a content, or was not there, and of what is
         made of that."""
-        if before == self.content:
-            return set()
-        old = _declared(_unpacked(before))[0]
         names, notes = _declared(self.text)
-        return notes.affected({key for key, sum in names.items() if old.get(key) != sum})[0]
-
-
-def declared_in(content: str) -> set[str]:
-    """The keys of what a content declares."""
-    return set(_declared(_unpacked(content))[0])
-
-
-def _unpacked(content: str) -> str:
-    """The text of a content, which may be a stranger's session's: no more than there could be, and
-    nothing of what is damaged."""
-    try:
-        data = decompressobj().decompress(b64decode(content), 4 * _LARGEST)
-    except (ValueError, error):
-        return ""
-    return data.decode("utf-8", "surrogateescape")
-
-
-def folders_of(flags: Sequence[str]) -> list[str]:
-    """The folders where clang's flags have headers looked for, after that of the file that asks."""
-    found = []
-    for at, flag in enumerate(flags):
-        if match := _FOLDER.fullmatch(flag):
-            found.append(match[1] or "".join(flags[at + 1 : at + 2]))
-    return found
+        return notes.affected({key for key, sum in names.items() if before.get(key) != sum})[0]
 
 
 def read_header(directive: str, folders: Sequence[str]) -> Header | None:
@@ -182,13 +146,9 @@ def _declared(text: str) -> tuple[Mapping[str, int], Notes]:
             declared = Declared(Reading(0, text, [piece], Notes({})))
             found |= {k: n for k, n in declared.notes.items() if not k.startswith(DIRECTIVE)}
     keys = {key for note in found.values() for key in (note.key, *note.also)}
-    kept = plan_notes(note.known_with(keys) for note in found.values())
+    kept = plan_notes(note.known_with(keys.__contains__) for note in found.values())
     names = {
-        key: crc32(_spelling(f"{note.text} {note.definition}"))
+        key: crc32(spelling(f"{note.text} {note.definition}").encode("utf-8", "surrogateescape"))
         for note in found.values() for key in (note.key, *note.also)
     }  # fmt: skip
     return names, Notes({key: note.kept for key, note in kept.items()})
-
-
-def _spelling(text: str) -> bytes:
-    return " ".join(t.text for t in tokens(text)).encode("utf-8", "surrogateescape")

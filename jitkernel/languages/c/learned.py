@@ -21,6 +21,7 @@ from jitkernel.languages.c.notes import (
     Notes,
     decoded,
     key_name,
+    on_line,
     plan_notes,
 )
 from jitkernel.languages.c.tokens import tokens, words
@@ -43,24 +44,29 @@ def learned(
     which it includes need, `folders` are where those are looked for."""
     number = unit.reading.number
     notes: dict[str, Note] = {}
-    keys = _Keys(unit.owned, before)
+    told = frozenset(
+        key for name in needed for key in (IDENTIFIER + name, TAG + name)
+        if key in unit.owned or key in before
+    )  # fmt: skip
     for note in unit.own:
-        made = _completed(note, types, note.text)
-        made = replace(made, macros=tuple(sorted(macros_of(note.line))))
-        if needed and note.kind in ("include", "header"):
-            made = replace(made, kind="include", needs=_keys_of(needed, keys))
-        if note.kind == "include" and (names := unit.reading.guesses.taken_back):
-            made = replace(made, needs=made.needs | {MACRO + name for name in names})
-        if header := unit.reading.headers.get(note.text):
-            made = replace(made, content=header.content)
-        notes[note.key] = made
+        needs, kind = note.needs, note.kind
+        if needed and kind in ("include", "header"):
+            needs, kind = told, "include"
+        if kind == "include":
+            needs |= {MACRO + name for name in unit.reading.guesses.taken_back}
+        header = unit.reading.headers.get(note.text)
+        notes[note.key] = replace(
+            _completed(note, types, note.text), kind=kind, needs=needs,
+            macros=tuple(sorted(macros_of(note.line))),
+            content=None if header is None else header.content,
+        )  # fmt: skip
     for order, name in enumerate(sorted(_others(unit, symbols)), 1000):
         type, kind, head = types.function(name), "function", ""
         if type is None:
             type, kind, head = types.variable(name), "variable", "extern "
         if type is not None:
             notes[IDENTIFIER + name] = Note(
-                IDENTIFIER + name, kind, f"{head}{declare(type, name)};",  # type: ignore[arg-type]
+                IDENTIFIER + name, kind, f"{head}{declare(type, name)};",
                 number, order, definition_line=0,
             )  # fmt: skip
     for file in _files_of_definitions(unit, number, types, symbols):  # once is enough
@@ -68,12 +74,15 @@ def learned(
             key: note for key, note in notes.items()
             if note.kind != "include" or not brings(note.text, file, folders)
         }  # fmt: skip
-    every = _Keys(unit.owned | notes.keys(), before)
+
+    def is_known(key: str) -> bool:
+        return key in unit.owned or key in notes or key in before
+
     return plan_notes(
-        (note.known_with(every) for note in notes.values() if note.text),
+        (note.known_with(is_known) for note in notes.values() if note.text),
         [
             *_meant_otherwise(unit, before),
-            *(note.known_with(every) for note in _deduced_again(unit, types)),
+            *(note.known_with(is_known) for note in _deduced_again(unit, types)),
             *_read_again(unit, before),
             *left(before, unit.reading.replaces, unit.owned),
         ],
@@ -157,28 +166,6 @@ def _completed(note: Note, types: Types, text: str) -> Note:
     return replace(note, text=text, deduced=bool(note.definition))
 
 
-def _keys_of(names: Iterable[str], keys: Collection[str]) -> frozenset[str]:
-    """The keys of names that are known."""
-    every = (kind + name for name in names for kind in (IDENTIFIER, TAG))
-    return frozenset(key for key in every if key in keys)
-
-
-class _Keys(Collection[str]):
-    """The keys of a cell and of all earlier ones."""
-
-    def __init__(self, own: Collection[str], notes: Notes):
-        self._own, self._notes = own, notes
-
-    def __contains__(self, key: object) -> bool:
-        return isinstance(key, str) and (key in self._own or key in self._notes)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._own)
-
-    def __len__(self) -> int:
-        return len(self._own)
-
-
 def spelled(unit: Unit, own: Iterable[str], notes: Mapping[str, PlanNote]) -> dict[str, str]:
     """Symbols as C declares them: `int sq(int x)`."""
     found = {}
@@ -187,8 +174,8 @@ def spelled(unit: Unit, own: Iterable[str], notes: Mapping[str, PlanNote]) -> di
         plain = decode_name(name)
         bare = names.get(plain, plain)
         note = notes.get(IDENTIFIER + bare)
-        text = decoded(note.kept).text if note is not None else bare
-        text = " ".join(text.removeprefix("extern ").rstrip(";").split())
+        said = note and decoded(note.kept)
+        text = on_line(said.text) if isinstance(said, Note) else bare
         found[plain] = found[CONTROL + plain] = text if len(text) <= _SPELLED else bare
     return found
 

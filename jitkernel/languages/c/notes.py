@@ -2,7 +2,7 @@
 
 The session keeps notes by key and carries them through undo, eviction and saving, where they are
 texts; see `Known.notes`.  Keys: `c:i:` and an identifier, `c:t:` and a tag, `c:m:` and a macro,
-`c:d:` and a directive's cell and place in it.  An enumerator's note names the one of its enum.
+`c:d:` and a directive's cell and place in it.  An enumerator has an `Alias` of its enum's note.
 Start from `Notes`.
 """
 
@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
-from typing import Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from jitkernel.errors import UsageError
-from jitkernel.forms import check
+from jitkernel.forms import Maybe, check
 from jitkernel.languages.c.pointed import forward, pointers
 from jitkernel.languages.c.tokens import all_words, asked_for, tokens, words
 from jitkernel.languages.llvm.plan import Kept, PlanNote
@@ -27,6 +27,7 @@ __all__ = [
     "LABEL",
     "MACRO",
     "TAG",
+    "Alias",
     "Note",
     "NoteKind",
     "Notes",
@@ -34,7 +35,9 @@ __all__ = [
     "decoded",
     "key_name",
     "mentioned",
+    "on_line",
     "plan_notes",
+    "spelling",
 ]
 
 NoteKind: TypeAlias = Literal[
@@ -57,16 +60,10 @@ _TYPE_NAME = re.compile(
     r"(?!\s*(?:(?:const|volatile|restrict)\b\s*)*\*)"
 )  # that no pointer goes to
 _LOOKS_INTO = re.compile(r"[\[{]|\b(?:__)?typeof")
-#: A note as it is kept: see `Note.encode`.
-_ROW = (
-    str, str, str, int, int, int, [str], str, int, [str], [str], int, int, int, [str], str,
-    int, int, int, [str],
-)  # fmt: skip
 _ASKS_TYPE = re.compile(r"\b(?:__)?typeof|\bsizeof\b|alignof\b|\boffsetof\b")
 _OBJECTS = ("function", "variable")
-_SAME = "="  # before the key of the note that stands for a name
-_DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)", re.MULTILINE)
-_UNDEF = re.compile(r"^[ \t]*#[ \t]*undef[ \t]+([A-Za-z_]\w*)", re.MULTILINE)
+#: A macro by the name of anything else, and the other way round.
+_OTHER = {MACRO: IDENTIFIER, IDENTIFIER: MACRO}
 _DIRECTIVES = frozenset(("include", "header", "pragma"))
 
 
@@ -84,7 +81,7 @@ class Note:
     the place of its cell in the notebook: the number of the first run of that notebook cell.
     `macros` are those that were expanded before the cell was read: the note has what they were
     then.  What a file that is included needs of cells is told by clang; it is not in `text`.
-    `content` is the file's own, packed, where it is followed.  The type of a `deduced` variable is
+    `content` is what a header declares, where it is followed.  The type of a `deduced` variable is
     told by its definition (`int t[] = {1, 2};`), and a `folded` one is a constant whose value
     clang puts into what uses it: what its definition says is part of what it is.  What has `left`
     is in no text any more: its notebook cell was run again without it, and what uses it still does.
@@ -106,7 +103,7 @@ class Note:
     computed: bool = False
     at: int = 0
     macros: tuple[str, ...] = ()
-    content: str = ""
+    content: Mapping[str, int] | None = None
     deduced: bool = False
     folded: bool = False
     left: bool = False
@@ -148,21 +145,17 @@ class Note:
 
     def encode(self) -> str:
         """The text that a saved session has."""
-        return json.dumps([
-            self.key, self.kind, self.text, self.cell, self.order, self.line, self.also,
-            self.definition, self.definition_line, sorted(self.needs), sorted(self.uses),
-            self.inline, self.computed, self.at, self.macros, self.content,
-            self.deduced, self.folded, self.left, self.asks,
-        ])  # fmt: skip
+        values = (getattr(self, name) for name in _FIELDS)
+        return json.dumps([sorted(v) if isinstance(v, frozenset) else v for v in values])
 
     def same(self, other: Note) -> bool:
         """True if both declare the same, however it is spaced."""
         if not other.text:  # a function of the old style: clang will tell its type
-            heads = (_spelling(n.definition.partition("{")[0]) for n in (self, other))
+            heads = (spelling(n.definition.partition("{")[0]) for n in (self, other))
             return next(heads) == next(heads)
         if self.deduced or other.deduced:
-            return _spelling(self.definition) == _spelling(other.definition)
-        return _spelling(self.meant) == _spelling(other.meant)
+            return spelling(self.definition) == spelling(other.definition)
+        return spelling(self.meant) == spelling(other.meant)
 
     @property
     def is_held(self) -> bool:
@@ -170,35 +163,57 @@ class Note:
         constant = self.kind == "variable" and "const" in words(self.text.rpartition("*")[2])
         return self.inline or constant
 
-    def known_with(self, known: Collection[str]) -> Note:
-        """The note with what it needs and uses of these keys."""
+    def known_with(self, is_known: Callable[[str], bool]) -> Note:
+        """The note with what it needs and uses of the keys that are known."""
         if self.kind == "include":
             return self
-        needs = _mentioned(self.meant, known) - {self.key, *self.also}
-        uses = _mentioned(self.definition, known) - {self.key, *self.also}
+        needs, uses = (
+            frozenset(filter(is_known, mentioned(text))) - {self.key, *self.also}
+            for text in (self.meant, self.definition)
+        )
         asked = asked_for(f"{self.text}\n{self.definition}") if self.kind != "undef" else ()
-        asks = tuple(sorted(name for name in asked if MACRO + name not in known))
+        asks = tuple(sorted(name for name in asked if not is_known(MACRO + name)))
         return replace(self, needs=needs, uses=uses, asks=asks)
+
+
+class Alias(NamedTuple):
+    """A name that the note with another key gives."""
+
+    of: str
+
+    def encode(self) -> str:
+        """The text that a saved session has: no note's begins so."""
+        return f"={self.of}"
+
+
+#: By the types of a note's fields: their forms in a saved session, and what makes them of those.
+_FORMS: Mapping[str, tuple[Any, Callable[[Any], Any] | None]] = {
+    "str": (str, None), "NoteKind": (str, None), "int": (int, None), "bool": (int, bool),
+    "tuple[str, ...]": ([str], tuple), "frozenset[str]": ([str], frozenset),
+    "Mapping[str, int] | None": (Maybe(dict), None),
+}  # fmt: skip
+_FIELDS = {field.name: _FORMS[str(field.type)] for field in fields(Note)}
+_ROW = tuple(form for form, _ in _FIELDS.values())
 
 
 def declared(kept: Kept) -> str:
     """The declaration in a note, `struct pt { int x; };`, however it was spaced; "" for what has no
     name, such as the line of an `#include`, and for a name that another note has."""
-    if _is_same(kept):
-        return ""
     note = decoded(kept)
-    if note.kind in ("undef", *_DIRECTIVES):
+    if isinstance(note, Alias) or note.kind in ("undef", *_DIRECTIVES):
         return ""
-    return " ".join(note.meant.split()).removeprefix("extern ").rstrip(" ;")
+    return on_line(note.meant)
+
+
+def on_line(text: str) -> str:
+    """A declaration on one line, without its `;`, however it was spaced."""
+    return " ".join(text.split()).removeprefix("extern ").rstrip(" ;")
 
 
 @lru_cache(maxsize=1 << 14)
-def _spelling(text: str) -> str:
+def spelling(text: str) -> str:
+    """A text with a blank between its tokens, and no comments."""
     return " ".join(t.text for t in tokens(text))
-
-
-def _mentioned(text: str, known: Collection[str]) -> frozenset[str]:
-    return frozenset(key for key in mentioned(text) if key in known)
 
 
 def mentioned(text: str) -> Iterator[str]:
@@ -215,18 +230,16 @@ def key_name(key: str) -> str:
     return key[len(IDENTIFIER) :]
 
 
-def _is_same(kept: Kept) -> bool:
-    return isinstance(kept, str) and kept.startswith(_SAME)
-
-
-def decoded(kept: Kept) -> Note:
-    """The note that is kept of a name, as it was left or as a saved session had it."""
-    return kept if isinstance(kept, Note) else _decode(str(kept))
+def decoded(kept: Kept) -> Note | Alias:
+    """The record that is kept of a name, as it was left or as a saved session had it.  Raises
+    UsageError where the file of that was forged."""
+    return kept if isinstance(kept, (Note, Alias)) else _decode(str(kept))
 
 
 @lru_cache(maxsize=1 << 15)
-def _decode(text: str) -> Note:
-    """The note that a text of a saved session is.  Raises UsageError where its file was forged."""
+def _decode(text: str) -> Note | Alias:
+    if text.startswith("="):
+        return Alias(text[1:])
     try:
         row = json.loads(text)
         check(row, _ROW)
@@ -235,11 +248,8 @@ def _decode(text: str) -> Note:
             f"what the session has kept of a declaration is damaged: {text[:60]}; where it came "
             "from a file, %restore --rebuild compiles its sources"
         ) from None
-    key, kind, text, cell, order, line, also, definition, at, needs, uses, *flags, asks = row
-    return Note(
-        key, kind, text, cell, order, line, tuple(also), definition, at,
-        frozenset(needs), frozenset(uses), *(*flags, tuple(asks)),
-    )  # fmt: skip
+    makers = (make for _, make in _FIELDS.values())
+    return Note(*(make(v) if make else v for make, v in zip(makers, row, strict=True)))
 
 
 class Notes:
@@ -262,9 +272,8 @@ class Notes:
     def get(self, key: str) -> Note | None:
         """The note of a key; an enumerator's is that of its enum."""
         kept = self._kept.get(key)
-        if isinstance(kept, str) and kept.startswith(_SAME):
-            kept = self._kept.get(kept[1:])
-        return None if kept is None else decoded(kept)
+        note = None if kept is None else decoded(kept)
+        return self.get(note.of) if isinstance(note, Alias) else note
 
     def gives(self, note: Note, key: str) -> bool:
         """True if a key means a note."""
@@ -291,7 +300,8 @@ class Notes:
         return note.text if note is not None and note.kind == "define" else ""
 
     def __iter__(self) -> Iterator[Note]:
-        return (decoded(n) for k, n in self._kept.items() if k.startswith("c:") and not _is_same(n))
+        every = (decoded(kept) for key, kept in self._kept.items() if key.startswith("c:"))
+        return (note for note in every if isinstance(note, Note))
 
     def names(self, prefix: str) -> Iterator[str]:
         """The names with a kind of key."""
@@ -307,43 +317,35 @@ class Notes:
         """Forget what names were that are macros in a text and were none, or were macros and are
         none, of cell `cell`, whose place the text takes, and of what is in no text any more; and
         macros that the cell took back."""
-        defined = {match[1] for match in _DEFINE.finditer(source)}
-        taken = {match[1] for match in _UNDEF.finditer(source)}
         said = all_words(source)
-        for note in self:
-            if note.cell != cell and (note.kind == "undef" or not note.left):
-                continue
-            for key in (note.key, *note.also):
-                if key not in self._kept:
-                    continue  # an enumerator whose name is a macro by now
-                name = key_name(key)
-                macro = key.startswith(MACRO) and note.kind == "define"
-                if (
-                    (macro and name in said and name not in defined)
-                    or (note.kind == "undef" and name not in taken)
-                    or (key.startswith(IDENTIFIER) and name in defined)
-                    or (note.cell == cell and name not in said and self._is_other_too(key, macro))
-                ):
-                    self.hidden = {**self.hidden, key: self._kept[key]}
-        if self.hidden:
-            self._kept = {key: t for key, t in self._kept.items() if key not in self.hidden}
+        macros = {word: {*re.findall(rf"(?m)^[ \t]*#[ \t]*{word}[ \t]+([A-Za-z_]\w*)", source)}
+                  for word in ("define", "undef")}  # fmt: skip
 
-    def _is_other_too(self, key: str, macro: bool) -> bool:
-        """True if the name of a macro is no macro in another cell, or the other way round."""
-        name = key_name(key)
-        if macro:
-            note = self.get(IDENTIFIER + name)
-        elif key.startswith(IDENTIFIER) and self.macro(name):
-            note = self.get(MACRO + name)
-        else:
-            return False
-        return note is not None and not note.left
+        def is_otherwise(note: Note, key: str) -> bool:
+            kind, name = key[: len(MACRO)], key_name(key)
+            if note.kind == "undef":
+                return name not in macros["undef"]
+            if name in said:
+                return kind in _OTHER and (kind == MACRO) != (name in macros["define"])
+            other = self.get(_OTHER[kind] + name) if kind in _OTHER else None
+            there = other is not None and other.kind != "undef" and not other.left
+            return there and note.cell == cell
+
+        hidden = {
+            key: self._kept[key]
+            for note in self if note.cell == cell or (note.left and note.kind != "undef")
+            for key in (note.key, *note.also)
+            # an enumerator whose name is a macro by now has none
+            if key in self._kept and is_otherwise(note, key)
+        }  # fmt: skip
+        if hidden:
+            self.hidden = hidden
+            self._kept = {key: t for key, t in self._kept.items() if key not in hidden}
 
     def present(self, keys: Iterable[str]) -> frozenset[str]:
         """These keys, those of hidden names as what the names are now: macros, or none."""
-        other = {MACRO: IDENTIFIER, IDENTIFIER: MACRO}
         return frozenset(
-            other[key[: len(MACRO)]] + key_name(key) if key in self.hidden else key for key in keys
+            _OTHER[key[: len(MACRO)]] + key_name(key) if key in self.hidden else key for key in keys
         )
 
     def read_with(self, own: Mapping[str, Note]) -> None:
@@ -357,8 +359,8 @@ class Notes:
         """Headers and pragmas, in the order in which they were written."""
         if self._directives is None:
             kept = self._kept
-            found = [decoded(kept[key]) for key in kept if key.startswith(DIRECTIVE)]
-            self._directives = sorted(found, key=lambda note: note.place)
+            found = (self.get(key) for key in kept if key.startswith(DIRECTIVE))
+            self._directives = sorted((n for n in found if n), key=lambda note: note.place)
         return self._directives
 
     def directive(self, text: str) -> Note | None:
@@ -375,7 +377,8 @@ class Notes:
             found = self._needs[note] = frozenset(key for key in note.needs if key in self)
         elif found is None:
             known = {**self._kept, **self.hidden} if self.hidden else self._kept
-            found = _mentioned(note.meant, known) - {note.key, *note.also}
+            found = frozenset(filter(known.__contains__, mentioned(note.meant)))
+            found -= {note.key, *note.also}
             now = self.present(found & self.hidden.keys())
             found |= {key for key in now if key in self._own_keys or key in self._kept}
             self._needs[note] = found
@@ -543,6 +546,6 @@ def plan_notes(notes: Iterable[Note], others: Collection[Note] = ()) -> dict[str
         cell = note.cell if note in others else 0
         needs = note.needs | note.uses if note.uses else note.needs
         found[note.key] = PlanNote(note, needs, cell)
-        same = PlanNote(_SAME + note.key, frozenset((note.key,)), cell)
+        same = PlanNote(Alias(note.key), frozenset((note.key,)), cell)
         found |= dict.fromkeys(note.also, same)
     return found

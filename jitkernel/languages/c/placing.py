@@ -94,7 +94,7 @@ def _brought(reading: Reading, wanted: Mapping[str, Note]) -> dict[str, int]:
         return {}
     return {
         key: index for index, piece in reversed([*enumerate(reading.pieces)])
-        if piece.text in headers for key in headers[piece.text].names
+        if piece.text in headers for key in headers[piece.text].content
     }  # fmt: skip
 
 

@@ -17,13 +17,13 @@ from jitkernel.ir.names import decode_name, quote_name
 from jitkernel.languages.c.clang import Clang, Complaint, clang_of
 from jitkernel.languages.c.complaints import Complaints, missed
 from jitkernel.languages.c.expansion import Expansion
+from jitkernel.languages.c.flags import folders_of
 from jitkernel.languages.c.generated import LENGTH, OWN, VALUE, file_name, value_type
 from jitkernel.languages.c.header_macros import HeaderMacros
 from jitkernel.languages.c.header_state import share
 from jitkernel.languages.c.headers import (
     Header,
     brings,
-    folders_of,
     is_of,
     read_header,
     refuse_others,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from jitkernel.languages.c.completion import comment_above, declared_by_headers
 from jitkernel.languages.c.declarations import declarators
-from jitkernel.languages.c.notes import Notes
+from jitkernel.languages.c.notes import Notes, on_line
 from jitkernel.languages.c.pointees import parameters_of
 from jitkernel.languages.c.tokens import Token, Unfinished, tokens
 from jitkernel.languages.language import StateView
@@ -24,7 +24,7 @@ def spelled(name: str, known: StateView) -> Spelling | None:
     said = note.text if note is not None else declared_by_headers(name, known, notes)
     if not said or (note is not None and note.kind not in ("function", "variable")):
         return None
-    text = " ".join(said.removeprefix("extern ").rstrip("; \n").split())
+    text = on_line(said)
     try:
         found = tokens(said)[:-1]
         (declared,) = declarators(found)
