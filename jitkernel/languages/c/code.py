@@ -21,7 +21,7 @@ class Part(NamedTuple):
 
 
 class _Change(NamedTuple):
-    """Where something else stands now, how long that is, and how long what stood there was."""
+    """The place of another text, its length, and that of what stood there."""
 
     start: int
     new: int
@@ -83,19 +83,9 @@ class Code:
             old = self.text[start:stop].split("\n")
             new = [*lines[:-1], lines[-1].ljust(len(old[-1]) if len(old) > 1 else 0)]
             for was, now in zip(old, new, strict=True):
-                same = _alike(was, now)
-                ends = _alike(was[same:][::-1], now[same:][::-1])
-                if was != now:
-                    rest = same + ends
-                    changes.append(_Change(size + same, len(now) - rest, len(was) - rest))
+                changes.append(_Change(size, len(now), len(was)))
                 size += len(now) + 1
             size -= 1
             out.append("\n".join(new))
             at = stop
         return Code("".join((*out, self.text[at:])), self, changes)
-
-
-def _alike(first: str, second: str) -> int:
-    """The length of the longest common prefix of two texts."""
-    pairs = enumerate(zip(first, second, strict=False))
-    return next((at for at, (a, b) in pairs if a != b), min(len(first), len(second)))

@@ -76,7 +76,7 @@ class Computed:
             if behind < stop and tokens[behind].text == "{":
                 type = self._source[tokens[at].stop : tokens[behind - 1].start]
                 text += f"{self._source[start : tokens[at].start]}(*(__typeof__({type}) *)0)"
-                at = closing([*tokens, tokens[-1]], behind)
+                at = closing(tokens, behind)
                 start = tokens[at - 1].stop
             else:
                 at += 1

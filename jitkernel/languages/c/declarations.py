@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from jitkernel.languages.c.macros import Macros, Use
-from jitkernel.languages.c.tokens import Token, closing
+from jitkernel.languages.c.tokens import Token, after, closing
 from jitkernel.languages.c.words import (
     ASSEMBLY,
     ASSERTIONS,
@@ -103,7 +103,7 @@ def specifiers(tokens: list[Token], macros: Macros = _NO_MACROS) -> Specifiers:
     while at < len(tokens):
         word, begin = tokens[at].text, at
         if word == "[" and text(at + 1) == "[":
-            at = closing([*tokens, tokens[-1]], at)
+            at = closing(tokens, at)
             found.attributes = at if found.attributes == begin else found.attributes
             continue
         if tokens[at].kind != "name":
@@ -127,7 +127,7 @@ def specifiers(tokens: list[Token], macros: Macros = _NO_MACROS) -> Specifiers:
             at = found.tag.behind if found.tag.behind >= 0 else _behind_tag_name(tokens, at)
         elif word in WITH_ARGUMENTS:
             typed |= word in TYPE_OPERATORS and text(at + 1) == "("
-            at = _closed(tokens, at) if text(at + 1) == "(" else at + 1
+            at = closing(tokens, at + 1) if text(at + 1) == "(" else at + 1
         elif word in BASIC_TYPES:
             typed = True
             if word == "__auto_type":
@@ -140,8 +140,8 @@ def specifiers(tokens: list[Token], macros: Macros = _NO_MACROS) -> Specifiers:
             break
         elif behind := _behind_attribute(tokens, at):
             at = behind
-        elif text(at + 1) == "(" and tokens[-1].text == "}" and text(_closed(tokens, at)) != "(":
-            break  # `main() {`: the type is implied; not in `num (f)(void) {`
+        elif _is_implied(tokens, at):
+            break
         else:  # a typedef's name
             typed = True
             at += 1
@@ -151,9 +151,12 @@ def specifiers(tokens: list[Token], macros: Macros = _NO_MACROS) -> Specifiers:
     return found
 
 
-def _closed(tokens: list[Token], at: int) -> int:
-    """The index behind the parentheses that begin behind a token."""
-    return closing([*tokens, tokens[-1]], at + 1)
+def _is_implied(tokens: list[Token], at: int) -> bool:
+    """True if a function's type is left out, as in `main() {`; not in `num (f)(void) {`."""
+    if tokens[-1].text != "}" or [t.text for t in tokens[at + 1 : at + 2]] != ["("]:
+        return False
+    behind = closing(tokens, at + 1)
+    return [t.text for t in tokens[behind : behind + 1]] != ["("]
 
 
 def _behind_attribute(tokens: list[Token], at: int) -> int:
@@ -161,7 +164,7 @@ def _behind_attribute(tokens: list[Token], at: int) -> int:
     a; {` is a function of the old style."""
     if at + 1 >= len(tokens) or tokens[at + 1].text != "(":
         return 0
-    behind = _closed(tokens, at)
+    behind = closing(tokens, at + 1)
     if behind >= len(tokens) or tokens[behind].kind != "name":
         return 0
     if tokens[-1].text == "}":
@@ -173,7 +176,7 @@ def _behind_attribute(tokens: list[Token], at: int) -> int:
 def _behind_tag_name(tokens: list[Token], at: int) -> int:
     at += 1
     while at < len(tokens) and tokens[at].text in ATTRIBUTES:
-        at = _closed(tokens, at)
+        at = closing(tokens, at + 1)
     return at + 1 if at < len(tokens) and tokens[at].kind == "name" else at
 
 
@@ -185,7 +188,7 @@ def _tag(tokens: list[Token], at: int) -> Tag:
         while behind < len(tokens) and tokens[behind].text not in ("{", ";"):
             behind += 1
     if behind < len(tokens) and tokens[behind].text == "{":
-        return Tag(word, name, behind, closing([*tokens, tokens[-1]], behind))
+        return Tag(word, name, behind, closing(tokens, behind))
     return Tag(word, name)
 
 
@@ -204,11 +207,8 @@ def enumerators(tokens: list[Token], tag: Tag) -> list[str]:
         if expected and token.kind == "name":
             found.append(token.text)
             expected = False
-        if token.kind == "operator" and token.text in ("(", "[", "{"):
-            at = closing([*tokens, tokens[-1]], at)
-            continue
         expected |= token.text == ","
-        at += 1
+        at = after(tokens, at)
     return found
 
 
@@ -248,7 +248,7 @@ def _declarator(
         token = tokens[at]
         if token.kind == "operator":
             if token.text in ("(", "[", "{"):
-                at = closing([*tokens, tokens[-1]], at)
+                at = closing(tokens, at)
                 # Behind `)` a name: the parameters of an old-style function.
                 old = has_body and function and at < stop and at > name_at >= 0
                 if old and tokens[at].kind == "name" and tokens[at].text not in WITH_ARGUMENTS:
@@ -279,7 +279,7 @@ def _name(tokens: list[Token], at: int, stop: int, macros: Macros) -> tuple[int,
             if groups and token.text in ("*", "^"):
                 groups[-1] = True
         elif token.text in ATTRIBUTES:
-            at = _closed(tokens, at)
+            at = closing(tokens, at + 1)
             continue
         elif token.text == "(":
             groups.append(False)

@@ -210,7 +210,7 @@ class Declared:
             "__attribute__",
             "__attribute",
         ):
-            end = closing([*piece.tokens, piece.tokens[-1]], end + 1)
+            end = closing(piece.tokens, end + 1)
         return self._said(piece, 0, end, skipped) + ";"
 
     def _declare_one(

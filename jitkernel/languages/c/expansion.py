@@ -18,12 +18,13 @@ from typing import NamedTuple
 from jitkernel.languages.c.code import Code, Part
 from jitkernel.languages.c.generated import OWN, WIDE
 from jitkernel.languages.c.macros import Macro, Macros, tokens_of
-from jitkernel.languages.c.pieces import Mismatch, Piece, PieceKind, cut
+from jitkernel.languages.c.pieces import Mismatch, PieceKind, cut
 from jitkernel.languages.c.tokens import (
     CONDITION,
     HAS_CONDITION,
     Token,
     Unfinished,
+    after,
     all_words,
     closing,
     tokens,
@@ -102,7 +103,7 @@ class Expansion:
         return self.code.replaced(parts)
 
     def _between(self, places: list[int]) -> dict[int, str]:
-        """What clang makes of the text behind each of these places that it comes to."""
+        """The text behind each of these places that clang comes to, as it makes it."""
         code, parts, at = self.code.text, list[str](), 0
         for number, place in enumerate(places):  # where the lines go on behind a mark
             line = self._line(place)
@@ -119,22 +120,15 @@ class Expansion:
         found = self.tokens
         at = 0
         while found[at].kind != "end":
-            token = found[at]
-            if token.kind == "directive":
-                self._macros.direct(token.text)
-            elif token.kind == "name":
-                called = found[at + 1].text == "("
-                macro = self._macros.get(token.text)
-                if macro is not None and (called or macro.parameters is None):
-                    if not self._is_plain(macro):
-                        stop = closing(found, at + 1) if macro.parameters is not None else at + 1
-                        yield _Region(token.start, found[stop - 1].stop)
-                        at = stop
-                        continue
-                elif token.text == "enum":
-                    yield from self._of_enumerators(found, at)
-            opens = token.text in ("(", "[", "{") and token.kind == "operator"
-            at = closing(found, at) if opens else at + 1
+            if found[at].kind == "directive":
+                self._macros.direct(found[at].text)
+            elif found[at].text == "enum":
+                yield from self._of_enumerators(found, at)
+            elif (call := self._macros.call(found, at)) and not self._is_plain(call.macro):
+                yield _Region(found[at].start, found[call.behind - 1].stop)
+                at = call.behind
+                continue
+            at = after(found, at)
 
     def _of_enumerators(self, found: list[Token], at: int) -> Iterator[_Region]:
         """Macros that stand where an enum's constants do."""
@@ -144,15 +138,12 @@ class Expansion:
             return
         stop, at, expected = closing(found, at) - 1, at + 1, True
         while at < stop:
-            token = found[at]
-            behind = closing(found, at) if token.text in ("(", "[", "{") else at + 1
-            if expected and token.kind == "name":
-                if self._macros.get(token.text) is not None:
-                    behind = closing(found, at + 1) if found[at + 1].text == "(" else at + 1
-                    yield _Region(token.start, found[behind - 1].stop)
-                else:
-                    expected = False
-            expected |= token.text == ","
+            token, behind = found[at], after(found, at)
+            if expected and (call := self._macros.call(found, at)):
+                behind = call.behind
+                yield _Region(token.start, found[behind - 1].stop)
+            else:
+                expected = token.text == "," or (expected and token.kind != "name")
             at = behind
 
     def _of_pieces(
@@ -178,13 +169,23 @@ class Expansion:
                 self._macros.direct(piece.text)
             elif piece.kind in (PieceKind.DECLARATION, PieceKind.FUNCTION):
                 later = {name for name, start in changed if start > piece.start}
-                if later and self._reaches(piece, later):
-                    yield _Region(piece.start, piece.tokens[-1].stop)
+                yield from self._of_macros_reaching(later, piece.tokens) if later else ()
 
-    def _reaches(self, piece: Piece, names: set[str]) -> bool:
-        """True if a piece has one of these macros, directly or within others."""
+    def _of_macros_reaching(self, names: set[str], found: list[Token]) -> Iterator[_Region]:
+        """Macros that are these, directly or within others."""
+        at = 0
+        while at < len(found):
+            call = self._macros.call(found, at)
+            stop = at + 1
+            if call is not None and self._reaches(found[at].text, names):
+                stop = call.behind
+                yield _Region(found[at].start, found[stop - 1].stop)
+            at = stop
+
+    def _reaches(self, name: str, names: set[str]) -> bool:
+        """True if a macro is one of these, directly or within others."""
         seen: set[str] = set()
-        todo = [*all_words(piece.text)]
+        todo = [name]
         reached = False
         while todo:
             name = todo.pop()

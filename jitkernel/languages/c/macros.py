@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from jitkernel.languages.c.tokens import Token, Unfinished, closing, tokens
+from jitkernel.languages.c.tokens import Token, Unfinished, closing, divided, tokens
 from jitkernel.languages.c.words import (
     BASIC_TYPES,
     QUALIFIERS,
@@ -18,7 +18,7 @@ from jitkernel.languages.c.words import (
     WITH_ARGUMENTS,
 )
 
-__all__ = ["PUSHED", "Macro", "Macros", "Use", "tokens_of"]
+__all__ = ["PUSHED", "Call", "Macro", "Macros", "Use", "tokens_of"]
 
 _DEEPEST = 200
 _OPERATOR = "_Pragma"
@@ -36,8 +36,16 @@ class Macro:
     text: str
 
 
+class Call(NamedTuple):
+    """A macro that stands at a token, the index behind it and its arguments, by parameter."""
+
+    macro: Macro
+    behind: int
+    arguments: Mapping[str, Sequence[Token]]
+
+
 class Use(NamedTuple):
-    """A macro that stands at a token: the index behind it and its arguments, and whether it gives
+    """A macro that stands at a token: the index behind it, and whether it gives
     what a type is made of, or nothing but attributes, qualifiers and storage classes.  It gives
     neither where it is a part of an expression.  `names` are those that may be types."""
 
@@ -93,42 +101,38 @@ class Macros:
                 return match[2]
         return None
 
-    def pragmas(self, found: list[Token], at: int) -> Pragmas | None:
+    def call(self, found: Sequence[Token], at: int) -> Call | None:
+        """The macro that is used at a token, None where none is."""
+        named = at < len(found) and found[at].kind == "name"
+        macro = self.get(found[at].text) if named else None
+        if macro is None or macro.parameters is None:
+            return None if macro is None else Call(macro, at + 1, {})
+        if at + 1 >= len(found) or found[at + 1].text != "(":
+            return None
+        behind = closing(found, at + 1)
+        given = divided(found[at + 2 : behind - 1])
+        return Call(macro, behind, dict(zip(macro.parameters, given, strict=False)))
+
+    def pragmas(self, found: Sequence[Token], at: int) -> Pragmas | None:
         """The pragmas that a macro at a token gives, which is nothing else; None where there are
         none."""
-        macro = self.get(found[at].text) if found[at].kind == "name" else None
-        if macro is None or _OPERATOR not in macro.text:
+        call = self.call(found, at)
+        if call is None or _OPERATOR not in call.macro.text:
             return None
-        behind, arguments = at + 1, dict[str, str]()
-        if macro.parameters is not None:
-            if found[behind].text != "(":
-                return None
-            behind = closing(found, behind)
-            given = _arguments(found[at + 2 : behind - 1])
-            arguments = dict(zip(macro.parameters, map(_spelling, given), strict=False))
-        texts = _pragmas(tokens_of(macro.text), arguments)
-        return Pragmas(behind, texts) if texts else None
+        texts = _pragmas(tokens_of(call.macro.text), call.arguments)
+        return Pragmas(call.behind, texts) if texts else None
 
-    def use(self, found: list[Token], at: int) -> Use | None:
-        """The macro that is used at a token, None where none is."""
-        if at >= len(found) or found[at].kind != "name":
+    def use(self, found: Sequence[Token], at: int) -> Use | None:
+        """What the macro that is used at a token gives, None where none is."""
+        call = self.call(found, at)
+        if call is None:
             return None
-        macro = self.get(found[at].text)
-        if macro is None:
-            return None
-        behind, given = at + 1, tuple[tuple[Token, ...], ...]()
-        if macro.parameters is not None:
-            if behind >= len(found) or found[behind].text != "(":
-                return None
-            behind = closing([*found, found[-1]], behind)
-            given = _arguments(found[at + 2 : behind - 1])
-        arguments = dict(zip(macro.parameters or (), given, strict=False))
         names: set[str] = set()
-        gives = _gives(tokens_of(macro.text), arguments, self.get, names, {})
-        return Use(behind, gives == "type", not gives, names)
+        gives = _gives(tokens_of(call.macro.text), call.arguments, self.get, names, {})
+        return Use(call.behind, gives == "type", not gives, names)
 
 
-def _pragmas(found: Sequence[Token], arguments: Mapping[str, str]) -> list[str]:
+def _pragmas(found: Sequence[Token], arguments: Mapping[str, Sequence[Token]]) -> list[str]:
     """The directives that a macro's text is, nothing where there is anything else in it; `#x` is
     the spelling of an argument, C11 6.10.3.2."""
     texts: list[str] = []
@@ -139,7 +143,7 @@ def _pragmas(found: Sequence[Token], arguments: Mapping[str, str]) -> list[str]:
             texts.append(found[at].text)
             at += 1
         elif words[:3] == [_OPERATOR, "(", "#"] and words[3:4] and words[3] in arguments:
-            texts.append(f"#pragma {arguments[words[3]]}")
+            texts.append(f"#pragma {_spelling(arguments[words[3]])}")
             at += len(words)
         else:
             return []
@@ -154,21 +158,8 @@ def _spelling(found: Sequence[Token]) -> str:
     return "".join(parts)
 
 
-def _arguments(inside: list[Token]) -> tuple[tuple[Token, ...], ...]:
-    """The arguments between a macro's parentheses."""
-    found: list[tuple[Token, ...]] = []
-    at = begin = 0
-    while at < len(inside):
-        if inside[at].text == ",":
-            found.append(tuple(inside[begin:at]))
-            begin = at + 1
-        opens = inside[at].text in ("(", "[", "{")
-        at = closing([*inside, inside[-1]], at) if opens else at + 1
-    return (*found, tuple(inside[begin:]))
-
-
 def _gives(
-    found: tuple[Token, ...], arguments: Mapping[str, tuple[Token, ...]],
+    found: Sequence[Token], arguments: Mapping[str, Sequence[Token]],
     get: Callable[[str], Macro | None], names: set[str], known: dict[str, str | None],
     depth: int = 0,
 ) -> str:  # fmt: skip

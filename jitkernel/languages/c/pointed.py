@@ -75,14 +75,13 @@ def _of(part: list[Token]) -> Pointers | None:
         return None
     names: set[str] = set()
     at, star = 0, False
-    guarded = [*part, part[-1]]
     while at < len(part):
         token = part[at]
         if token.text == "[":
-            at = closing(guarded, at)  # its words are needed
+            at = closing(part, at)  # its words are needed
             continue
         if token.text == "(":
-            inner = part[at : closing(guarded, at)]
+            inner = part[at : closing(part, at)]
             star |= any(t.text == "*" for t in inner)
             if any(t.text in ("[", "sizeof") for t in inner):
                 return None

@@ -10,7 +10,7 @@ from itertools import takewhile
 from jitkernel.languages.c.declarations import ATTRIBUTES, Declarator, specifiers
 from jitkernel.languages.c.notes import Notes
 from jitkernel.languages.c.numbers import code_of
-from jitkernel.languages.c.tokens import Token, closing, tokens
+from jitkernel.languages.c.tokens import Token, closing, divided, tokens
 from jitkernel.languages.c.words import BASIC_TYPES, QUALIFIERS
 from jitkernel.languages.prototypes import pointer_to
 from jitkernel.values.datatype import DataType, number
@@ -27,7 +27,7 @@ def pointee(part: list[Token], known: Notes) -> DataType | None:
     """The type that the parameter `T *x` or `T x[n][m]` points to, whatever is const or restrict in
     it; None where that is no number and no pointer, or not known."""
     while part and part[0].text in ATTRIBUTES:
-        part = part[closing([*part, part[-1]], 1) :]
+        part = part[closing(part, 1) :]
     if not part:
         return None
     end = specifiers([*part, *part[-1:]]).end
@@ -53,24 +53,8 @@ def pointee(part: list[Token], known: Notes) -> DataType | None:
 def parameters_of(found: list[Token], declared: Declarator) -> list[list[Token]]:
     """The tokens of each parameter of a function's declaration; none of `(void)`."""
     open_ = next(at for at in range(declared.name_at, len(found)) if found[at].text == "(")
-    parts = _parts(found[open_ + 1 : closing([*found, found[-1]], open_) - 1])
+    parts = [p for p in divided(found[open_ + 1 : closing(found, open_) - 1]) if p]
     return [] if [t.text for part in parts for t in part] == ["void"] else parts
-
-
-def _parts(inside: list[Token]) -> list[list[Token]]:
-    """The parts of a list between its commas."""
-    parts: list[list[Token]] = [[]]
-    at = 0
-    while at < len(inside):
-        behind = (
-            closing([*inside, inside[-1]], at) if inside[at].text in ("(", "[", "{") else at + 1
-        )
-        if inside[at].text == ",":
-            parts.append([])
-        else:
-            parts[-1] += inside[at:behind]
-        at = behind
-    return [part for part in parts if part]
 
 
 def number_of(words: list[str], known: Notes) -> str:

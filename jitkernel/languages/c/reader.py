@@ -233,52 +233,37 @@ class _Reader:
 
     def _mend(self, complaints: list[Complaint], pieces: list[Piece]) -> None:
         """Another attempt where the text was a guess that clang does not follow."""
-        guesses = self._guesses
-        computed: set[int] = set()
-        incomplete: set[int] = set()
-        named = len(guesses.names)
+        learn = self._guesses.learn
+        own = [c for c in complaints if c.is_error and c.file == self._file]
+        new_types = False
         for at, complaint in enumerate(complaints):
             if not complaint.is_error:
                 continue
-            if (name := missed(complaint.message)) and name not in guesses.names:
-                if self._notes.knows(name) or self._known.cell_of(name):
-                    guesses.names.add(name)
-                    if _is_header(complaint.file):
-                        guesses.needed.add(name)
-                    if "incomplete" not in complaint.message:
+            message, header = complaint.message, _is_header(complaint.file)
+            name = missed(message)
+            if name and (self._notes.knows(name) or self._known.cell_of(name)):
+                if learn(names={name}):
+                    learn(needed={name} if header else set())
+                    if "incomplete" not in message:
                         raise _Again
-            if "redefinition" in complaint.message and _is_header(complaint.file):
-                if again := self._included_twice(complaint.file, pieces) - guesses.again:
-                    guesses.again |= again
-                    raise _Again
-            if name := self._expanded_by_another_header(complaints[at:]):
-                guesses.taken_back[name] = self._of_headers.get(name)
+                    new_types = True  # all at once
+            other = self._expanded_by_another_header(complaints[at:])
+            if (
+                (header and "redefinition" in message
+                 and learn(again=self._included_twice(complaint.file, pieces)))
+                or (other and learn(taken_back={other: self._of_headers.get(other)}))
+                or ("bit-field" in message and "typeof" in message and learn(bit_field=True))
+            ):  # fmt: skip
                 raise _Again
-            if "bit-field" in complaint.message and "typeof" in complaint.message:
-                if not guesses.bit_field:
-                    guesses.bit_field = True
-                    raise _Again
-            if _COMPUTED.search(complaint.message) and complaint.file == self._file:
-                computed |= _at(complaint, pieces)
-            if _INCOMPLETE.search(complaint.message) and complaint.file == self._file:
-                incomplete |= {
-                    pieces[at].start for at in _at(complaint, pieces) if pieces[at].head.extern
-                }
-        if not guesses.first and any(c.is_error and _is_header(c.file) for c in complaints):
-            guesses.first = True
-            raise _Again
-        if not guesses.declares and any(
-            _declares_type(c, p) for c in complaints for p in pieces[-1:]
+        computed = {i for c in own if _COMPUTED.search(c.message) for i in _at(c, pieces)}
+        incomplete = {i for c in own if _INCOMPLETE.search(c.message) for i in _at(c, pieces)}
+        if (
+            learn(first=any(c.is_error and _is_header(c.file) for c in complaints))
+            or learn(declares=any(_declares_type(c, p) for c in complaints for p in pieces[-1:]))
+            or new_types
+            or learn(incomplete={pieces[i].start for i in incomplete if pieces[i].head.extern})
+            or learn(computed=computed)
         ):
-            guesses.declares = True
-            raise _Again
-        if len(guesses.names) > named:  # of types, all at once
-            raise _Again
-        if not incomplete <= guesses.incomplete:
-            guesses.incomplete |= incomplete
-            raise _Again
-        if not computed <= guesses.computed:
-            guesses.computed |= computed
             raise _Again
 
     def _included_twice(self, file: str, pieces: list[Piece]) -> set[str]:
@@ -313,8 +298,7 @@ class _Reader:
             if piece.kind is PieceKind.STATEMENT and piece.line <= line <= piece.last_line
             and piece.tokens[0].kind == "name" and any(t.text == name for t in piece.tokens)
         }  # fmt: skip
-        if not found <= self._guesses.declarations:
-            self._guesses.declarations |= found
+        if self._guesses.learn(declarations=found):
             self._pieces = self._cut(self._code)
             raise _Again
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jitkernel.languages.c.notes import DIRECTIVE, Note, Notes
 from jitkernel.languages.c.pieces import Piece
@@ -43,6 +43,14 @@ class Guesses:
     needed: set[str] = field(default_factory=set)
     declarations: set[int] = field(default_factory=set)
     taken_back: dict[str, str] = field(default_factory=dict)
+
+    def learn(self, **found: Any) -> bool:
+        """Add to these; True if anything of it is new."""
+        before = {name: getattr(self, name) for name in found}
+        now = {name: before[name] | value for name, value in found.items()}
+        for name, value in now.items():
+            setattr(self, name, value)
+        return now != before
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,13 @@ as the `#pragma` it means.  C11 6.4 and 6.10; what GNU C adds (`$` in names) is 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Literal, NamedTuple, TypeAlias
 
 __all__ = [
-    "CLOSING", "CONDITION", "HAS_CONDITION", "Token", "Unfinished", "all_words", "asked_for",
-    "closing", "line_starts", "tokens",
-    "without_digraphs", "words",
+    "CLOSING", "CONDITION", "HAS_CONDITION", "Token", "Unfinished", "after", "all_words",
+    "asked_for", "closing", "divided", "tokens", "without_digraphs", "words",
 ]  # fmt: skip
 
 Kind: TypeAlias = Literal[
@@ -114,10 +114,9 @@ def _with_pragmas(found: list[Token]) -> list[Token]:
             made.append(token._replace(kind="directive", text=f"#pragma {text}", stop=last.stop))
             at += 4
             continue
-        opens = token.kind == "operator" and token.text in CLOSING
-        behind = closing(found, at) if opens else at + 1
-        made += found[at:behind]
-        at = behind
+        stop = after(found, at)
+        made += found[at:stop]
+        at = stop
     return made
 
 
@@ -129,26 +128,41 @@ def asked_for(code: str) -> frozenset[str]:
     return frozenset(word for text in marks for word in all_words(text)) - {"defined"}
 
 
-def closing(found: list[Token], index: int) -> int:
-    """The index behind the bracket that closes the one at `index`; of the last token where none
+def closing(found: Sequence[Token], index: int) -> int:
+    """The index behind the bracket that closes the one at `index`, or behind all where none
     does."""
     open_: list[str] = []
-    while index < len(found) - 1:
-        token = found[index]
+    for at in range(index, len(found)):
+        token = found[at]
         if token.kind == "operator":
             if token.text in CLOSING:
                 open_.append(CLOSING[token.text])
             elif open_ and token.text == open_[-1]:
                 open_.pop()
                 if not open_:
-                    return index + 1
-        index += 1
-    return index
+                    return at + 1
+    return len(found) - (found[-1].kind == "end")
 
 
-def line_starts(text: str) -> list[int]:
-    """The offsets at which lines begin."""
-    return [0, *(match.end() for match in re.finditer("\n", text))]
+def after(found: Sequence[Token], index: int) -> int:
+    """The index behind a token; of a bracket that opens, behind the one that closes it."""
+    token = found[index]
+    opens = token.kind == "operator" and token.text in CLOSING
+    return closing(found, index) if opens else index + 1
+
+
+def divided(found: Sequence[Token]) -> list[list[Token]]:
+    """The parts of a list between the commas that stand in no brackets."""
+    parts: list[list[Token]] = [[]]
+    at = 0
+    while at < len(found):
+        stop = after(found, at)
+        if found[at].text == ",":
+            parts.append([])
+        else:
+            parts[-1] += found[at:stop]
+        at = stop
+    return parts
 
 
 def without_digraphs(source: str) -> str:

@@ -381,7 +381,7 @@ class _Writer:
         """An expression, or what stands for one that is written as values are shown: an array's
         text behind its type, an enum's flags behind theirs."""
         tokens = piece.tokens
-        at = closing([*tokens, tokens[-1]], 0) if tokens[0].text == "(" else len(tokens)
+        at = closing(tokens, 0) if tokens[0].text == "(" else len(tokens)
         head, tail = tokens[1 : at - 1], tokens[at:]
         if not head or not tail:
             return piece.text

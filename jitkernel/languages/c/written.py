@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from jitkernel.languages.c.code import Code
 from jitkernel.languages.c.pieces import Piece, PieceKind
-from jitkernel.languages.c.tokens import Token, all_words, asked_for, closing, tokens
+from jitkernel.languages.c.tokens import Token, after, all_words, asked_for, tokens
 
 __all__ = ["Written", "written"]
 
@@ -59,7 +59,7 @@ def _braces(piece: Piece) -> Iterator[tuple[Token, Token]]:
     """The piece's outermost braces; those of an enum give names."""
     found, at = piece.tokens, 0
     while at < len(found) and piece.kind in (PieceKind.DECLARATION, PieceKind.FUNCTION):
-        stop = closing([*found, found[-1]], at) if found[at].text in ("(", "[", "{") else at + 1
+        stop = after(found, at)
         if found[at].text == "enum":
             return
         if found[at].text == "{":
