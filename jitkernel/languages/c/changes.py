@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Set
 
-from jitkernel.languages.c.notes import Note, key_name, mentioned
+from jitkernel.languages.c.notes import Note
 from jitkernel.languages.c.packing import Packing
 from jitkernel.languages.c.reading import Reading
 
@@ -50,17 +50,19 @@ class Changes:
         asked = self._asked_for()
         changed |= asked.keys()
         self.keys = changed
-        self.unchanged = self._same_types(changed)
         leaving = [n for key in self._reading.leaving if (n := self._notes.get(key)) is not None]
         changed |= {note.key for note in leaving if note.folded}
-        stale = self._notes.affected(changed)[1] if changed else {}
+        reached, stale = self._notes.affected(changed, self._new_in_headers())
+        self.unchanged = {
+            note.name for note in self._own
+            if note.kind == "variable" and note.key in self._notes and note.key not in reached
+        }  # fmt: skip
         before = (self._notes.get(note.key) for note in self._own)
         replaced = [note for note in before if note is not None]
         stale |= self._notes.holders({
             note.key: note for note in (*replaced, *leaving)
             if note.is_held and note.cell != self._reading.number
         })  # fmt: skip
-        stale |= self._new_in_headers()
         defined = ((key, self._notes.get(key)) for key in asked)
         stale |= {key: asked[key] for key, note in defined if note is not None and note.is_defined}
         apart = {key for note in self._own for key in (note.key, *note.also)}
@@ -116,8 +118,8 @@ class Changes:
             for key in (note.key, *note.also)
         }  # fmt: skip
 
-    def _new_in_headers(self) -> dict[str, list[str]]:
-        """The definitions of other cells that change with headers that the cell includes again."""
+    def _new_in_headers(self) -> set[str]:
+        """The keys of what is otherwise in headers that the cell includes again."""
         new: set[str] = set()
         before = Packing(self._notes.directives())
         for note in self._notes.directives() if before or self._packing else ():
@@ -127,20 +129,4 @@ class Changes:
             known = self._notes.directive(text)
             if known is not None and known.content is not None:
                 new |= header.changed(known.content)
-        if not new:
-            return {}
-        uses = {note.key: new.intersection(mentioned(note.meant)) for note in self._notes}
-        stale = self._notes.affected({key for key, found in uses.items() if found})[1]
-        for note in self._notes:
-            found = uses[note.key].union(new.intersection(mentioned(note.definition)))
-            if note.is_defined and found:
-                stale[note.key] = sorted(set(map(key_name, found)))
-        return stale
-
-    def _same_types(self, changed: set[str]) -> set[str]:
-        """Variables of the cell that have the types that they had."""
-        reached = self._notes.affected(changed)[0] if changed else set()
-        return {
-            note.name for note in self._own
-            if note.kind == "variable" and note.key in self._notes and note.key not in reached
-        }  # fmt: skip
+        return new

@@ -65,10 +65,9 @@ class _Place:
 
     def every(self, prefix: str) -> list[Note]:
         """The notes of a kind of key, the cell's own first."""
-        own = {n.key: n for n in self.unit.own if n.key.startswith(prefix)}
-        names = (prefix + name for name in self.notes.names(prefix))
-        earlier = (n for key in names if key not in own and (n := self.notes.get(key)) is not None)
-        return [n for n in (*own.values(), *earlier) if n.text and n.key.startswith(prefix)]
+        own = {n.key: n for n in self.unit.own}
+        every = own | {n.key: n for n in self.notes if n.key not in own}
+        return [n for n in every.values() if n.text and n.key.startswith(prefix)]
 
     def ask(self) -> str:
         """clang's lines."""

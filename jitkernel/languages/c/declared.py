@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import NamedTuple
 
 from jitkernel.languages.c.declarations import (
     Declarator,
@@ -25,7 +24,6 @@ from jitkernel.languages.c.notes import (
 )
 from jitkernel.languages.c.packing import is_pack
 from jitkernel.languages.c.pieces import Piece, PieceKind
-from jitkernel.languages.c.pushed import pushed
 from jitkernel.languages.c.reading import Reading
 from jitkernel.languages.c.tokens import closing
 from jitkernel.languages.c.words import THREAD_LOCAL
@@ -41,18 +39,6 @@ _ATTRIBUTE = ("__attribute__", "__attribute")
 _ALIASED = re.compile(r"#\s*pragma\s+weak\s+\w+\s*=")  # with a definition of its own cell
 #: A variable that is more than a value.
 _FIXED = THREAD_LOCAL | {"volatile", "_Atomic", *_ATTRIBUTE}
-
-
-class _Defined(NamedTuple):
-    """The definition of a name: its text, "" for none, and how it is made."""
-
-    text: str = ""
-    inline: bool = False
-    computed: bool = False
-    folded: bool = False
-
-
-_DECLARED = _Defined()  # and no more
 
 
 class Declared:
@@ -72,37 +58,34 @@ class Declared:
         self.labelled: dict[int, list[str]] = {}
         self.given_back: dict[int, str] = {}
         for name, defined in guesses.taken_back.items():
-            self._note("undef", MACRO + name, f"#undef {name}", 0, (), _Defined(defined))
+            undefined = Note(MACRO + name, "undef", f"#undef {name}", definition=defined)
+            self._add(0, undefined)
         for index, piece in enumerate(reading.pieces):
             if piece.text not in guesses.again:
                 self._declare(index, piece)
 
-    def _note(
-        self, kind: NoteKind, key: str, text: str, index: int, also: Iterable[str] = (),
-        defined: _Defined = _DECLARED,
-    ) -> None:  # fmt: skip
-        definition, inline, computed, folded = defined
+    def _add(self, index: int, note: Note) -> None:
+        """Keep what the piece with that index declares."""
+        key, text, labelled = note.key, note.text, note.kind in ("function", "variable")
         before = self.notes.pop(key, None)
-        if before is not None and before.is_defined and not definition:
+        if before is not None and before.is_defined and not note.definition:
             self.notes[key] = before  # declared again behind its definition
             return
         earlier = self._notes.get(key)
-        if kind in ("function", "variable") and text and not LABEL.search(text):
+        if labelled and text and not LABEL.search(text):
             known = before or earlier  # a name keeps its symbol
             if known is not None and (label := LABEL.search(known.text)):
                 text = f"{text.removesuffix(';')} {label[0]};"
                 if before is None:
                     self.labelled[index] = [*self.labelled.get(index, ()), text]
         named = earlier is not None and earlier.key == key  # and no constant beside it
-        if earlier is not None and named and not definition and self._stands(earlier, kind):
-            self.keys |= dict.fromkeys((key, *also), index)  # declared again
-            return
-        line, number = self._pieces[index].line, self._reading.number
-        self.notes[key] = Note(
-            key, kind, text, number, len(self.keys), line, tuple(also), definition, line,
-            inline=inline, computed=computed, at=self._reading.place, folded=folded,
-        )  # fmt: skip
-        self.keys |= dict.fromkeys((key, *also), index)
+        if earlier is None or not named or note.definition or not self._stands(earlier, note.kind):
+            line, number = self._pieces[index].line, self._reading.number
+            self.notes[key] = replace(
+                note, text=text, cell=number, order=len(self.keys), line=line,
+                definition_line=line, at=self._reading.place,
+            )  # fmt: skip
+        self.keys |= dict.fromkeys((key, *note.also), index)
 
     def _stands(self, note: Note, kind: NoteKind) -> bool:
         """True if a note has the definition that there is, which follows what it mentions."""
@@ -126,17 +109,17 @@ class Declared:
             # That of the cell whose place this one takes goes with it.
             if known is None or known.key.startswith(f"{DIRECTIVE}{self._reading.replaces}."):
                 header = _HEADER.match(piece.text)
-                self._note("header" if header else "include", key, piece.text, index)
+                self._add(index, Note(key, "header" if header else "include", piece.text))
         elif aside is not None:
             self._put_aside(index, piece, aside[2], aside[1] == "pop")
         elif word == "pragma" and not _ALIASED.match(piece.text):
-            self._note("pragma", key, piece.text, index)
+            self._add(index, Note(key, "pragma", piece.text))
         elif word in ("define", "undef") and name:
             if index < self._heads:
-                self._note("header", key, piece.text, index)
+                self._add(index, Note(key, "header", piece.text))
             last = self._last(name) if word == "undef" else ""
             kind: NoteKind = "define" if word == "define" else "undef"
-            self._note(kind, MACRO + name, piece.text, index, (), _Defined(last))
+            self._add(index, Note(MACRO + name, kind, piece.text, definition=last))
         if known is not None and key in self.notes:  # headers stay in their order
             self.notes[key] = replace(self.notes[key], cell=known.cell, order=known.order)
 
@@ -149,14 +132,16 @@ class Declared:
         """Follow a pragma that puts a macro aside, or takes it back."""
         key = f"{DIRECTIVE}{self._reading.number}.{index}"
         earlier = (n for n in self._notes.directives() if n.cell != self._reading.replaces)
-        was = pushed((*earlier, *self.notes.values()), name) if back else None
+        was = _pushed((*earlier, *self.notes.values()), name) if back else None
         now = self.notes.get(MACRO + name) or self._notes.get(MACRO + name)
         text = now.text if now is not None and now.kind == "define" and not back else ""
-        self._note("pragma", key, f"{piece.text}\n{text}", index)
+        self._add(index, Note(key, "pragma", f"{piece.text}\n{text}"))
         if was is not None:
-            taken = was or f"#undef {name}"
-            last = "" if was else self._last(name)
-            self._note("define" if was else "undef", MACRO + name, taken, index, (), _Defined(last))
+            if was:
+                self._add(index, Note(MACRO + name, "define", was))
+            else:
+                last, text = self._last(name), f"#undef {name}"
+                self._add(index, Note(MACRO + name, "undef", text, definition=last))
             self.given_back[index] = f"#undef {name}\n{was}"
 
     def _leading(self) -> int:
@@ -183,7 +168,7 @@ class Declared:
             keys = [*(IDENTIFIER + d.name for d in names), *inner]
             if keys:
                 text = self._said(piece, 0, len(tokens), set())
-                self._note("typedef", keys[0], text, index, keys[1:])
+                self._add(index, Note(keys[0], "typedef", text, also=tuple(keys[1:])))
             return
         tag = found.tag
         apart = not names or names[0].function
@@ -191,7 +176,7 @@ class Declared:
             text = self._tag_text(piece, tag.behind, list(found.local))
             keys = [TAG + tag.name] * bool(tag.name) + [k for k in inner if k != TAG + tag.name]
             if keys:
-                self._note("tag", keys[0], text, index, keys[1:])
+                self._add(index, Note(keys[0], "tag", text, also=tuple(keys[1:])))
             inner = []
         for declared in names:
             self._declare_one(index, piece, declared, inner)
@@ -217,25 +202,29 @@ class Declared:
         self, index: int, piece: Piece, declared: Declarator, inner: Iterable[str]
     ) -> None:
         found = piece.head
-        key = IDENTIFIER + declared.name
         text = self.declaration(piece, declared)
+        note = Note(IDENTIFIER + declared.name, "variable", text, also=tuple(inner))
         if declared.function:
             definition = self._body(piece) if piece.kind is PieceKind.FUNCTION else ""
             if piece.body >= 0 and _is_old_style(piece, declared):
                 text = ""  # clang tells
-            self._note("function", key, text, index, (), _Defined(definition, found.inline))
-            return
-        if found.extern and declared.init < 0 and not self.makes_storage(piece, declared):
-            self._note("variable", key, text, index, inner)
-            return
-        if found.constant and declared.init >= 0:
-            self._note("constant", key, self._definition(piece, declared), index, inner)
-            return
-        computed = found.deduced >= 0 or (declared.init >= 0 and self.is_computed(index, declared))
-        definition = self._definition(piece, declared, computed)
-        folded = not computed and _is_folded(piece, declared, found.end)
-        defined = _Defined(definition, found.inline, computed, folded)
-        self._note("variable", key, text, index, inner, defined)
+            note = replace(
+                note, kind="function", text=text, also=(), definition=definition,
+                inline=found.inline,
+            )  # fmt: skip
+        elif found.extern and declared.init < 0 and not self.makes_storage(piece, declared):
+            pass
+        elif found.constant and declared.init >= 0:
+            note = replace(note, kind="constant", text=self._definition(piece, declared))
+        else:
+            ran = declared.init >= 0 and self.is_computed(index, declared)
+            computed = found.deduced >= 0 or ran
+            note = replace(
+                note, definition=self._definition(piece, declared, computed),
+                inline=found.inline, computed=computed,
+                folded=not computed and _is_folded(piece, declared, found.end),
+            )  # fmt: skip
+        self._add(index, note)
 
     def declaration(self, piece: Piece, declared: Declarator, extern: str = "extern ") -> str:
         """Text that declares one name of a piece, and no more."""
@@ -377,3 +366,17 @@ def _is_folded(piece: Piece, declared: Declarator, end: int) -> bool:
 def _is_old_style(piece: Piece, declared: Declarator) -> bool:
     """True if the types of a function's parameters stand behind its parentheses."""
     return any(t.text == ";" for t in piece.tokens[declared.name_at + 1 : piece.body])
+
+
+def _pushed(notes: Iterable[Note], name: str) -> str | None:
+    """The directive that defined a macro where it was put aside last, "" where it was none; None
+    where nothing is put aside.  Notes of such pragmas have it behind the pragma's line."""
+    found: list[str] = []
+    for note in sorted(notes, key=lambda note: note.place):
+        match = PUSHED.match(note.text) if note.kind == "pragma" else None
+        if match is not None and match[2] == name:
+            if match[1] == "push":
+                found.append(note.text.partition("\n")[2])
+            elif found:
+                found.pop()
+    return found[-1] if found else None

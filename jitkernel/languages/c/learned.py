@@ -191,15 +191,12 @@ def reasons(unit: Unit, cell: int) -> str:
 def outdated(unit: Unit, before: Notes) -> list[str]:
     """Messages to the user about what does not follow its changes: what earlier macros have made,
     and what needs headers that read its types."""
-    changed = {
-        note.name for note in unit.own
-        if note.kind in ("define", "undef")
-        and ((known := before.get(note.key)) is None or not known.same(note))
-    }  # fmt: skip
-    types = {
-        note.key for note in unit.own
-        if (known := before.get(note.key)) is not None and not known.same(note)
-    }  # fmt: skip
+    own = [
+        note for note in unit.own
+        if (known := before.get(note.key)) is None or not known.same(note)
+    ]  # fmt: skip
+    changed = {note.name for note in own if note.kind in ("define", "undef")}
+    types = {note.key for note in own if note.key in before}
     read = [
         f"{note.text.split(None, 1)[1]} is read with the new {names} from now on; what was "
         "compiled with it before is as it was"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -91,8 +91,8 @@ class Note:
     key: str
     kind: NoteKind
     text: str
-    cell: int
-    order: int
+    cell: int = 0
+    order: int = 0
     line: int = 1
     also: tuple[str, ...] = ()
     definition: str = ""
@@ -303,10 +303,6 @@ class Notes:
         every = (decoded(kept) for key, kept in self._kept.items() if key.startswith("c:"))
         return (note for note in every if isinstance(note, Note))
 
-    def names(self, prefix: str) -> Iterator[str]:
-        """The names with a kind of key."""
-        return (key_name(key) for key in self._kept if key.startswith(prefix))
-
     def without(self, cell: int) -> dict[str, Kept]:
         """The notes without those that a cell has left."""
         left = {key for n in self if n.cell == cell for key in (n.key, *n.also)} if cell else ()
@@ -417,14 +413,8 @@ class Notes:
 
     def _expanded(self, keys: frozenset[str]) -> frozenset[str]:
         """These keys, and what the macros among them mention, directly or within others."""
-        found = set(keys)
-        todo = [key for key in keys if key.startswith(MACRO)]
-        while todo:
-            note = self.get(todo.pop())
-            new = self.needs(note) - found if note is not None else frozenset()
-            found |= new
-            todo += [key for key in new if key.startswith(MACRO)]
-        return frozenset(found)
+        macros = self._walk(keys, self.needs, MACRO)
+        return keys.union(*map(self.needs, macros.values()))
 
     def _forward(self, note: Note) -> set[str]:
         """The keys of typedefs of structs that a note's text points at alone: their names are
@@ -453,14 +443,26 @@ class Notes:
                         todo.append(note.text)
         return {key for key in found if key in self._kept}
 
-    def all_behind(self, note: Note) -> set[str]:
+    def all_behind(self, note: Note) -> dict[str, Note]:
         """`stands_behind`, and what that stands behind."""
-        found: set[str] = set()
-        todo = [note]
+        return self._walk(self.stands_behind(note), self.stands_behind)
+
+    def closure(self, keys: Iterable[str]) -> dict[str, Note]:
+        """The notes of these keys and of all that those need."""
+        return self._walk(keys, self.needs)
+
+    def _walk(
+        self, keys: Iterable[str], edges: Callable[[Note], Iterable[str]], prefix: str = ""
+    ) -> dict[str, Note]:
+        """The notes of the keys of a kind that these lead to."""
+        found: dict[str, Note] = {}
+        todo = list(keys)
         while todo:
-            new = self.stands_behind(todo.pop()) - found
-            found |= new
-            todo += [other for key in new if (other := self.get(key)) is not None]
+            key = todo.pop()
+            note = self.get(key) if key.startswith(prefix) else None
+            if note is not None and note.key not in found:
+                found[note.key] = note
+                todo += edges(note)
         return found
 
     @property
@@ -472,19 +474,6 @@ class Notes:
         """The notes of earlier cells that are preprocessed besides `header`, in their order."""
         kinds = ("define", "undef", "include")
         return sorted((n for n in self if n.kind in kinds), key=lambda note: note.place)
-
-    def closure(self, keys: Iterable[str], without: Collection[str] = ()) -> dict[str, Note]:
-        """The notes of these keys and of all that those need."""
-        found: dict[str, Note] = {}
-        todo = list(keys)
-        while todo:
-            key = todo.pop()
-            if key in without or key in found or (note := self.get(key)) is None:
-                continue
-            if note.key not in found and note.key not in without:
-                found[note.key] = note
-                todo += self.needs(note)
-        return found
 
     def taken_back(self, text: str, own: Mapping[str, Note]) -> list[Note]:
         """The macros that a text has, directly or within others, and that are none any more; `own`
@@ -512,17 +501,29 @@ class Notes:
             if (used := [k for k in held.keys() & note.uses if held[k].cell == note.cell])
         }
 
-    def affected(self, changed: Collection[str]) -> tuple[set[str], dict[str, list[str]]]:
-        """The reach of a change of these keys: keys of what they are part of, the changed ones too,
-        and for each definition that must be compiled again the names that made it so."""
-        reached = set(changed)
+    def affected(
+        self, changed: Collection[str], outside: Set[str] = frozenset()
+    ) -> tuple[set[str], dict[str, list[str]]]:
+        """The reach of a change of these keys, and of those `outside`, of which there are no notes:
+        keys of what they are part of, the changed ones too, and for each definition that must be
+        compiled again the names that made it so."""
+        reached = {*changed, *outside}
         for note in map(self.get, changed):
             reached.update((note.key, *note.also) if note is not None else ())
+        if not reached:
+            return reached, {}
         every = list(self)
+
+        def mentions(keys: frozenset[str], text: str) -> frozenset[str]:
+            return keys.union(outside & {*mentioned(text)}) if outside else keys
+
+        needs = {note: mentions(self.needs(note), note.meant) for note in every}
         users: dict[str, list[Note]] = {}
-        for note in every if changed else ():
-            for key in self.needs(note):
+        for note, keys in needs.items():
+            for key in keys:
                 users.setdefault(key, []).append(note)
+        roots = {n.name if (n := self.get(key)) else key_name(key) for key in changed}
+        roots |= {key_name(key) for key in outside & users.keys()}
         todo = list(reached)
         while todo:
             for note in users.pop(todo.pop(), ()):
@@ -530,12 +531,10 @@ class Notes:
                     reached.update((note.key, *note.also))
                     todo += (note.key, *note.also)
         stale: dict[str, list[str]] = {}
-        roots = sorted({n.name if (n := self.get(key)) else key_name(key) for key in changed})
         for note in every:
-            if not note.is_defined:
-                continue
-            if why := self.needs(note).union(note.uses) & reached:
-                stale[note.key] = sorted(map(key_name, why & set(changed))) or roots
+            uses = mentions(note.uses, note.definition)
+            if note.is_defined and (why := needs[note].union(uses) & reached):
+                stale[note.key] = sorted({key_name(k) for k in why & {*changed, *outside}} or roots)
         return reached, stale
 
 

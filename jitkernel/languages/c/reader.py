@@ -36,7 +36,7 @@ from jitkernel.languages.c.pieces import Mismatch, Piece, PieceKind, cut
 from jitkernel.languages.c.presented import present
 from jitkernel.languages.c.reading import Guesses, Reading
 from jitkernel.languages.c.tokens import Unfinished, tokens, without_digraphs
-from jitkernel.languages.c.unit import Unit, unit_of
+from jitkernel.languages.c.unit import Run, Unit, unit_of
 from jitkernel.languages.c.words import TAGS
 from jitkernel.languages.c.written import Written, written
 from jitkernel.languages.language import Known, Once, Remake, plan, split_commands
@@ -467,29 +467,22 @@ class _Reader:
         assembly = "\n".join(module.assembly)
         if not roots and not assembly:
             return ""
-        names = module.reach(roots)
-        text = module.write(names, module.borrowed(names))
+        text = _written(module, roots)
         return f"{assembly}\n{text}" if assembly else text
 
     def _once(self, unit: Unit, module: Module, value: DataType | None) -> list[Once]:
         """The code that is run once: its statements, and the last expression."""
-        found = []
-        for run in unit.runs:
-            if run.entry in module.entities:
-                names = module.reach([run.entry])
-                text = module.write(names, module.borrowed(names))
-                found.append(Once(text, run.entry, run.text, run.line, run.last_line))
-        piece = unit.value
-        if piece is not None and VALUE in module.entities:
-            names = module.reach([VALUE])
-            text = module.write(names, module.borrowed(names))
-            found.append(
-                Once(
-                    text, VALUE, piece.text, piece.line, piece.last_line,
-                    lambda found: present(found, value, self._known, self._notes),
-                )
-            )  # fmt: skip
-        return found
+        runs, piece = [*unit.runs], unit.value
+        if piece is not None:
+            runs.append(Run(VALUE, piece.text, piece.line, piece.last_line))
+        return [
+            Once(
+                _written(module, [run.entry]), run.entry, run.text, run.line, run.last_line,
+                (lambda found: present(found, value, self._known, self._notes))
+                if run.entry == VALUE else None,
+            )
+            for run in runs if run.entry in module.entities
+        ]  # fmt: skip
 
     def _agree(self, module: Module) -> None:
         """Let the session's words stand where it knows a name better than a C declaration says."""
@@ -505,6 +498,12 @@ class _Reader:
                 match = _EXTERNAL.match(entity.text)
                 if variable is not None and match and self._known.cell_of(plain):
                     entity.text = match[1] + str(variable[0]) + match[3]
+
+
+def _written(module: Module, roots: Iterable[str]) -> str:
+    """The text of what these names reach in a module."""
+    names = module.reach(roots)
+    return module.write(names, module.borrowed(names))
 
 
 def _declares_type(complaint: Complaint, piece: Piece) -> bool:
