@@ -36,6 +36,7 @@ __all__ = [
 
 ATTRIBUTES = WITH_ARGUMENTS - TYPE_OPERATORS - ASSEMBLY
 _NO_MACROS = Macros()
+_UNTYPED = STORAGE | QUALIFIERS
 #: What the pieces of a notebook do without: everything can be seen by later cells.
 _LOCAL = frozenset(("static", "inline", "__inline", "__inline__", "register"))
 
@@ -72,6 +73,17 @@ class Specifiers:
     local: tuple[int, ...] = ()
     deduced: int = -1
 
+    def store(self, word: str, at: int) -> None:
+        """Add what is no type: a storage class, a function specifier or a qualifier."""
+        self.typedef |= word == "typedef"
+        self.extern |= word == "extern"
+        self.thread |= word in THREAD_LOCAL
+        self.constant |= word == "constexpr"
+        self.inline |= "inline" in word or word == "static"
+        self.deduced = at if word == "auto" else self.deduced
+        if word in _LOCAL:
+            self.local = (*self.local, at)
+
 
 @dataclass(frozen=True, slots=True)
 class Declarator:
@@ -94,8 +106,6 @@ class Declarator:
 def specifiers(tokens: list[Token], macros: Macros = _NO_MACROS) -> Specifiers:
     """The specifiers that a declaration begins with."""
     found, typed, at = Specifiers(), False, 0
-    local: list[int] = []
-    automatic = -1
 
     def text(index: int) -> str:
         return tokens[index].text if index < len(tokens) else ""
@@ -108,18 +118,8 @@ def specifiers(tokens: list[Token], macros: Macros = _NO_MACROS) -> Specifiers:
             continue
         if tokens[at].kind != "name":
             break
-        if word in STORAGE:
-            found.typedef |= word == "typedef"
-            found.extern |= word == "extern"
-            found.thread |= word in THREAD_LOCAL
-            found.constant |= word == "constexpr"
-            found.inline |= "inline" in word or word == "static"
-            if word in _LOCAL:
-                local.append(at)
-            if word == "auto":
-                automatic = at
-            at += 1
-        elif word in QUALIFIERS:
+        if word in _UNTYPED:
+            found.store(word, at)
             at += 1
         elif word in TAGS:
             typed = True
@@ -136,7 +136,7 @@ def specifiers(tokens: list[Token], macros: Macros = _NO_MACROS) -> Specifiers:
         elif (use := macros.use(tokens, at)) and not (typed and use.names):
             typed |= use.type
             at = use.behind
-        elif typed or (automatic >= 0 and text(at + 1) == "="):
+        elif typed or (found.deduced >= 0 and text(at + 1) == "="):
             break
         elif behind := _behind_attribute(tokens, at):
             at = behind
@@ -145,9 +145,9 @@ def specifiers(tokens: list[Token], macros: Macros = _NO_MACROS) -> Specifiers:
         else:  # a typedef's name
             typed = True
             at += 1
-    if automatic >= 0 and not typed:
-        found.deduced = automatic
-    found.end, found.local = at, tuple(local)
+    if typed and found.deduced >= 0 and tokens[found.deduced].text == "auto":
+        found.deduced = -1  # it says where a variable is, as `static` does
+    found.end = at
     return found
 
 

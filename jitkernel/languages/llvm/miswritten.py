@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from jitkernel.errors import Diagnostic
 from jitkernel.ir.keywords import (
@@ -259,15 +260,7 @@ _RULES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str], _Cell], str]
 
 # -- lines that are no statement -------------------------------------------------------------------
 
-_CALL = re.compile(r"([A-Za-z_$.][\w$.]*)\s*\(")
-_SET = re.compile(r"([A-Za-z_$.][\w$.]*)\s*=\s*([A-Za-z_]+\b)?")
-_WORD = re.compile(r"[A-Za-z_][\w.]*")
-_OTHER_LANGUAGE = re.compile(
-    r"(?:int|char|void|float|double|static|struct|def|import|from|fn|let|auto|const)\s+\w"
-)
-_VALUE = re.compile(rf'i\d+\b|(?:{"|".join(literals.FORMATS)}|ptr|true|false|null)\b|[-+\d"{{\[<]')
 _WHOLE = re.compile(r"[-+]?\d+")
-_SUM = re.compile(r"([-+]?\d+)\s*([-+*/%])\s*([-+]?\d+)")
 _SHELL = frozenset("ls cat cp mv rm mkdir man less grep gcc clang git python".split())
 _NOT_C = (
     "this cell holds LLVM IR; functions begin with `define`. Of C in a file, clang makes it: "
@@ -275,10 +268,57 @@ _NOT_C = (
 )
 _PRINT = frozenset(("print", "println", "echo"))
 _LINE_FORMS = "a line is IR, a call `@f(...)`, a magic `%name`, or a shell command `!name`"
-# Lines by their beginnings, and what to say of them.
-_BEGINNINGS = tuple(
-    (re.compile(pattern), hint)
-    for pattern, hint in (
+
+
+def _called(m: re.Match[str], shown: str) -> str:
+    if m[1] in _PRINT:
+        return f"did you mean `@puts{shown[len(m[1]) :]}`?"
+    return f"did you mean `@{shown}`?" if m[1] not in OPCODES else ""
+
+
+def _set(m: re.Match[str], shown: str) -> str:
+    if m[2] in OPCODES or m[2] == "type":
+        return f"did you mean `%{shown}`?"
+    value = m.string[m.end() :].strip()
+    typed = f" A new one needs its type: `@{m[1]} = i64 {value}`"
+    return f"did you mean `@{shown}`?{typed if _WHOLE.fullmatch(value) else ''}"
+
+
+def _value(m: re.Match[str], shown: str) -> tuple[str, str]:
+    typed = f"i64 {shown}" if _WHOLE.fullmatch(m.string) else shown
+    wrong = f"'{shown}' is only a value: nothing is done with it"
+    return wrong, f"to keep it: `@name = {typed}`"
+
+
+def _word(m: re.Match[str], shown: str) -> str | tuple[str, str]:
+    rest = m.string[m.end() :]
+    if close := nearest(m[0], OPCODES | ENTITY_WORDS, 0.7):
+        return f"'{m[0]}' is no instruction", f"did you mean `{close}{rest[:40]}`?"
+    if m.string in _SHELL:
+        return f"a shell command is `!{m.string}`"
+    if not rest:
+        return f"did you mean `@{shown}` or `%{shown}`?"
+    return f"'{m[0]}' is no instruction", _LINE_FORMS
+
+
+def _global(m: re.Match[str], shown: str) -> str:
+    named = re.match(f"@{NAME}", m.string)
+    if not named:
+        return 'a name is letters, digits and $._-, or quoted: @"any text"'
+    name, rest = named[0], m.string[named.end() :].strip()
+    if rest.split() and rest.split()[0] in VARIABLE_WORDS:
+        return f"did you mean `{name} = {rest[:40]}`?"
+    if rest.startswith("=="):
+        return "an assignment is `@name = value`"
+    return f"`{name}` alone shows it, `{name}(...)` calls it, `{name} = ...` sets it"
+
+
+_SET = r"([A-Za-z_$.][\w$.]*)\s*=\s*([A-Za-z_]+\b)?"
+_Form: TypeAlias = Callable[[re.Match[str], str], str | tuple[str, str]]
+# What a line matches, and what to say of it: the nearest form that would do, or what is wrong, too.
+_FORMS: tuple[tuple[re.Pattern[str], str | _Form], ...] = tuple(
+    (re.compile(pattern), form)
+    for pattern, form in (
         (r"(?:\?|[/:]?help|help\(\)|-h|--help)$", "%help lists what there is"),
         (
             r"#\s*(?:include|define|if|ifdef|ifndef|pragma)\b",
@@ -296,6 +336,34 @@ _BEGINNINGS = tuple(
             r"(?:(?:if|for|while|switch)\s*\(|(?:return|typedef|else|do|unsigned|long|short|bool)\b)",
             _NOT_C,
         ),
+        (
+            r"%",
+            lambda m, shown: (
+                f"'{shown}' stands below other statements",
+                "a cell magic is the first statement of its cell",
+            ),
+        ),
+        (r"@", _global),
+        (r"[)\]}>]", lambda m, shown: (f"'{m[0]}' closes nothing", "")),
+        (r"([A-Za-z_$.][\w$.]*)\s*\(", _called),
+        (
+            rf"(?!{_SET})(?:int|char|void|float|double|static|struct|def|import|from|fn|let|auto"
+            r"|const)\s+\w",
+            _NOT_C,
+        ),
+        (_SET, _set),
+        (r"load (@.*)", r"did you mean `\1`?"),
+        (
+            r"([-+]?\d+)\s*([-+*/%])\s*([-+]?\d+)\Z",
+            lambda m, shown: (
+                f"an instruction does that: `%x = {_OPERATORS[m[2]][0]} i64 {m[1]}, {m[3]}`"
+            ),
+        ),
+        (
+            rf'i\d+\b|(?:{"|".join(literals.FORMATS)}|ptr|true|false|null)\b|[-+\d"{{\[<]',
+            _value,
+        ),
+        (r"[A-Za-z_][\w.]*", _word),
     )
 )
 
@@ -316,69 +384,9 @@ def nearest_form(line: str) -> tuple[str, str]:
     line = line.strip()
     shown = line if len(line) <= 60 else line[:57] + "..."
     wrong = f"'{shown}' cannot be understood"
-    head = line[:1]
-    for pattern, hint in _BEGINNINGS:
+    for pattern, form in _FORMS:
         if match := pattern.match(line):
-            return wrong, match.expand(hint)
-    if head == "%":
-        below = f"'{shown}' stands below other statements"
-        return below, "a cell magic is the first statement of its cell"
-    if head == "@":
-        return _at(line, wrong)
-    if head in ")]}>":
-        return f"'{head}' closes nothing", ""
-    call = _CALL.match(line)
-    if call and call[1] in _PRINT:
-        return wrong, f"did you mean `@puts{shown[len(call[1]) :]}`?"
-    if call and call[1] not in OPCODES:
-        return wrong, f"did you mean `@{shown}`?"
-    if _OTHER_LANGUAGE.match(line) and not _SET.match(line):
-        return wrong, _NOT_C
-    setting = _SET.match(line)
-    if setting:
-        if setting[2] in OPCODES or setting[2] == "type":
-            return wrong, f"did you mean `%{shown}`?"
-        value = line[setting.end() :].strip()
-        typed = f" A new one needs its type: `@{setting[1]} = i64 {value}`"
-        return wrong, f"did you mean `@{shown}`?{typed if _WHOLE.fullmatch(value) else ''}"
-    if line.startswith("load @"):
-        return wrong, f"did you mean `{line[5:]}`?"
-    if sum := _SUM.fullmatch(line):
-        write = f"%x = {_OPERATORS[sum[2]][0]} i64 {sum[1]}, {sum[3]}"
-        return wrong, f"an instruction does that: `{write}`"
-    if _VALUE.match(line):
-        typed = f"i64 {shown}" if _WHOLE.fullmatch(line) else shown
-        return (
-            f"'{shown}' is only a value: nothing is done with it",
-            f"to keep it: `@name = {typed}`",
-        )
-    word = _WORD.match(line)
-    if word:
-        close = nearest(word[0], OPCODES | ENTITY_WORDS, 0.7)
-        if close:
-            return (
-                f"'{word[0]}' is no instruction",
-                f"did you mean `{close}{line[word.end() :][:40]}`?",
-            )
-        if line in _SHELL:
-            return wrong, f"a shell command is `!{line}`"
-        if word.end() == len(line):
-            return wrong, f"did you mean `@{shown}` or `%{shown}`?"
-        return (
-            f"'{word[0]}' is no instruction",
-            _LINE_FORMS,
-        )
+            found = match.expand(form) if isinstance(form, str) else form(match, shown)
+            if found:
+                return found if isinstance(found, tuple) else (wrong, found)
     return wrong, _LINE_FORMS
-
-
-def _at(line: str, wrong: str) -> tuple[str, str]:
-    match = re.match(f"@{NAME}", line)
-    if not match:
-        return wrong, 'a name is letters, digits and $._-, or quoted: @"any text"'
-    name, rest = match[0], line[match.end() :].strip()
-    first = rest.split()[0] if rest.split() else ""
-    if first in VARIABLE_WORDS:
-        return wrong, f"did you mean `{name} = {rest[:40]}`?"
-    if rest.startswith("=="):
-        return wrong, "an assignment is `@name = value`"
-    return wrong, f"`{name}` alone shows it, `{name}(...)` calls it, `{name} = ...` sets it"

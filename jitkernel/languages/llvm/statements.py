@@ -305,52 +305,37 @@ class _Scanner:
         named = parameters = body = False
         defined = _DEFINED.match(source, start)
         at, comment = defined.end() if defined else start, -1
-        while True:
-            match = pattern.search(source, at)
-            if match is None:
-                break
+        while match := pattern.search(source, at):
             token, here, at = match[0][0], match.start(), match.end()
             if token == "\n":
-                if open_at:
-                    comment = -1
-                elif is_define and not body:
-                    ahead = after_space(source, at)
-                    if not _BODY_FOLLOWS.match(source, ahead):
+                if not open_at:
+                    whole = body or not is_define
+                    more = None if whole else _BODY_FOLLOWS.match(source, after_space(source, at))
+                    if more is None:
                         return (here if comment < 0 else comment), here
-                    at, comment = ahead, -1
-                else:
-                    return (here if comment < 0 else comment), here
+                    at = more.start()
+                comment = -1
             elif match[0] == "/*":
                 return self.open_comment(here), len(source)
-            elif token == "/":
+            elif match[0] == '"':
+                return self.open_string(here, multi_line=pattern is _TOKEN)
+            elif token in '/"':
                 continue
             elif token == ";":
                 comment = here
-            elif token == '"':
-                if match.end() - here == 1:
-                    return self.open_string(here, multi_line=pattern is _TOKEN)
             elif token == "@":
                 named = named or not open_at
             elif token in "([{<":
-                if token == "{" and is_define and parameters and not open_at:
-                    end = self.body(here)
-                    if end is None:
-                        return len(source), len(source)
-                    if not _REST_EMPTY.match(source, end):
-                        return end, end  # another statement follows on the same line
-                    at, body = end, True
-                else:
+                if token != "{" or not (is_define and parameters) or open_at:
                     open_at.append((token, here))
-            elif not open_at:
-                self.problem(here, f"'{token}' closes nothing")
+                    continue
+                at, body = self.body(here), True
+                if not _REST_EMPTY.match(source, at):
+                    return at, at  # another statement follows on the same line
+            elif not self.closes(token, here, open_at):
                 return None
             else:
-                opener, opened = open_at.pop()
-                if _CLOSER[opener] != token:
-                    self.wrong_closer(token, here, opener, opened)
-                    return None
-                if token == ")" and not open_at and named:
-                    parameters = True
+                parameters |= named and token == ")" and not open_at
         if open_at:
             opener, opened = open_at[-1]
             self.problem(opened, f"this '{opener}' is never closed", incomplete=True)
@@ -368,16 +353,24 @@ class _Scanner:
         self.problem(at, "this comment is never closed", "it ends with */", incomplete=True)
         return len(self.source)
 
-    def wrong_closer(self, token: str, at: int, opener: str, opened: int) -> None:
-        """One bracket was opened and another is closed."""
-        line = self.source.count("\n", 0, opened) + 1
-        where = f"line {line}, column {opened - self.source.rfind(chr(10), 0, opened)}"
-        self.problem(
-            at, f"'{token}' where '{_CLOSER[opener]}' should close the '{opener}' of {where}"
-        )
+    def closes(self, token: str, at: int, open_at: list[tuple[str, int]]) -> bool:
+        """True if a bracket closes the one that was opened last; else it is a problem."""
+        if not open_at:
+            self.problem(at, f"'{token}' closes nothing")
+            return False
+        opener, opened = open_at.pop()
+        if _CLOSER[opener] != token:
+            line = self.source.count("\n", 0, opened) + 1
+            where = f"line {line}, column {opened - self.source.rfind(chr(10), 0, opened)}"
+            self.problem(
+                at, f"'{token}' where '{_CLOSER[opener]}' should close the '{opener}' of {where}"
+            )
+            return False
+        return True
 
-    def body(self, start: int) -> int | None:
-        """The offset behind the `}` of the function body that begins at `start`.
+    def body(self, start: int) -> int:
+        """The offset behind the `}` of the function body that begins at `start`; of the end, at a
+        problem.
 
         Inside, only braces count: whatever else is out of order, LLVM says it better.
         """
@@ -393,4 +386,4 @@ class _Scanner:
             self.open_comment(match.start())
         else:
             self.problem(match.start(), "this string is never closed", incomplete=True)
-        return None
+        return len(self.source)
