@@ -26,6 +26,7 @@ class Changes:
     def __init__(self, reading: Reading, own: Iterable[Note], packing: Packing):
         self._reading, self._notes = reading, reading.notes
         self._own, self._packing = list(own), packing
+        self._packed_before = Packing(self._notes.directives())
         self.keys: set[str] = set()
         self.unchanged: set[str] = set()
         self.stale: dict[str, list[str]] = {}
@@ -108,7 +109,7 @@ class Changes:
 
     def _packed_otherwise(self) -> set[str]:
         """The keys of structs and unions that are packed otherwise with the cell than before."""
-        before, now = Packing(self._notes.directives()), self._packing
+        before, now = self._packed_before, self._packing
         if not before and not now:
             return set()
         own = {note.key: note for note in self._own}
@@ -121,9 +122,9 @@ class Changes:
     def _new_in_headers(self) -> set[str]:
         """The keys of what is otherwise in headers that the cell includes again."""
         new: set[str] = set()
-        before = Packing(self._notes.directives())
-        for note in self._notes.directives() if before or self._packing else ():
-            if note.content and before.at(note.position) != self._packing.at(note.position):
+        before, now = self._packed_before, self._packing
+        for note in self._notes.directives() if before or now else ():
+            if note.content and before.at(note.position) != now.at(note.position):
                 new |= note.content.keys()
         for text, header in self._reading.headers.items():
             known = self._notes.directive(text)

@@ -14,7 +14,7 @@ from jitkernel.errors import CompileError, Diagnostic
 from jitkernel.files import working_folder
 from jitkernel.languages.c.brackets import wrong_bracket
 from jitkernel.languages.c.clang import Complaint
-from jitkernel.languages.c.expansion import Expansion
+from jitkernel.languages.c.code import Code
 from jitkernel.languages.c.generated import OWN, file_name
 from jitkernel.languages.c.miswritten import hint_of, is_foreign, python_line
 from jitkernel.languages.c.pieces import Piece, PieceKind
@@ -54,12 +54,12 @@ def missed(message: str) -> str:
 
 class Complaints:
     """The errors of one cell of C, which clang calls `file`; `is_macro` tells of a word.
-    `expansion` is what clang was given for its code, where that is another one.
+    `code` and `tokens` are what clang was given for it, where that is known.
     """
 
     def __init__(self, source: str, file: str, is_macro: Callable[[str], bool]):
         self._lines, self._file, self._is_macro = source.split("\n"), file, is_macro
-        self.expansion: Expansion | None = None
+        self.code, self.tokens = Code(source), list[Token]()
 
     def at(self, message: str, line: int, column: int, hint: str = "") -> CompileError:
         """An error at a place of the cell."""
@@ -169,23 +169,17 @@ class Complaints:
                     end = piece.tokens[piece.tokens.index(behind) - 1]
         if end is None:
             return complaint
-        text = self._code(end.line)[: end.column - 1] + end.text
+        text = self.code.line(end.line)[: end.column - 1] + end.text
         column = len(text.encode("utf-8", "surrogateescape")) + 1
         message = "expected ';' after expression"
         return complaint._replace(line=end.line, column=column, message=message, fix="")
 
     def _begins_line(self, token: Token) -> bool:
-        return not self._code(token.line)[: token.column - 1].strip()
-
-    def _code(self, line: int) -> str:
-        """A line as clang has seen it, "" where there is none."""
-        if self.expansion is not None:
-            return self.expansion.code.line(line)
-        return self._lines[line - 1] if 0 < line <= len(self._lines) else ""
+        return not self.code.line(token.line)[: token.column - 1].strip()
 
     def _column(self, complaint: Complaint) -> int:
         """The column of the code, in characters."""
-        before = self._code(complaint.line).encode("utf-8", "surrogateescape")
+        before = self.code.line(complaint.line).encode("utf-8", "surrogateescape")
         return len(before[: complaint.column - 1].decode("utf-8", "replace")) + 1
 
     def _key(self, complaint: Complaint) -> tuple[str, int, str]:
@@ -204,7 +198,7 @@ class Complaints:
 
     def _empty_bodies(self) -> Iterator[Complaint]:
         """`while (x); {`, of which clang says nothing where a marker moves the line."""
-        found = self.expansion.tokens if self.expansion is not None else []
+        found = self.tokens
         for at, token in enumerate(found[:-2]):
             if token.text not in ("for", "while", "if") or found[at + 1].text != "(":
                 continue
@@ -228,8 +222,8 @@ class Complaints:
             else:
                 column = self._column(complaint)
             text = self._lines[line - 1]
-            if self.expansion is not None and self.expansion.code.line(line) != text:
-                column = min(self.expansion.code.column(line, column), len(text) + 1)
+            if self.code.line(line) != text:
+                column = min(self.code.column(line, column), len(text) + 1)
             fix = complaint.fix.strip()
             hint = f"write `{fix}`" if fix and "did you mean" not in complaint.message else ""
             hint = hint or hint_of(complaint.message, self._lines, line, column, self._is_macro)

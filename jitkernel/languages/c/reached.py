@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import replace
-from typing import NamedTuple
+from heapq import heappop, heappush
 
 from jitkernel.languages.c.notes import IDENTIFIER, TAG, Note, Notes
 from jitkernel.languages.c.pointed import forward, pointers
@@ -21,14 +21,6 @@ __all__ = ["reached"]
 _DEEPEST = 3  # pointers that a text may go through before clang is asked
 _TAGGED = re.compile(r"\s*(struct|union)\b")
 _ALIAS = re.compile(r"\s*typedef\s+(?:(?:struct|union)\s+)?\w+\s+\w+\s*;\s*")
-
-
-class _Level(NamedTuple):
-    """Keys that are needed whole now, those behind one pointer more, and those by name alone."""
-
-    whole: list[str]
-    deeper: list[str]
-    named: list[str]
 
 
 def reached(
@@ -53,48 +45,31 @@ def _walk(
 ) -> dict[str, Note]:
     whole: dict[str, Note] = {}
     named: dict[str, Note] = {}
-    by_name: list[str] = []
-    todo = roots
-    for _ in range(_DEEPEST + 1):
-        level = _Level(list(todo), [], by_name)
-        _walk_level(notes, level, words, without, whole)
-        todo = level.deeper
-        if not todo:
-            break
-    by_name += todo
-    while by_name:
-        key = by_name.pop()
-        note = None if key in without else notes.get(key)
-        if note is None or note.key in whole or note.key in without:
-            continue
-        stub = _stub(note, key)
-        if stub is None:
-            named.pop(note.key, None)
-            _walk_level(notes, _Level([key], by_name, by_name), words, without, whole)
-        elif note.key not in named:
-            named[note.key] = stub
-            by_name += notes.needs(note) if stub is note else ()
-    return named | whole
-
-
-def _walk_level(
-    notes: Notes, level: _Level, words: Collection[str], without: Collection[str],
-    whole: dict[str, Note],
-) -> None:  # fmt: skip
-    """Collect what is needed whole without going through a pointer."""
-    todo = level.whole
+    todo = [(0, key) for key in sorted(roots)]  # with the pointers that lead there
     while todo:
-        key = todo.pop()
+        depth, key = heappop(todo)
         note = None if key in without else notes.get(key)
         if note is None or note.key in whole or note.key in without:
             continue
+        stub = _stub(note, key) if depth > _DEEPEST else None
+        if stub is not None:
+            if note.key not in named and stub is note:
+                for need in notes.needs(note):
+                    heappush(todo, (depth, need))
+            named.setdefault(note.key, stub)
+            continue
+        named.pop(note.key, None)
         whole[note.key] = note
         needs = set(notes.needs(note))
         for found in pointers(note.text) if note.kind in ("tag", "typedef") else ():
             to = {k for name in found.to for k in (IDENTIFIER + name, TAG + name)} & needs
             needs -= to
-            (level.named if found.members.isdisjoint(words) else level.deeper).extend(to)
-        todo += needs
+            far = _DEEPEST if found.members.isdisjoint(words) else min(depth, _DEEPEST)
+            for need in to:
+                heappush(todo, (far + 1, need))
+        for need in needs:
+            heappush(todo, (min(depth, _DEEPEST), need))
+    return named | whole
 
 
 def _stub(note: Note, key: str) -> Note | None:

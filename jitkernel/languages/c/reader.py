@@ -118,7 +118,7 @@ class _Reader:
             code = expansion.code.text
             self._of_headers = HeaderMacros(code, self._notes, self._clang)
             expansion.expand(self._macro, lambda name: bool(self._meaning(name)))
-            self._complaints.expansion = expansion
+            self._complaints.code, self._complaints.tokens = expansion.code, expansion.tokens
             self._code = code = expansion.code.text
             self._pieces = self._cut(code)
         except Unfinished as error:
