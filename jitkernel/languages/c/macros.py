@@ -123,7 +123,7 @@ class Macros:
         return Pragmas(call.behind, texts) if texts else None
 
     def use(self, found: Sequence[Token], at: int) -> Use | None:
-        """What the macro that is used at a token gives, None where none is."""
+        """The use of a macro at a token, and what it gives; None where none is."""
         call = self.call(found, at)
         if call is None:
             return None
