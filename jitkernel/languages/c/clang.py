@@ -358,9 +358,14 @@ def find_clang(path: str = "") -> Clang:
 
 def clang_of(setting: Callable[[str], str]) -> Clang:
     """The compiler that a session's settings ask for.  Raises UsageError."""
-    clang = find_clang(setting("clang"))
-    flags = flags_of(clang.program, clang.identity, setting("clang_flags"))
-    known = () if "-target-cpu" in flags.more else _processor(clang, setting("processor"))
+    return _set_up(setting("clang"), setting("clang_flags"), setting("processor"))
+
+
+@lru_cache(maxsize=8)
+def _set_up(path: str, text: str, processor: str) -> Clang:
+    clang = find_clang(path)
+    flags = flags_of(clang.program, clang.identity, text)
+    known = () if "-target-cpu" in flags.more else _processor(clang, processor)
     include = clang.include + (_openmp_headers() if "-fopenmp" in flags.more else ())
     return replace(
         clang, more=flags.more, without=flags.without, processor=known, level=flags.level,

@@ -229,12 +229,7 @@ class Declared:
     def declaration(self, piece: Piece, declared: Declarator, extern: str = "extern ") -> str:
         """Text that declares one name of a piece, and no more."""
         found, tokens = piece.head, piece.tokens
-        skipped = {*found.local}
-        for at, token in enumerate(tokens[: found.end]):
-            if token.text in ("extern", "typedef", "__extension__"):
-                skipped.add(at)
-        if found.tag is not None and found.tag.brace >= 0 and found.tag.name:
-            skipped |= set(range(found.tag.brace, found.tag.behind))
+        skipped = _skipped(piece, "extern", "typedef", "__extension__")
         lead = self._said(piece, 0, found.attributes, skipped)
         head = self._head(piece, found.attributes, skipped, self._base(piece, declared))
         tail = self.text_of(piece, declared.first, declared.last, set())
@@ -287,15 +282,12 @@ class Declared:
     def _definition(self, piece: Piece, declared: Declarator, computed: bool = False) -> str:
         """Text that defines one variable of a piece, without an initialiser that is computed."""
         found = piece.head
-        skipped = {*found.local}
-        skipped |= {at for at, t in enumerate(piece.tokens[: found.end]) if t.text == "extern"}
+        skipped = _skipped(piece, "extern")
         sized = unsized(piece.tokens[declared.first : declared.last]) is None
         if _has_no_name(piece) and sized and not found.constant:  # its declaration has the type
             head = self._head(piece, 0, skipped, f"__typeof__({declared.name})")
             value = self._said(piece, declared.last, declared.end, set())
             return f"{head} {declared.name} {'' if computed else value};"
-        if found.tag is not None and found.tag.brace >= 0 and found.tag.name:
-            skipped |= set(range(found.tag.brace, found.tag.behind))
         if computed:
             return self.declaration(piece, declared, "")
         head = self._said(piece, 0, found.end, skipped)
@@ -346,6 +338,16 @@ class Declared:
                 if own or (note is not None and note.kind == "function"):
                     return True
         return False
+
+
+def _skipped(piece: Piece, *words: str) -> set[int]:
+    """The specifiers of a piece that a declaration of one of its names has not: these words, what a
+    notebook does without, and the body of a type that has a name."""
+    found = piece.head
+    skipped = {at for at, token in enumerate(piece.tokens[: found.end]) if token.text in words}
+    if found.tag is not None and found.tag.brace >= 0 and found.tag.name:
+        skipped |= {*range(found.tag.brace, found.tag.behind)}
+    return skipped.union(found.local)
 
 
 def _has_no_name(piece: Piece) -> bool:

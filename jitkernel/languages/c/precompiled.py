@@ -23,6 +23,7 @@ import stat
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from hashlib import sha256
 from itertools import count
 from typing import NamedTuple
@@ -84,12 +85,7 @@ class HeaderCache:
         `identity` is all that an entry depends on besides the text.  At most `limit` bytes are
         kept, but for the header's own entries.
         """
-        directives = [part for part in _DIRECTIVE.split(header) if part]
-        digest = sha256(f"{identity}\0".encode("utf-8", "surrogateescape"))
-        keys = [""]  # by number of directives
-        for part in directives:
-            digest.update(part.encode("utf-8", "surrogateescape"))
-            keys.append(digest.hexdigest()[:32])
+        directives, keys = _keyed(identity, header)
         found = self._known(keys[-1])
         if not found:
             found = self._longest(keys) if self._is_private() else []
@@ -258,6 +254,18 @@ class HeaderCache:
                 break
             self.drop([path])
             total -= size
+
+
+@lru_cache(maxsize=16)
+def _keyed(identity: str, header: str) -> tuple[list[str], list[str]]:
+    """The directives of a header, and the keys of its beginnings by the number of those."""
+    directives = [part for part in _DIRECTIVE.split(header) if part]
+    digest = sha256(f"{identity}\0".encode("utf-8", "surrogateescape"))
+    keys = [""]
+    for part in directives:
+        digest.update(part.encode("utf-8", "surrogateescape"))
+        keys.append(digest.hexdigest()[:32])
+    return directives, keys
 
 
 def _base(chain: Sequence[_Entry], keys: Sequence[str]) -> list[_Entry]:
