@@ -146,7 +146,8 @@ def _declared(text: str) -> tuple[Mapping[str, int], Notes]:
             declared = Declared(Reading(0, text, [piece], Notes({})))
             found |= {k: n for k, n in declared.notes.items() if not k.startswith(DIRECTIVE)}
     keys = {key for note in found.values() for key in (note.key, *note.also)}
-    kept = plan_notes(note.known_with(keys.__contains__) for note in found.values())
+    known = keys.__contains__
+    kept = plan_notes(known, [note.known_with(known) for note in found.values()])
     names = {
         key: crc32(spelling(f"{note.text} {note.definition}").encode("utf-8", "surrogateescape"))
         for note in found.values() for key in (note.key, *note.also)

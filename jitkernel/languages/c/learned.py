@@ -79,6 +79,7 @@ def learned(
         return key in unit.owned or key in notes or key in before
 
     return plan_notes(
+        is_known,
         (note.known_with(is_known) for note in notes.values() if note.text),
         [
             *_meant_otherwise(unit, before),

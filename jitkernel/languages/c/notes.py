@@ -72,20 +72,20 @@ class Note:
     """A name, as later cells need it.
 
     `text` declares it again; it stood in line `line` of cell `cell`, as note `order` of that cell.
-    `also` are other keys that it gives.  `definition` is the text of a function or a variable, from
-    line `definition_line` on, empty where it is declared alone.  `needs` are the keys of what
-    `text` mentions, `uses` of what the definition does, of those that were known when it was
-    compiled.  An `inline` function may be part of those that its own cell calls it from, and a
-    `computed` variable gets its value when the cell runs: `definition` has none.  What mentions a
-    macro that was taken back means its `definition`, the directive that defined it last.  `at` is
-    the place of its cell in the notebook: the number of the first run of that notebook cell.
-    `macros` are those that were expanded before the cell was read: the note has what they were
-    then.  What a file that is included needs of cells is told by clang; it is not in `text`.
-    `content` is what a header declares, where it is followed.  The type of a `deduced` variable is
-    told by its definition (`int t[] = {1, 2};`), and a `folded` one is a constant whose value
-    clang puts into what uses it: what its definition says is part of what it is.  What has `left`
-    is in no text any more: its notebook cell was run again without it, and what uses it still does.
-    `asks` are macros that its conditions ask for and that were none.
+    `also` are other keys that it gives. `definition` is the text of a function or a variable, from
+    line `definition_line` on, empty where it is declared alone. `needs` are the keys of what clang
+    says that a file which is included needs of cells; it is not in `text`. `uses` are those of what
+    the definition mentions, of those that were known when it was compiled. An `inline` function may
+    be part of those that its own cell calls it from, and a `computed` variable gets its value when
+    the cell runs: `definition` has none. What mentions a macro that was taken back means its
+    `definition`, the directive that defined it last. `at` is the place of its cell in the notebook:
+    the number of the first run of that notebook cell. `macros` are those that were expanded before
+    the cell was read: the note has what they were then. `content` is what a header declares, where
+    it is followed. The type of a `deduced` variable is told by its definition (`int t[] = {1,
+    2};`), and a `folded` one is a constant whose value clang puts into what uses it: what its
+    definition says is part of what it is. What has `left` is in no text any more: its notebook cell
+    was run again without it, and what uses it still does. `asks` are macros that its conditions ask
+    for and that were none.
     """
 
     key: str
@@ -164,16 +164,13 @@ class Note:
         return self.inline or constant
 
     def known_with(self, is_known: Callable[[str], bool]) -> Note:
-        """The note with what it needs and uses of the keys that are known."""
+        """The note with what its definition uses of the keys that are known."""
         if self.kind == "include":
             return self
-        needs, uses = (
-            frozenset(filter(is_known, mentioned(text))) - {self.key, *self.also}
-            for text in (self.meant, self.definition)
-        )
+        uses = frozenset(filter(is_known, mentioned(self.definition))) - {self.key, *self.also}
         asked = asked_for(f"{self.text}\n{self.definition}") if self.kind != "undef" else ()
         asks = tuple(sorted(name for name in asked if not is_known(MACRO + name)))
-        return replace(self, needs=needs, uses=uses, asks=asks)
+        return replace(self, uses=uses, asks=asks)
 
 
 class Alias(NamedTuple):
@@ -538,12 +535,15 @@ class Notes:
         return reached, stale
 
 
-def plan_notes(notes: Iterable[Note], others: Collection[Note] = ()) -> dict[str, PlanNote]:
-    """The notes as a plan leaves them, and `others`, which stay their cells'."""
+def plan_notes(
+    is_known: Callable[[str], bool], notes: Iterable[Note], others: Iterable[Note] = ()
+) -> dict[str, PlanNote]:
+    """The notes as a plan leaves them, and `others`, which stay their cells'; each needs what it
+    mentions of the keys that are known."""
     found: dict[str, PlanNote] = {}
-    for note in (*notes, *others):
-        cell = note.cell if note in others else 0
-        needs = note.needs | note.uses if note.uses else note.needs
+    for note, cell in (*((n, 0) for n in notes), *((n, n.cell) for n in others)):
+        said = mentioned(note.meant) if note.kind != "include" else ()
+        needs = note.needs.union(note.uses, filter(is_known, said)) - {note.key, *note.also}
         found[note.key] = PlanNote(note, needs, cell)
         same = PlanNote(Alias(note.key), frozenset((note.key,)), cell)
         found |= dict.fromkeys(note.also, same)

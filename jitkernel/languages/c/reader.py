@@ -108,7 +108,8 @@ class _Reader:
             code += "\n"  # what follows is no part of its last line
         if not code.strip():
             empty = plan(self._source, "", [], self._commands)
-            return replace(empty, notes=plan_notes((), left(self._notes, self._known.replaces)))
+            gone = left(self._notes, self._known.replaces)
+            return replace(empty, notes=plan_notes(self._notes.__contains__, (), gone))
         self._clang = self._compiler()
         try:
             if self._known.file:
@@ -157,7 +158,9 @@ class _Reader:
         made = self._understood({}, leaving)
         gone = [note for key in leaving if (note := self._notes.get(key)) is not None]
         plain = plan_notes(
-            (), [replace(n, definition="", inline=False, folded=False, deduced=False) for n in gone]
+            self._notes.__contains__,
+            (),
+            [replace(n, definition="", inline=False, folded=False, deduced=False) for n in gone],
         )
         return replace(made, notes={**made.notes, **plain}, warnings=())
 
