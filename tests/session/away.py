@@ -218,7 +218,7 @@ def contents(db: sqlite3.Connection) -> dict[str, Any]:
         "pages": dict(db.execute("select id, bytes from pages")),
         "results": sorted(db.execute("select id, body, bytes from results")),
         # A text is written when its cell ends: see `texts`.
-        "facts": {k: v for k, v in facts.items() if not k.startswith("text ")} | {"session": head},
+        "facts": facts | {"session": head},
     }
 
 

@@ -93,7 +93,7 @@ class Keeper:
             program, executor, session.results, rows, self._head, self._numbers, trust
         )
         session.number = restored.number
-        session.texts.restore(rows["facts"])
+        session.texts.restore(rows["texts"])
         if archives := self._head.get("archives"):
             from jitkernel.session.run.linking import read_again  # few sessions have any
 
@@ -138,7 +138,7 @@ class Keeper:
         def write(tables: Tables) -> None:
             # What the user wrote comes first: a file that is cut off still has it.
             tables.put("records", session.store.rows(session.program.cells))
-            tables.put("facts", session.store.texts())
+            tables.put("texts", session.store.texts())
             Writer(session, tables).everything()
 
         return write_file(path, write)

@@ -22,8 +22,7 @@ from jitkernel.linker import Symbol
 from jitkernel.linker.editing import file, rebind_all, set_image
 from jitkernel.session.history.snapshot import far_words
 from jitkernel.session.operation import without_collections
-from jitkernel.session.program.cell import LanguageNote
-from jitkernel.session.saved.rows import Index, info_of, read_cell, read_symbol
+from jitkernel.session.saved.rows import FACTS, Index, read_cell, read_symbol
 from jitkernel.session.saved.tables import Damaged
 from jitkernel.session.saved.writing import LAST, put_back
 from jitkernel.session.settings import check_value
@@ -146,18 +145,10 @@ def _read_facts(program: Program, rows: Iterable[Row]) -> float:
     saved = 0.0
     for key, body, _ in rows:
         kind, _, name = str(key).partition(" ")
-        if kind == "type":
-            check(texts := [_loads(name), _loads(body)], [str])
-            program.state.types[texts[0]] = texts[1]
-        elif kind == "note":
-            check(row := _loads(body), (int, str, [str]))
-            program.state.notes.set(name, LanguageNote(row[0], row[1], frozenset(row[2])))
-        elif kind == "declared" and (info := info_of(_loads(body))) is not None:
-            check(declared := _loads(name), str)
-            program.state.put("declared", declared, info)
-        elif kind == "id":  # of a notebook cell whose code is gone, and whose declarations are not
-            check(placed := [_loads(name), *_loads(body)], (str, int, int))
-            program.state.ids[placed[0]], program.positions[placed[0]] = placed[1:]
+        if kind in FACTS:
+            check(name := _loads(name), str)
+            check(value := _loads(body), FACTS[kind].form)
+            FACTS[kind].read(program, name, value)
         elif kind == "unwind":
             check(pairs := _loads(body), [(str, int)])
             shared = {bytes.fromhex(content): at for content, at in pairs}

@@ -8,9 +8,9 @@ define and number those that they use, which may be stale versions; both refer t
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from sys import intern
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jitkernel.arena import Extent
 from jitkernel.forms import Maybe, check
@@ -27,7 +27,7 @@ from jitkernel.linker import (
 )
 from jitkernel.linker.editing import restore_image, restore_symbol, restore_uses
 from jitkernel.linker.records import SITE
-from jitkernel.session.program.cell import Cell, CellState
+from jitkernel.session.program.cell import Cell, CellState, LanguageNote
 from jitkernel.session.program.signatures import (
     Signature,
     Variable,
@@ -39,10 +39,13 @@ if TYPE_CHECKING:
     from jitkernel.session.program.program import Program
 
 __all__ = [
+    "FACTS",
+    "FactRow",
     "Index",
     "Info",
     "SymbolNumbers",
     "cell_row",
+    "dump",
     "info_of",
     "info_row",
     "read_cell",
@@ -50,7 +53,7 @@ __all__ = [
     "symbol_body",
 ]
 
-_dump = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
+dump = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 _BESIDE = 16  # bytes of an instruction around a site
 _KINDS, _STATES = tuple(SymbolKind), tuple(SymbolState)
 
@@ -142,7 +145,7 @@ def info_of(row: list[Any] | None) -> Info:
 def symbol_body(symbol: Symbol, stale: bool) -> str:
     """All of a symbol but its users, which are in the rows of their cells."""
     image = symbol.image
-    return _dump(
+    return dump(
         [
             symbol.name, int(symbol.kind), int(symbol.state), symbol.address, symbol.size,
             image.cell if image is not None else 0, symbol.stub, symbol.slot, symbol.far_slot,
@@ -193,7 +196,7 @@ def cell_row(program: Program, cell: Cell, numbers: SymbolNumbers) -> tuple[int,
         cell.types,
         cell.defines,
     ]
-    return cell.number, _dump(body), b"".join(pieces)
+    return cell.number, dump(body), b"".join(pieces)
 
 
 def _image(linker: Linker, image: Image, numbers: SymbolNumbers, pieces: list[bytes]) -> list[Any]:
@@ -305,3 +308,49 @@ def _copy_code(spans: Iterable[list[Any] | None], content: bytes, index: Index) 
             at += size
             index.extents.append(extent)
     return at
+
+
+# -- facts ---------------------------------------------------------------------------------------
+
+
+class FactRow(NamedTuple):
+    """How the facts of a kind (`program.state`) are rows: what a row says of a key and its value
+    (None: nothing), the form of that, and what reads it."""
+
+    row: Callable[[Program, str, Any], Any]
+    form: Any
+    read: Callable[[Program, str, Any], None]
+
+
+def _id_row(program: Program, key: str, cell: int) -> list[int] | None:
+    """Of a notebook cell whose code is gone, and whose declarations are not."""
+    return None if cell in program.cells else [cell, program.positions[key]]
+
+
+def _read_id(program: Program, key: str, row: list[int]) -> None:
+    program.state.ids[key], program.positions[key] = row
+
+
+def _read_type(program: Program, key: str, body: str) -> None:
+    program.state.types[key] = body
+
+
+def _note_row(program: Program, key: str, note: LanguageNote) -> list[Any]:
+    kept = note.kept if isinstance(note.kept, str) else note.kept.encode()
+    return [note.cell, kept, sorted(note.needs)]
+
+
+def _read_note(program: Program, key: str, row: list[Any]) -> None:
+    program.state.notes.set(key, LanguageNote(row[0], row[1], frozenset(row[2])))
+
+
+def _read_declared(program: Program, key: str, row: list[Any]) -> None:
+    program.state.put("declared", key, info_of(row))
+
+
+FACTS: Mapping[str, FactRow] = {
+    "id": FactRow(_id_row, (int, int), _read_id),
+    "type": FactRow(lambda program, key, body: body, str, _read_type),
+    "note": FactRow(_note_row, (int, str, [str]), _read_note),
+    "declared": FactRow(lambda program, key, info: info_row(info), list, _read_declared),
+}  # fmt: skip

@@ -23,7 +23,6 @@ from jitkernel.ir.names import decode_name, quote_name
 from jitkernel.publishing import keep
 from jitkernel.rollback import RecordedDict, later, recording
 from jitkernel.session.saved.tables import (
-    TEXT,
     UNREADABLE,
     WAIT,
     Damaged,
@@ -98,11 +97,11 @@ class Store:
                 # The open file serves us; its name would stay behind after a kill.
                 os.unlink(self._temporary)
         self.tables = Tables(self._db)
-        # Records by number, and rows of texts by key; None: dropped.
-        self._pending: RecordedDict[int | str, Record | Row | None] = RecordedDict()
+        # Records and rows of texts, by table and number; None: dropped.
+        self._pending: RecordedDict[tuple[str, int], Record | Row | None] = RecordedDict()
         self._bytes = 0
         self.commits_often = False  # what is not committed yet is worth being kept in memory
-        self._written: dict[int | str, Record | Row | None] = {}  # that
+        self._written: dict[tuple[str, int], Record | Row | None] = {}  # that
         self._log, self._log_size = self.path + "-wal", 0  # no longer than that when it began
 
     def _open(self, path: str, copy_of: str) -> sqlite3.Connection:
@@ -184,15 +183,18 @@ class Store:
 
     def put(self, record: Record) -> None:
         """Keep a record."""
-        self._pending[record.number] = record
-        self._bytes += len(record.object) + len(record.module)
+        self._collect("records", record.number, record, len(record.object) + len(record.module))
+
+    def _collect(self, table: str, number: int, row: Record | Row | None, size: int = 0) -> None:
+        self._pending[table, number] = row
+        self._bytes += size
         if len(self._pending) >= _BATCH or self._bytes > _BATCH_BYTES:
             self.flush()
 
     def get(self, number: int) -> Record | None:
         """The record of a cell, or None.  Raises Damaged."""
-        if number in self._pending:
-            return self._pending[number]  # type: ignore[return-value]
+        if ("records", number) in self._pending:
+            return self._pending["records", number]  # type: ignore[return-value]
         try:
             row = self._db.execute("select * from records where number = ?", (number,)).fetchone()
             return None if row is None else read_record(row)
@@ -202,30 +204,21 @@ class Store:
 
     def drop(self, number: int) -> None:
         """Forget a record."""
-        self._pending[number] = None
-        if len(self._pending) >= _BATCH:
-            self.flush()
+        self._collect("records", number, None)
 
     def put_text(self, number: int, body: str, data: bytes) -> None:
         """Keep what a cell has asked."""
-        key = f"{TEXT}{number}"
-        self._pending[key] = key, body, data
-        self._bytes += len(body) + len(data)
-        if len(self._pending) >= _BATCH or self._bytes > _BATCH_BYTES:
-            self.flush()
+        self._collect("texts", number, (number, body, data), len(body) + len(data))
 
     def drop_text(self, number: int) -> None:
         """Forget it."""
-        self._pending[f"{TEXT}{number}"] = None
-        if len(self._pending) >= _BATCH:
-            self.flush()
+        self._collect("texts", number, None)
 
     def texts(self) -> list[Row]:
         """The rows of what cells have asked.  Raises Damaged."""
         self.flush()
         with reading(self.name):
-            query = "select id, body, bytes from facts where id glob ?"
-            return self._db.execute(query, (f"{TEXT}*",)).fetchall()
+            return self._db.execute("select id, body, bytes from texts").fetchall()
 
     def flush(self) -> None:
         """Write what was collected; where it may be taken back, once that is decided."""
@@ -273,12 +266,11 @@ class Store:
         pending = self._pending
         try:
             self._db.execute("savepoint collected")
-            kept = [r for r in pending.values() if r is not None]
-            gone = [k for k, r in pending.items() if r is None]
-            self.tables.put("records", [_row(r) for r in kept if isinstance(r, Record)])
-            self.tables.drop("records", [k for k in gone if isinstance(k, int)])
-            self.tables.put("facts", [r for r in kept if not isinstance(r, Record)])
-            self.tables.drop("facts", [k for k in gone if isinstance(k, str)])
+            for table in ("records", "texts"):
+                rows = {number: row for (name, number), row in pending.items() if name == table}
+                kept = [row for row in rows.values() if row is not None]
+                self.tables.put(table, [_row(r) if isinstance(r, Record) else r for r in kept])
+                self.tables.drop(table, [n for n, row in rows.items() if row is None])
             self._db.execute("release collected")
         except BaseException:
             with contextlib.suppress(sqlite3.Error):

@@ -15,7 +15,8 @@ would run code when they are loaded, so they are not, unless the user trusts the
 | symbols | a name: type, definition, canonical entry, slots |
 | pages | 4096 bytes of constants or globals, zeros at the end left out |
 | results | a value that `_5` names |
-| facts | all else: settings, named types, declarations, the text of cells |
+| texts | what a cell has asked |
+| facts | all else: settings, named types, declarations |
 """
 
 from __future__ import annotations
@@ -34,7 +35,6 @@ __all__ = [
     "BESIDE",
     "PARTS",
     "SCHEMA",
-    "TEXT",
     "UNREADABLE",
     "WAIT",
     "Damaged",
@@ -45,7 +45,6 @@ __all__ = [
     "connect",
     "create",
     "identify",
-    "is_text",
     "naming_before",
     "reading",
     "refusal",
@@ -62,12 +61,12 @@ _PART = "CREATE TABLE {} (id integer primary key, body text, bytes blob, checksu
 _LAYOUT = {
     "records": "CREATE TABLE records (number integer primary key, source blob, module blob,"
     " first_line integer, options text, object blob, nobuiltin text, checksum blob)",
-    **{name: _PART.format(name) for name in ("cells", "symbols", "pages", "results")},
+    **{name: _PART.format(name) for name in ("cells", "symbols", "pages", "results", "texts")},
     "facts": "CREATE TABLE facts (id text primary key, body text, bytes blob, checksum blob)"
     " without rowid",
 }
 #: The tables whose rows are `(id, body, bytes, checksum)`.
-PARTS = ("cells", "symbols", "pages", "results", "facts")
+PARTS = ("cells", "symbols", "pages", "results", "facts", "texts")
 #: What the columns of each are, by SQLite's storage classes.
 _TYPES = {
     "records": (int, bytes, bytes, int, str, bytes, str, bytes),
@@ -78,14 +77,6 @@ _KEY = {"records": "number", **dict.fromkeys(PARTS, "id")}
 
 Key = int | str
 Row = tuple[Any, ...]  # its key first, its checksum last, or not there yet
-
-#: What the keys of facts begin with that are texts of cells: see `texts`.
-TEXT = "text "
-
-
-def is_text(key: Key) -> bool:
-    """Whether a fact is the text of a cell."""
-    return isinstance(key, str) and key.startswith(TEXT)
 
 
 def before(path: str) -> str:
@@ -212,7 +203,6 @@ class Tables:
         """Delete all rows of `PARTS` but the texts of cells."""
         for table in PARTS[:-1]:
             self.db.execute(f"delete from {table}")
-        self.db.execute("delete from facts where id not glob ?", (f"{TEXT}*",))
 
     def prove(self, path: str) -> dict[str, list[tuple[Key, str, bytes]]]:
         """The rows of `PARTS`, by table; raises Damaged where any row of the file is not as it was

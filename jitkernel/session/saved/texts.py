@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import Fault
-from jitkernel.session.saved.tables import TEXT, Damaged, is_text
+from jitkernel.session.saved.tables import Damaged
 
 if TYPE_CHECKING:
     from jitkernel.session.program.cell import Cell
@@ -64,15 +64,15 @@ class Text:
         return json.dumps(values, default=str), zlib.compress(source, 1)
 
     @classmethod
-    def of(cls, key: str, body: str) -> Text:
+    def of(cls, number: int, body: str) -> Text:
         """The inverse, without its source.  Raises Damaged for what is none."""
         try:
             values = json.loads(body)
             if list(map(type, values)) != _TYPES:
                 raise ValueError("its types are others")
-            return cls(int(key.removeprefix(TEXT)), *values)
+            return cls(number, *values)
         except (ValueError, TypeError) as error:
-            raise Damaged(f"{key!r} is no text of a cell: {error}") from None
+            raise Damaged(f"text {number} is no text of a cell: {error}") from None
 
     def unpack(self, data: bytes) -> None:
         """Have the source as the store has it.  Raises Damaged."""
@@ -261,14 +261,14 @@ class Texts:
         a client says when it runs a cell, and not where that is."""
         self.settle()
         found: list[Text] = []
-        for key, body, data in self._store.texts():
-            found.append(text := Text.of(key, body))
+        for number, body, data in self._store.texts():
+            found.append(text := Text.of(number, body))
             text.unpack(data)
         return sorted(found, key=lambda text: (text.place, text.number))
 
     def restore(self, rows: Iterable[tuple[Key, str, bytes]]) -> None:
-        """Those of a saved session, among other facts, are there.  Raises as `Text.of` does."""
-        found = [Text.of(str(key), body) for key, body, _ in rows if is_text(key)]
+        """Those of a saved session are there.  Raises as `Text.of` does."""
+        found = [Text.of(int(key), body) for key, body, _ in rows]
         for text in sorted(found, key=lambda text: text.number):
             self._number = max(self._number, text.number)
             self._place = max(self._place, text.place)

@@ -7,13 +7,12 @@ threads of the program write meanwhile is there as of some moment of the compari
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import sqlite3
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 from jitkernel.arena import Arena, Extent
 from jitkernel.arena.mirror import Mirror
@@ -21,7 +20,7 @@ from jitkernel.errors import UsageError
 from jitkernel.linker import Symbol, SymbolState
 from jitkernel.linker.records import Journal
 from jitkernel.publishing import publish
-from jitkernel.session.saved.rows import SymbolNumbers, cell_row, info_row, symbol_body
+from jitkernel.session.saved.rows import FACTS, SymbolNumbers, cell_row, dump, symbol_body
 from jitkernel.session.saved.tables import (
     BESIDE,
     Tables,
@@ -38,7 +37,6 @@ from jitkernel.transactions import Transaction
 from jitkernel.values.value import TypedValue
 
 if TYPE_CHECKING:
-    from jitkernel.languages.llvm.plan import Kept
     from jitkernel.session.core import Core
     from jitkernel.session.program.state import Fact
 
@@ -182,18 +180,18 @@ class Writer:
     def _write_facts(self, facts: Iterable[Fact]) -> bool:
         program = self._session.program
         shared = [[content.hex(), at] for content, at in program.linker.unwind.shared.items()]
-        head = {"session": self._head(), "unwind": json.dumps(shared)}
+        head = {"session": self._head(), "unwind": dump(shared)}
         new = [(key, body, b"") for key, body in head.items() if self.head.get(key) != body]
         self.head = head
         gone: list[str] = []
         for kind, key in facts:
-            if kind in _ROWS:
-                id, value = _ROWS[kind].id(key), program.state.get(kind, key)
-                if value is None or (kind == "id" and value in program.cells):  # has it in its row
+            if kind in FACTS:
+                id, value = f"{kind} {dump(key)}", program.state.get(kind, key)
+                row = None if value is None else FACTS[kind].row(program, key, value)
+                if row is None:
                     gone.append(id)
                 else:
-                    value = [value, program.positions[key]] if kind == "id" else value
-                    new.append((id, json.dumps(_ROWS[kind].body(value)), b""))
+                    new.append((id, dump(row), b""))
         self._tables.put("facts", new)
         self._tables.drop("facts", gone)
         return bool(new or gone)
@@ -205,7 +203,7 @@ class Writer:
         services = engine.executor.services
         saved = (name for name, told in declared(SessionSettings).items() if told.saved != "no")
         chosen = {name: getattr(session.settings, name) for name in saved}
-        return json.dumps(
+        return dump(
             {
                 "number": session.number,
                 "settings": chosen | {"base": engine.arena.base, "capacity": engine.arena.capacity},
@@ -226,27 +224,6 @@ def _lasts(symbol: Symbol, stale: bool) -> bool:
     if not stale and symbol.state in (SymbolState.DEFINED, SymbolState.FAR, SymbolState.FIXED):
         return True
     return any(image.cell for image in symbol.users or ())
-
-
-class _Row(NamedTuple):
-    """How the facts of a kind are rows: their keys, and what is said of them."""
-
-    id: Callable[[str], str]
-    body: Callable[[Any], Any]
-
-
-def _text(kept: Kept) -> str:
-    return kept if isinstance(kept, str) else kept.encode()
-
-
-_ROWS = {
-    "id": _Row(lambda cell_id: f"id {json.dumps(cell_id)}", lambda placed: placed),
-    "type": _Row(lambda name: f"type {json.dumps(name)}", lambda body: body),
-    "note": _Row(
-        lambda key: f"note {key}", lambda note: [note.cell, _text(note.kept), sorted(note.needs)]
-    ),
-    "declared": _Row(lambda name: f"declared {json.dumps(name)}", info_row),
-}
 
 
 def write_file(path: str, write: Callable[[Tables], None]) -> int:
