@@ -5,7 +5,7 @@ runtime's `jk_wake`; its address is the function's definition meanwhile, so that
 every canonical entry leads there.  Constants and variables stay where they are: the program may
 have pointers to them.  So do unwind records, which name no function meanwhile.
 
-The code goes to the linker's `SwapFile` together with the sites of symbols in it and its base
+The code goes to the linker's `CodeTable` together with the sites of symbols in it and its base
 relocations.  `wake` puts it where there is room and relocates it.  Code that cannot be moved like
 that is linked again from its object, over the same constants and variables; that is the session's
 business, like everything that is done with objects.
@@ -14,12 +14,11 @@ business, like everything that is done with objects.
 from __future__ import annotations
 
 import marshal
-import os
-import tempfile
+import sqlite3
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from jitkernel.arena import Extent, FreeList
+from jitkernel.arena import Extent
 from jitkernel.elf import ElfObject
 from jitkernel.errors import LinkError, present
 from jitkernel.linker.binding import Bindings, OutOfRange
@@ -31,80 +30,68 @@ from jitkernel.rollback import RecordedDict, later
 if TYPE_CHECKING:
     from jitkernel.linker.linker import Linker
 
-__all__ = ["SwapFile", "hibernate", "prepare", "reclaimable", "rewrite_stubs", "wake"]
+__all__ = ["CodeTable", "hibernate", "prepare", "reclaimable", "rewrite_stubs", "wake"]
 
 _NO_FUNCTION = bytes(4)
-_ROOM = 1 << 40  # bytes of addresses in the swap file; it is as long as what was ever in it at once
+_CODE = "create table code (number integer primary key, bytes blob)"
 
 
-class SwapFile:
-    """Bytes by image, on disk from `put` to `drop`, in a file without a name.
+class CodeTable:
+    """Bytes by image, on disk from `put` to `drop`: a table of a database without a name.
 
     It is a copy for speed: what the disk has no room for is made again from the image's object.
     """
 
     def __init__(self) -> None:
-        self._fd = -1
-        self._room = FreeList(0, _ROOM)
+        self._db: sqlite3.Connection | None = None
         self._at: RecordedDict[Image, int] = RecordedDict()
 
     def put(self, image: Image, data: bytes) -> bool:
         """Keep bytes for an image that has none here; False where the disk is full."""
-        at = self._room.take(len(data))
-        if at is None:
-            return False
         try:
-            if self._fd < 0:
-                self._fd, path = tempfile.mkstemp(prefix="jitkernel-", suffix=".code")
-                os.unlink(path)
-            whole = os.pwrite(self._fd, data, at) == len(data)
-        except OSError:
-            whole = False
-        if whole:
-            self._at[image] = at
-        else:
-            self._room.give(at)
-        return whole
+            if self._db is None:
+                self._db = sqlite3.connect("", isolation_level=None, check_same_thread=False)
+                for setting in ("journal_mode = memory", "cache_size = -512"):
+                    self._db.execute(f"pragma {setting}")
+                self._db.execute(_CODE)
+            made = self._db.execute("insert into code (bytes) values (?)", (data,))
+        except sqlite3.Error:
+            return False
+        self._at[image] = present(made.lastrowid, "the number of a row")
+        return True
 
     def get(self, image: Image) -> bytes | None:
         """What is kept for an image; None where there is nothing."""
-        at = self._at.get(image)
-        if at is None:
+        if self._db is None or (number := self._at.get(image)) is None:
             return None
-        size = self._room.live[at]
-        try:
-            data = os.pread(self._fd, size, at)
-        except OSError:
-            return None
-        return data if len(data) == size else None
+        row = self._db.execute("select bytes from code where number = ?", (number,)).fetchone()
+        return None if row is None else row[0]
 
     def drop(self, image: Image) -> None:
         """Forget what is kept for an image, if there is something."""
-        at = self._at.pop(image, None)
-        if at is not None:
-            later(self._give, at)  # the bytes may be wanted again until then
+        number = self._at.pop(image, None)
+        if number is not None:
+            later(self._delete, number)  # the bytes may be wanted again until then
 
-    def _give(self, at: int) -> None:
-        if at in self._room.live:
-            self._room.give(at)
-        else:  # an earlier call was interrupted
-            self._room.rebuild()
+    def _delete(self, number: int) -> None:
+        if self._db is not None:
+            self._db.execute("delete from code where number = ?", (number,))
 
     @property
     def size(self) -> int:
         """Bytes on disk that are in use."""
-        return self._room.used
+        query = "select sum(length(bytes)) from code"
+        return 0 if self._db is None else self._db.execute(query).fetchone()[0] or 0
 
     def close(self) -> None:
-        """Give the file back."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
-            self._at.clear()
+        """Give the disk's room back."""
+        if self._db is not None:
+            self._db.close()
+            self._db = None
 
 
 class _Saved(NamedTuple):
-    """An image's code in the swap file: its alignment in bytes, the offsets of its functions, its
+    """An image's code in the table: its alignment in bytes, the offsets of its functions, its
     sites by place in the image's `refs`, sites that lead into the code, and sites that lead from it
     to a fixed address.  Those of the first and the last kind count from where the code begins."""
 
@@ -263,7 +250,7 @@ def _serialise(
     functions: list[int],
     sites: list[tuple[int, bytes]],
 ) -> bytes:
-    """An image's code with what it takes to relocate it, for the swap file."""
+    """An image's code with what it takes to relocate it, for the table."""
     text = _code(image)
     arena, base = linker.arena, linker.arena.base
     view, low = arena.view, text.start - base

@@ -22,7 +22,7 @@ from jitkernel.errors import LinkError, present
 from jitkernel.ir.names import written
 from jitkernel.linker.binding import Bindings, OutOfRange
 from jitkernel.linker.content import Content, refusal
-from jitkernel.linker.hibernation import SwapFile
+from jitkernel.linker.hibernation import CodeTable
 from jitkernel.linker.layout import ReadObject, arrange, initialisers, read_names
 from jitkernel.linker.plan import Plan, make_plan, plan_runtime
 from jitkernel.linker.records import (
@@ -70,7 +70,7 @@ class Linker(Recorded):
         self.resolver = Resolver(self.bind, lookup, self._fixed, dict(interposed or {}))
         self.symbols = self.resolver.symbols
         self.unwind = UnwindRegion(arena)
-        self.swap = SwapFile()
+        self.swap = CodeTable()
         arena.rollback.repairs.append(self._repair)
         #: another number whenever an image comes or goes or a symbol moves; never one of before
         #: unless all is again as it was then

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import sqlite3
 
 import pytest
 from corpus import C_SOURCES, IR, KINDS
@@ -135,7 +135,11 @@ def test_what_the_disk_has_no_room_for_is_linked_again(linker, monkeypatch):
     data = _object()
     image = linker.place(data, 2, kinds={"other": "function"})
     image.rebase = base_relocations(read_object(data), {})
-    monkeypatch.setattr(os, "pwrite", lambda *_: 10)
+
+    def full(*_: object) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr(sqlite3, "connect", full)
     hibernate(linker, image)
     linker.check()
     assert image.unwind is None and not linker.swap.size and not wake(linker, image)
