@@ -103,8 +103,8 @@ class CacheDatabase:
             self._forget()
 
     def _make_room(self, db: sqlite3.Connection, needed: int) -> None:
-        """Remove what was used least recently where `needed` bytes do not fit beside SQLite's log:
-        to three quarters, so that this is rare."""
+        """Remove what was used least recently where `needed` bytes do not fit beside SQLite's
+        journal: to three quarters, so that this is rare."""
         if _taken(db) + needed <= self.limit * 7 // 8:
             return
         while _taken(db) + needed > self.limit * 3 // 4 and (many := _many(db)):
@@ -126,7 +126,7 @@ class CacheDatabase:
             except (sqlite3.Error, UnicodeDecodeError, UsageError):
                 self.damaged += 1
                 self._forget()
-                for suffix in ("", "-wal", "-shm"):
+                for suffix in ("", "-journal"):
                     with contextlib.suppress(OSError):
                         os.unlink(self._path + suffix)
                 return otherwise
@@ -142,11 +142,10 @@ class CacheDatabase:
             create_private(self._path)
         db = sqlite3.connect(self._path, _WAIT, check_same_thread=False, isolation_level=None)
         try:
+            # What is lost with the power is made again: nothing waits for the disk.
             for setting in (
-                f"page_size = {_PAGE}", "auto_vacuum = full", "journal_mode = wal",
-                "synchronous = off",  # what is lost with the power is made again
-                f"wal_autocheckpoint = {max(16, self.limit >> 16)}",
-                f"journal_size_limit = {self.limit // 16}", "trusted_schema = off",
+                "synchronous = off", f"page_size = {_PAGE}", "auto_vacuum = full",
+                "journal_mode = truncate", f"journal_size_limit = {_PAGE}", "trusted_schema = off",
             ):  # fmt: skip
                 db.execute(f"pragma {setting}")
             db.execute(_TABLE)

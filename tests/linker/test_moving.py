@@ -136,7 +136,7 @@ def test_what_the_disk_has_no_room_for_is_linked_again(linker, monkeypatch):
     image = linker.place(data, 2, kinds={"other": "function"})
     image.rebase = base_relocations(read_object(data), {})
 
-    def full(*_: object) -> None:
+    def full(*_: object, **__: object) -> None:
         raise sqlite3.OperationalError("database or disk is full")
 
     monkeypatch.setattr(sqlite3, "connect", full)
