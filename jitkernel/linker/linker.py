@@ -394,6 +394,8 @@ class Linker(Recorded):
 
     def entry(self, symbol: Symbol) -> int:
         """Where a branch to a symbol goes: its definition where that is near, else its stub."""
+        if symbol.state is DEFINED:
+            return symbol.address
         with self.arena.rollback.atomic():
             return self.bind.entry(symbol)
 

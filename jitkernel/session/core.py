@@ -18,7 +18,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from jitkernel.errors import ArenaFull, JitError
+from jitkernel.errors import JitError
 from jitkernel.session.arrays import Arrays
 from jitkernel.session.engine import Engine
 from jitkernel.session.history.snapshot import DataShadow
@@ -26,7 +26,6 @@ from jitkernel.session.history.undo import UndoHistory
 from jitkernel.session.operation import FORKED, Cleanups, Foreign, Signals
 from jitkernel.session.program.names import HiddenNames
 from jitkernel.session.program.program import Program
-from jitkernel.session.report.memory import explain_full
 from jitkernel.session.report.places import Places
 from jitkernel.session.report.watch import Observers
 from jitkernel.session.residency.garbage import GarbageCollector
@@ -278,17 +277,6 @@ class Core:
     def note(self, text: str) -> None:
         """A line is shown beside the program's output."""
         self.sink.note(text)
-
-    @contextlib.contextmanager
-    def heard_by(self, sink: Sink) -> Iterator[None]:
-        """While it lasts, `sink` hears the program; an error says what a full zone is full of."""
-        before, self.sink = self.sink, sink
-        try:
-            yield
-        except ArenaFull as error:
-            raise explain_full(self.program, self.history, error) from None
-        finally:
-            self.sink = before
 
 
 def _folder() -> str:

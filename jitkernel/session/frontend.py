@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from jitkernel.session.operation import operation
+from jitkernel.session.run.results import Heard
 
 if TYPE_CHECKING:
     from jitkernel.session.core import Core
@@ -59,7 +60,7 @@ class FrontendSide:
             core.operating = True
             try:
                 core.signals.hold()
-                with core.heard_by(sink):
+                with Heard(core, sink):
                     core.engine.executor.drain()
             finally:
                 core.operating = False

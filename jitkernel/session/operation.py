@@ -252,11 +252,11 @@ def operation(
     def decorate(
         function: Callable[Concatenate[S, P], R],
     ) -> Callable[Concatenate[S, P], R]:
-        def step(session: S, *arguments: P.args, **named: P.kwargs) -> R:
-            if not atomic:
-                return function(session, *arguments, **named)
+        def whole(session: S, *arguments: P.args, **named: P.kwargs) -> R:
             with without_collections(), session._core.engine.arena.rollback.atomic():
                 return function(session, *arguments, **named)
+
+        step = whole if atomic else function
 
         @wraps(function)
         def run(session: S, /, *arguments: P.args, **named: P.kwargs) -> R:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from jitkernel.session.saved.store import Record
 
 __all__ = [
+    "USUAL",
     "CellOptions",
     "SessionSettings",
     "check_inline",
@@ -129,6 +130,9 @@ class CellOptions:
         """What differs from the session's settings: `-O0, closed`."""
         level = "" if self.opt_level is None else f"-O{self.opt_level}"
         return ", ".join(filter(None, (level, self.passes, self.cpu, "closed" * self.closed)))
+
+
+USUAL = CellOptions()  # as the session's settings have it
 
 
 def options_for(cell: CellOptions, settings: SessionSettings, arena: Arena) -> Options:

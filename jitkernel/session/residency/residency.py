@@ -61,7 +61,8 @@ class Residency(Recorded):
 
     def failed(self) -> JitError | None:
         """Why the code that was called last did not come back; None where it did."""
-        failure, self.failure = self.failure, None
+        if (failure := self.failure) is not None:
+            self.failure = None
         return failure
 
     def use(self, image: Image | None) -> None:

@@ -29,7 +29,7 @@ from jitkernel.session.arrays import Copies
 from jitkernel.session.operation import operation
 from jitkernel.session.program.signatures import Signature, attributes_of
 from jitkernel.session.run.host import Execution, SessionHost
-from jitkernel.session.run.results import Collector, Sink
+from jitkernel.session.run.results import Collector, Heard, Sink
 from jitkernel.values.conversion import SIMPLE, from_python
 from jitkernel.values.python import Pointer
 from jitkernel.values.value import TypedValue
@@ -237,7 +237,7 @@ class Caller:
     @contextlib.contextmanager
     def _calling(self) -> Iterator[tuple[_CallHost, Scratch]]:
         """While it lasts, the call hears the program, and what its arguments need is in memory."""
-        with Scratch(self._core, "the call") as scratch, self._core.heard_by(self._execution.relay):
+        with Scratch(self._core, "the call") as scratch, Heard(self._core, self._execution.relay):
             execution = self._execution
             host = _CallHost(self._core, scratch.own, execution.error, execution.provide)
             yield host, scratch

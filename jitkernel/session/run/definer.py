@@ -40,7 +40,7 @@ from jitkernel.session.program.status import status_lines, type_line
 from jitkernel.session.report.places import cell_lines
 from jitkernel.session.report.undefined import retold
 from jitkernel.session.run.host import Execution, LanguageHost
-from jitkernel.session.run.results import Result
+from jitkernel.session.run.results import Heard, Result
 from jitkernel.session.saved.store import Record
 from jitkernel.session.settings import CellOptions, options_for, row, stored_options, stored_request
 
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Definer", "run_many"]
 
+NO_PLAN = Plan("")  # of an object, which no language has read
 _TOLD = 4  # lines on cells that were compiled again
 _MARK = "; line "  # in a module: which line of the cell what follows comes from
 _ALIGNMENT = re.compile(r",\s*align\s+(\d+)")
@@ -57,12 +58,12 @@ _ALIGNMENT = re.compile(r",\s*align\s+(\d+)")
 class Definer:
     """The definitions of the cell that an execution is for."""
 
-    def __init__(self, execution: Execution):
+    def __init__(self, execution: Execution, plan: Plan = NO_PLAN):
         core = execution.core
         self.execution, self.core, self.relay = execution, core, execution.relay
         self.engine, self.program = core.engine, core.program
         self.cell, self.options = execution.cell, execution.options
-        self.plan: Plan | None = None  # of the cell, where one was read
+        self.plan = plan
         self.unconstructed = False  # it has constructors, which did not run
         # The instruction block's offset in the cell's code, where it is part of its module.
         self._block_at = 0
@@ -73,9 +74,9 @@ class Definer:
         """What it does to the program."""
         return self.execution.change
 
-    def define(self, plan: Plan, part: Any) -> Assembled:
+    def define(self, part: Any) -> Assembled:
         """Compile and place the cell's module; nothing changes where that fails."""
-        self.plan = plan
+        plan = self.plan
         assembled, request = self.request(plan, part)
         compiled = self.compile(request, plan.source)
         self._types = compiled.summary.types
@@ -113,7 +114,7 @@ class Definer:
         """Have cells of other languages made anew that hold bodies or values of what this one is
         about to define, and what those languages know of it."""
         program = self.program
-        own = {key.partition(":")[0] for key in self.plan.notes} if self.plan else set()
+        own = {key.partition(":")[0] for key in self.plan.notes}
         names: dict[str, set[str]] = {}
         for name in defined:
             symbol = program.named(name)
@@ -187,7 +188,7 @@ class Definer:
         warnings = compiled.warnings
         if warnings and (source_of := self._translated(request)) is not None:
             at = _places(request, source_of)
-            told = {w.line for w in self._warnings() if w.severity == "warning"}
+            told = {w.line for w in self.plan.warnings if w.severity == "warning"}
             warnings = tuple(
                 w._replace(message=retold(w.message), column=0, **at(w.line, within=True))
                 for w in warnings
@@ -196,10 +197,6 @@ class Definer:
         for warning in warnings:
             self.relay.note(f"{warning.severity}: {warning.render()}")
         return compiled
-
-    def _warnings(self) -> Sequence[Diagnostic]:
-        """What the cell's language has said already."""
-        return self.plan.warnings if self.plan is not None else ()
 
     def explained(self, error: CompileError, request: Request, source: str) -> CompileError:
         """LLVM's complaints with what to try, or at the lines of a cell that is no IR."""
@@ -224,7 +221,7 @@ class Definer:
         """The cell in a language other than IR that a module was made of, where that marks lines,
         or has left notes; None for IR."""
         plan = self.plan
-        if plan is None or not plan.translated:
+        if not plan.translated:
             return None
         return plan.source if plan.notes or _MARK in request.source else None
 
@@ -265,7 +262,7 @@ class Definer:
         cell, program, change = self.cell, self.program, self.change
         old = program.cells.get(program.state.ids.get(cell.cell_id, 0)) if cell.cell_id else None
         remade = [program.cells[n] for n in change.facts("object") if n in program.cells]
-        unchanged = self.plan.unchanged if self.plan else frozenset()
+        unchanged = self.plan.unchanged
         changed = check_types(program, compiled.summary, cell, old, remade, unchanged)
         if changed and not self.options.retype:
             refuse_change(program, changed, compiled.summary, old)
@@ -274,8 +271,8 @@ class Definer:
         text = CellText(
             types=defined_types(request.source),
             aligned=_alignments(request.source),
-            noted=bool(self.plan and self.plan.notes),
-            kept=self.plan.keep if self.plan else frozenset(),
+            noted=bool(self.plan.notes),
+            kept=self.plan.keep,
             unchanged=unchanged,
             keep_data=self.options.keep_data,
         )
@@ -351,10 +348,10 @@ class Definer:
         """Tell what the cell has defined."""
         image = self.cell.image
         if image is not None:
-            spelled = self.plan.spelled if self.plan else {}
+            spelled = self.plan.spelled
             for text in status_lines(self.program, self.cell, image, self.change, spelled):
                 self.relay.note(text)
-        elif self.change.facts("type") and not (self.plan and self.plan.notes):
+        elif self.change.facts("type") and not self.plan.notes:
             self.relay.note(type_line(self.program, self.cell, self.change))
         for note in self.change.notes:
             self.relay.note(note)
@@ -419,7 +416,7 @@ class Definer:
     def replace_undefined(self) -> None:
         """A notebook cell that defined something and has no definitions any more."""
         cell, program = self.cell, self.program
-        old = program.cells.get(program.state.ids.get(cell.cell_id, 0)) if cell.cell_id else None
+        old = program.cells.get(program.state.ids.get(cell.cell_id or "", 0))
         if old is not None:
             program.retire(old, cell, self.change)
             program.let_go(self.change, self.core.finish)
@@ -444,7 +441,7 @@ class Definer:
         back.
         """
         core, cell = self.core, self.cell
-        with core.heard_by(self.relay):
+        with Heard(core, self.relay):
             core.number = cell.number
             with self.execution.changing(title(cell.number, source)):
                 self.place(request, compiled, source, read=read)

@@ -25,7 +25,7 @@ from jitkernel.session.history.snapshot import far_words, grown
 from jitkernel.session.program.cell import Cell, Change
 from jitkernel.session.program.signatures import Signature, Variable
 from jitkernel.session.run.results import Relay, Sink
-from jitkernel.session.settings import CellOptions
+from jitkernel.session.settings import USUAL, CellOptions
 from jitkernel.values.value import TypedValue
 from jitkernel.wording import counted
 
@@ -54,7 +54,7 @@ class SessionHost:
     ):
         self._engine, self._program, self._residency = core.engine, core.program, core.residency
         self.result, self._prelude = core.results.find, core.settings.prelude
-        self._own, self._fail, self._provide = own, fail, provide
+        self._own, self._fail, self.provide = own, fail, provide
         self._arrays = core.arrays
         self.shared = core.arrays.seen
         self.layout = self._program.layouts  # all that its values keep
@@ -87,7 +87,7 @@ class SessionHost:
         symbol = self._program.named(name)
         declared = self._program.state.declared.get(name)
         if isinstance(declared, Variable) and (symbol is None or symbol.state in NOWHERE):
-            self._provide([name])
+            self.provide([name])
             symbol = self._program.named(name)
         if symbol is None and isinstance(declared, Variable):
             symbol = self._look_up(name, SymbolKind.DATA, declared)
@@ -114,7 +114,7 @@ class SessionHost:
             return symbol
         if (signature := self.full_signature(name)) is None:
             return symbol
-        self._provide([name])
+        self.provide([name])
         symbol = self._program.symbol(name)
         if symbol is None:
             symbol = self._look_up(name, SymbolKind.FUNCTION, signature)
@@ -303,7 +303,7 @@ class SessionView(SessionHost):
 
 
 class LanguageHost(SessionView):
-    """The answers to what a language may ask while it reads a cell, besides: see `Known`."""
+    """What a cell is read and run with: what its language may ask, besides (see `Known`)."""
 
     def __init__(self, execution: Execution):
         super().__init__(execution.core, execution.own, execution.error)
@@ -339,9 +339,6 @@ class LanguageHost(SessionView):
         return whole or memory(pid, address, min(size, -address % PAGESIZE))
 
 
-_SESSION_S = CellOptions()  # what the session's settings say
-
-
 class Execution:
     """On whose behalf code runs: a cell, or a call that is none, in a core whose lock is held.
 
@@ -358,7 +355,7 @@ class Execution:
         cell_id: str | None = None,
         number: int | None = None,
     ):
-        self.core, self.options = core, options or _SESSION_S
+        self.core, self.options = core, options or USUAL
         self.relay = Relay(sink or core.sink)
         self._number, self._cell_id = max(number or 0, core.number + 1), cell_id
         self.is_run = False  # of a cell, whose change can be taken back
@@ -366,7 +363,8 @@ class Execution:
     @cached_property
     def cell(self) -> Cell:
         """Most calls need none."""
-        return Cell(self._number, self._cell_id, self.options.words)
+        words = self.options.words if self.options is not USUAL else ""
+        return Cell(self._number, self._cell_id, words)
 
     @cached_property
     def change(self) -> Change:
@@ -379,10 +377,6 @@ class Execution:
         self.core.engine.executor.services.watch_low_memory()
         self.change, self.is_run = self.core.history.begin(title, self.cell.number), True
         return self.core.engine.arena.rollback.atomic()
-
-    def host(self) -> SessionHost:
-        """What its expressions are evaluated with."""
-        return SessionHost(self.core, self.own, self.error, self.provide)
 
     def provide(self, names: Sequence[str], own: Collection[str] = frozenset()) -> None:
         """Take from the session's archives what defines a name that nobody else has; `own` are

@@ -24,7 +24,7 @@ from jitkernel.linker.records import NOWHERE
 from jitkernel.session.program.cell import title
 from jitkernel.session.run.definer import Definer
 from jitkernel.session.run.host import Execution
-from jitkernel.session.run.results import Result
+from jitkernel.session.run.results import Heard, Result
 from jitkernel.wording import counted
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def _add_archive(
     full = linked.archive.path
     source = f"; %link {path}{' --whole' * whole}"
     number = definer.cell.number if taken else 0
-    with core.heard_by(definer.relay):
+    with Heard(core, definer.relay):
         execution.change = core.history.begin(title(number, source) if number else source[2:])
         execution.change.cell = number
         with core.engine.arena.rollback.atomic():

@@ -8,6 +8,7 @@ import contextlib
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -40,9 +41,9 @@ from jitkernel.session.program.cell import CellState, title
 from jitkernel.session.program.relinking import extend
 from jitkernel.session.program.signatures import Signature, Variable, check_types, expand
 from jitkernel.session.report.overruns import overruns
-from jitkernel.session.run.definer import Definer
+from jitkernel.session.run.definer import NO_PLAN, Definer
 from jitkernel.session.run.host import Execution, LanguageHost
-from jitkernel.session.run.results import Result
+from jitkernel.session.run.results import Heard, Result
 from jitkernel.session.saved.store import Record
 from jitkernel.session.settings import options_for, row
 from jitkernel.values.value import TypedValue, value_html
@@ -73,6 +74,7 @@ class Runner:
         self._execution = execution
         self._core, self._relay, self._cell = core, execution.relay, execution.cell
         self._engine, self._program = core.engine, core.program
+        self._plan = NO_PLAN
 
     # -- whole cells -----------------------------------------------------------------------------
 
@@ -81,11 +83,12 @@ class Runner:
         self._language, relay = find(language), self._relay
         self._program.speaks = self._language.name
         try:
-            with self._core.heard_by(relay):
+            with Heard(self._core, relay):
                 return self._run(source)
         finally:
             relay.finish()
-            self._execution.change.effects.printed += len(relay.out) + len(relay.err)
+            if printed := len(relay.out) + len(relay.err):
+                self._execution.change.effects.printed += printed
 
     def plan(self, source: str, language: str) -> Plan:
         """What a cell would be: nothing of it is compiled or run."""
@@ -112,8 +115,7 @@ class Runner:
             )
         for warning in plan.warnings:
             self._relay.note(f"{warning.severity}: {warning.render()}")
-        self._definer = Definer(self._execution)
-        self._definer.plan = plan
+        self._plan = plan
         blocks = [self._prepare(action.module, "entities", often=True) for action in actions]
         self._core.cleanups.add(self._drop_blocks)
         try:
@@ -121,10 +123,15 @@ class Runner:
         finally:
             self._core.cleanups.done(self._drop_blocks)
 
+    @cached_property
+    def _definer(self) -> Definer:
+        """What compiles and places its definitions; call lines have none."""
+        return Definer(self._execution, self._plan)
+
     def _read(self, source: str) -> Plan:
-        known = LanguageHost(self._execution)
+        self._host = LanguageHost(self._execution)
         try:
-            plan = self._core.foreign.run(self._language.read, source, known)
+            plan = self._core.foreign.run(self._language.read, source, self._host)
         except (JitError, MemoryError):
             raise
         except Exception as error:  # the language is somebody's code
@@ -146,7 +153,7 @@ class Runner:
             self._early(plan)
             if self._execution.options != asked:  # a language may heed them while it reads
                 plan = self._read(source)
-        self._definer = Definer(self._execution)
+        self._plan = plan
         for warning in plan.warnings:
             self._relay.note(f"{warning.severity}: {warning.render()}")
         if not plan.has_code:
@@ -190,22 +197,24 @@ class Runner:
 
     def _define(self, plan: Plan, blocks: dict[int, CellBlock]) -> None:
         """All that can be refused is done before the first statement runs."""
-        self._definer.plan = plan
-        self._definer.remake(plan.remakes, plan.defines)
+        if plan.remakes:
+            self._definer.remake(plan.remakes, plan.defines)
         together = bool(plan.entities) and plan.block is not None and not stands_alone(plan)
         if plan.entities:
-            assembled = self._definer.define(plan, "all" if together else "entities")
+            assembled = self._definer.define("all" if together else "entities")
             if together:
                 blocks[id(plan.block)] = assembled
-        else:
+        elif self._cell.cell_id:
             self._definer.replace_undefined()
         for action in plan.actions:
             if isinstance(action, RunAction):
                 blocks[id(action)] = self._prepare(action.module, "entities")
             elif isinstance(action, BlockAction) and not together:
                 blocks[id(action)] = self._prepare(plan, "block")
-        self._program.learn_notes(self._cell, plan.notes, self._execution.change)
-        self._definer.construct()
+        if plan.notes:
+            self._program.learn_notes(self._cell, plan.notes, self._execution.change)
+        if self._cell.image is not None:
+            self._definer.construct()
 
     def _early(self, plan: Plan) -> None:
         """Run the magics above the code; they may change the options of this cell."""
@@ -223,7 +232,8 @@ class Runner:
 
     def _statements(self, plan: Plan, blocks: dict[int, CellBlock]) -> None:
         values: list[tuple[str, TypedValue]] = []
-        host = self._execution.host()
+        host = self._host
+        host.provide = self._execution.provide  # which reading a cell does not
         self._engine.check_stop()
         for action in plan.actions:
             ended = False
@@ -244,7 +254,6 @@ class Runner:
                 self._tell_notices()
                 raise
             self._tell_notices()
-        self._tell_notices()  # cells that only define, too
         if values:
             value = values[-1][1]
             self._core.results.keep(self._cell.number, value)
@@ -258,8 +267,9 @@ class Runner:
 
     def _overruns(self, plan: Plan) -> str:
         """Where code of the cell has run: what it has written behind variables, in words."""
-        if any(isinstance(a, CallAction | RunAction | BlockAction) for a in plan.actions):
-            return overruns(self._program, self._core.history.look())
+        for action in plan.actions:
+            if isinstance(action, CallAction | RunAction | BlockAction):
+                return overruns(self._program, self._core.history.look())
         return ""
 
     def _act(
@@ -304,7 +314,7 @@ class Runner:
             else:
                 silent.change = self._core.history.begin(f"{written(name)} = ...")
             self._core.number = silent.cell.number
-            Definer(silent).define(plan, "entities")
+            Definer(silent, plan).define("entities")
             if silent.change is not self._execution.change:
                 self._core.history.keep(silent.change)
             symbol = self._program.linker.symbols[name]

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import Fault
 from jitkernel.session.saved.tables import Damaged
+from jitkernel.session.settings import USUAL
 
 if TYPE_CHECKING:
     from jitkernel.session.program.cell import Cell
@@ -61,7 +62,7 @@ class Text:
         """As the store keeps it."""
         values = [getattr(self, name) for name in _KEPT]
         source = self.source.encode("utf-8", "surrogatepass")
-        return json.dumps(values, default=str), zlib.compress(source, 1)
+        return _DUMPS(values), zlib.compress(source, 1)
 
     @classmethod
     def of(cls, number: int, body: str) -> Text:
@@ -88,11 +89,13 @@ class Text:
 
 def _given(options: CellOptions) -> dict[str, Any]:
     """The options of a cell that differ from what they are otherwise."""
-    usual = type(options)()
+    if options is USUAL:
+        return {}
     values = ((f.name, getattr(options, f.name)) for f in fields(options))
-    return {name: value for name, value in values if value != getattr(usual, name)}
+    return {name: value for name, value in values if value != getattr(USUAL, name)}
 
 
+_DUMPS = json.JSONEncoder(default=str).encode
 _KEPT = [f.name for f in fields(Text)][1:-1]
 _TYPES = [int, str, str, dict, int, int, int, str, float, bool]
 
