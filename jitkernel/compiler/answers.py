@@ -1,4 +1,4 @@
-"""Requests as frames, answers as results or errors.  Start from `ask` and `compiled`."""
+"""Answers of a worker as results or errors.  Start from `ask` and `compiled`."""
 
 from __future__ import annotations
 
@@ -7,42 +7,17 @@ from time import monotonic
 from typing import Any
 
 from jitkernel.compiler.process import WorkerProcess
+from jitkernel.compiler.questions import Question, label_of
 from jitkernel.compiler.records import Compiled, Request, Summary, diagnostics_of
-from jitkernel.compiler.wire import frame, readable
+from jitkernel.compiler.wire import readable
 from jitkernel.errors import CompileError, Interrupted, WorkerDied
 
-__all__ = ["ask", "compiled", "interrupted", "question", "refuse", "request_frame"]
+__all__ = ["ask", "compiled", "interrupted", "refuse"]
 
 _SPIN = 2_000_000  # nanoseconds; the answer to a tiny cell comes within two milliseconds
 _SHORT = 4096  # bytes of a request that may be one
 _TICK = 0.5  # seconds
 _STAGES = ("parse", "verify", "optimise", "emit", "summarise")
-
-
-def request_frame(request: Request) -> bytes:
-    """The frame of a compile request; see `question`."""
-    if request.context == "throwaway":
-        return question("compile", request)
-    return question("compile", request, context=(request.context, request.cell))
-
-
-def question(do: str, request: Request, **more: Any) -> bytes:
-    """The frame of a question about the module of a request.
-
-    Raises CompileError where the text is not Unicode.
-    """
-    header = {
-        "do": do,
-        "options": request.options.row(),
-        "nobuiltin": sorted(request.nobuiltin) if request.nobuiltin else (),
-        "first": request.first_line,
-        **more,
-    }
-    try:
-        return frame(header, request.source.encode())
-    except UnicodeEncodeError as error:
-        line = request.source.count("\n", 0, error.start) + 2 - request.first_line
-        raise CompileError(f"line {line}: this is not text: {error.reason}") from None
 
 
 def refuse(header: dict[str, Any]) -> None:
@@ -67,13 +42,12 @@ def compiled(header: dict[str, Any], blob: bytes) -> Compiled:
 
 def ask(
     worker: WorkerProcess,
+    question: Question,
     data: bytes,
     timeout: float,
-    label: str,
-    request: Request | None = None,
     tick: Callable[[], None] | None = None,
 ) -> tuple[dict[str, Any], bytes]:
-    """Send one frame to a worker and wait for the answer, at most `timeout` seconds.
+    """Send a question as `data` to a worker and wait for the answer, at most `timeout` seconds.
 
     `tick` is called twice a second meanwhile.  Where there is no answer, the worker is condemned.
     Raises CompileError, WorkerDied or Interrupted.
@@ -90,13 +64,13 @@ def ask(
     except TimeoutError:
         worker.condemned = "timeout"
         worker.kill()
-        raise _timed_out(label, timeout) from None
+        raise _timed_out(label_of(question), timeout) from None
     except (EOFError, OSError) as seen:
         if worker.condemned == "interrupted":
-            raise interrupted(label) from None
+            raise interrupted(label_of(question)) from None
         # Linux resets a socket whose other end was closed with bytes unread: it does not just end.
         begun = not isinstance(seen, ConnectionError)
-        error = _died(*worker.post_mortem(), label, request, begun)
+        error = _died(*worker.post_mortem(), question, begun)
         worker.condemned = "died"
         raise error from None
     except BaseException:
@@ -105,16 +79,18 @@ def ask(
         raise
 
 
-def _died(how: str, words: str, label: str, request: Request | None, begun: bool) -> WorkerDied:
+def _died(how: str, words: str, question: Question, begun: bool) -> WorkerDied:
     """The error of a compile whose worker ended, in LLVM's words, at their place if they tell."""
     from jitkernel.compiler.diagnose import fatal_error  # not needed to start
 
     after = (
-        f"this ended the compiler ({how}) {'while' if begun else 'before'} it compiled {label}; "
+        f"this ended the compiler ({how}) {'while' if begun else 'before'} it compiled "
+        f"{label_of(question)}; "
         "the session is as it was, and the next cell has a new compiler"
     )
     if not begun:
         return WorkerDied(f"{words}\n{after}" if words else after, words, begun)
+    request: Request | None = getattr(question, "request", None)
     place = request and fatal_error(words, request.source, request.first_line)
     if not place:
         return WorkerDied(f"{words}\n{after}" if words else after, words)

@@ -13,9 +13,11 @@ from contextlib import suppress
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
-from jitkernel.compiler.answers import ask, compiled, interrupted, question, refuse, request_frame
+from jitkernel.compiler import questions
+from jitkernel.compiler.answers import ask, compiled, interrupted, refuse
 from jitkernel.compiler.pass_trace import PassTrace
 from jitkernel.compiler.process import WorkerProcess
+from jitkernel.compiler.questions import Question, frame_of, label_of
 from jitkernel.compiler.records import (
     Compiled,
     ContextAccount,
@@ -27,7 +29,6 @@ from jitkernel.compiler.records import (
     Request,
     WorkerMemory,
 )
-from jitkernel.compiler.wire import frame
 from jitkernel.compiler.workers import Workers, memory_of
 from jitkernel.errors import CompileError, JitError, LinkError, WorkerDied
 
@@ -132,10 +133,10 @@ class CompilerPool:
         if not fresh and (found := self._find(request)):
             return found
         with self._lock:
-            data = request_frame(request)
-            tick = tick if len(data) >= _LARGE else None
-            header, blob = self._ask(0, data, request.label, request, tick)
-        result = compiled(header, blob)
+            tick = tick if len(request.source) >= _LARGE else None
+            question = questions.Compile(request)
+            answer = self._ask(0, question, frame_of(question), tick)
+        result = compiled(*answer)
         self._keep(request, result)
         return result
 
@@ -158,44 +159,43 @@ class CompilerPool:
     def _ask(
         self,
         index: int,
+        question: Question,
         data: bytes,
-        label: str,
-        request: Request | None = None,
         tick: Callable[[], None] | None = None,
         given_up: Callable[[], bool] = lambda: False,
     ) -> tuple[dict[str, Any], bytes]:
-        """Send one frame to a worker and wait for the answer; see `answers.ask`.  `given_up` says
-        that nobody waits for it any more: nothing is sent then.
+        """Send a question as `data` to a worker and wait for the answer; see `answers.ask`.
+        `given_up` says that nobody waits for it any more: nothing is sent then.
 
         A worker may be killed from outside at any time, as where memory is short.  One that ended
         before it had read the frame was not ended by it: another one is asked.
         """
         for _ in range(_TRIES - 1):
             try:
-                return self._ask_once(index, data, label, request, tick, given_up)
+                return self._ask_once(index, question, data, tick, given_up)
             except WorkerDied as error:
                 if error.begun:
                     raise
-        return self._ask_once(index, data, label, request, tick, given_up)
+        return self._ask_once(index, question, data, tick, given_up)
 
     def _ask_once(
         self,
         index: int,
+        question: Question,
         data: bytes,
-        label: str,
-        request: Request | None,
         tick: Callable[[], None] | None,
         given_up: Callable[[], bool],
     ) -> tuple[dict[str, Any], bytes]:
         worker = self.lend(index)
+        request: Request | None = getattr(question, "request", None)
         # The session's own code is small, and what it is for is stopped when it runs.
         stoppable = request is not None and not request.options.internal
         if given_up() or (stoppable and self.stopping()):  # once it is lent: `interrupt` sees it
             self.give_back(index, worker)
-            raise interrupted(label)
+            raise interrupted(label_of(question))
         try:
             limit = self.timeout if self.timeout > 0 else _NO_LIMIT
-            answer = ask(worker, data, limit, label, request, tick)
+            answer = ask(worker, question, data, limit, tick)
             if request is not None and request.context == "kept" and request.cell:
                 worker.contexts.add(request.cell)
             elif request is not None and request.context == "shared":
@@ -203,7 +203,7 @@ class CompilerPool:
         finally:
             self.give_back(index, worker)
         if worker.condemned == "interrupted":
-            raise interrupted(label)
+            raise interrupted(label_of(question))
         return answer
 
     # -- many requests
@@ -222,12 +222,11 @@ class CompilerPool:
             if found := self._find(request):
                 return found
             try:
-                data = request_frame(request)
+                question = questions.Compile(request)
+                data = frame_of(question)
                 index = free.get()
                 try:
-                    answer = self._ask(
-                        index, data, request.label, request, given_up=lambda: bool(failed)
-                    )
+                    answer = self._ask(index, question, data, given_up=lambda: bool(failed))
                 finally:
                     free.put(index)
                 result = compiled(*answer)
@@ -271,9 +270,7 @@ class CompilerPool:
     ) -> tuple[str, tuple[str, ...]] | str:
         """Result and argument types of an intrinsic that is called so, see `intrinsics.signature`;
         "unknown" where LLVM has none of that name, "signature" where it has no such form."""
-        wanted = {"do": "intrinsic", "name": name, "arguments": arguments,
-                  "constants": constants, "results": results}  # fmt: skip
-        answer, _ = self._answer(frame(wanted), f"@{name}")
+        answer, _ = self._answer(questions.Intrinsic(name, arguments, constants, results))
         found = answer["found"]
         return found if isinstance(found, str) else (found[0], tuple(found[1]))
 
@@ -283,36 +280,29 @@ class CompilerPool:
         Of the request's options the level counts.  `syntax` is `intel` or `att`, and of x86 alone.
         Raises CompileError.
         """
-        answer = self._about("assembly", request, triple=triple, cpu=cpu, syntax=syntax)
-        return answer[1].decode("utf-8", "replace")
+        _, text = self._answer(questions.Assembly(request, triple, cpu, syntax))
+        return text.decode("utf-8", "replace")
 
     def foreign_object(self, request: Request, triple: str, cpu: str = "") -> bytes:
         """The same as an object file."""
-        return self._about("assembly", request, triple=triple, cpu=cpu, syntax="")[1]
+        return self._answer(questions.Assembly(request, triple, cpu, ""))[1]
 
     def internalised(self, request: Request, keep: str, called: str) -> bytes:
         """Bitcode of the module in which the function `keep` is called `called` and nothing else
         can be seen from outside.  Raises CompileError."""
-        return self._about("internalised", request, keep=keep, called=called)[1]
+        return self._answer(questions.Internalised(request, keep, called))[1]
 
     def disassembled(self, bitcode: bytes) -> str:
         """The text of a module in bitcode.  Raises CompileError."""
-        return self._answer(frame({"do": "disassembled"}, bitcode), "bitcode")[1].decode()
+        return self._answer(questions.Disassembled(bitcode.hex()))[1].decode()
 
     def merged(
         self, parts: Sequence[Part], options: Options, seen: Iterable[str], forms: Sequence[str]
     ) -> list[bytes]:
         """Modules as one, in each of the `forms` (`object`, `text`, `bitcode`) before its passes;
         only the names that are `seen` can be seen from outside.  Raises CompileError."""
-        texts = [part.source.encode("utf-8", "surrogateescape") for part in parts]
-        header = {
-            "do": "merged",
-            "parts": [(len(t), part.row()) for t, part in zip(texts, parts, strict=True)],
-            "options": options.row(),
-            "seen": sorted(seen),
-            "forms": forms,
-        }
-        answer, blob = self._answer(frame(header, b"".join(texts)), "the cells as one module")
+        asked = questions.Merged(parts, options, frozenset(seen), forms)
+        answer, blob = self._answer(asked)
         made, at = [], 0
         for size in answer["sizes"]:
             made.append(blob[at : at + size])
@@ -323,7 +313,7 @@ class CompilerPool:
         """The module as its passes leave it or (else) as they find it, as LLVM prints it.  Raises
         CompileError."""
         stage = "emit" if optimised else "optimise"
-        return self._about("printed", request, stage=stage)[1].decode()
+        return self._answer(questions.Printed(request, stage))[1].decode()
 
     def trace(self, request: Request, tick: Callable[[], None] | None = None) -> PassTrace:
         """A trace of what each pass does to the module.
@@ -333,8 +323,7 @@ class CompilerPool:
         """
         with self._lock:
             if self._traced is None or self._traced[0] != request:
-                data = question("trace", request)
-                answer = self._answer(data, request.label, request, tick)
+                answer = self._answer(questions.Trace(request), tick)
                 self._traced = request, PassTrace.of(*answer)
             return self._traced[1]
 
@@ -342,20 +331,12 @@ class CompilerPool:
         """Look again, the next time."""
         self._traced = None
 
-    def _about(self, do: str, request: Request, **more: Any) -> tuple[dict[str, Any], bytes]:
-        """A worker's answer to a question about the module of a request."""
-        return self._answer(question(do, request, **more), request.label, request)
-
     def _answer(
-        self,
-        data: bytes,
-        label: str,
-        request: Request | None = None,
-        tick: Callable[[], None] | None = None,
+        self, question: Question, tick: Callable[[], None] | None = None
     ) -> tuple[dict[str, Any], bytes]:
         """A worker's answer to any question; raises what it refuses."""
         with self._lock:
-            answer = self._ask(0, data, label, request, tick)
+            answer = self._ask(0, question, frame_of(question), tick)
         refuse(answer[0])
         return answer
 
@@ -386,9 +367,9 @@ class CompilerPool:
     def contexts(self) -> ContextAccount:
         """The contexts of all workers; the first call begins to count what each compile leaves."""
         with self._lock:
-            answers = []
+            answers, asked = [], questions.Contexts()
             for index in range(len(self._workers.working)):
-                header, _ = self._ask(index, frame({"do": "contexts"}), "its contexts")
+                header, _ = self._ask(index, asked, frame_of(asked))
                 refuse(header)
                 answers.append(header)
             return ContextAccount(
@@ -406,9 +387,9 @@ class CompilerPool:
                 if gone or (shared and worker.shares):
                     worker.contexts.difference_update(gone)
                     worker.shares = worker.shares and not shared
-                    data = frame({"do": "release", "cells": gone, "shared": shared})
+                    asked = questions.Release(gone, shared)
                     with suppress(JitError):  # a worker that dies of it takes them along
-                        self._ask(index, data, "its contexts")
+                        self._ask(index, asked, frame_of(asked))
 
     def processes(self) -> list[tuple[int, str, int]]:
         """The worker processes: process id, role, compiles."""

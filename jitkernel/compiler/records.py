@@ -99,22 +99,6 @@ class Part(NamedTuple):
     first_line: int = 1
     renamed: tuple[tuple[str, str], ...] = ()
 
-    def row(self) -> list[Any]:
-        """The form it travels in, without its source."""
-        return [
-            self.options.row(), sorted(self.owned), sorted(self.nobuiltin), self.first_line,
-            self.renamed,
-        ]  # fmt: skip
-
-    @staticmethod
-    def of(source: str, row: list[Any]) -> Part:
-        """The inverse of `row`."""
-        options, owned, nobuiltin, first_line, renamed = row
-        return Part(
-            source, Options.of(options), frozenset(owned), frozenset(nobuiltin), first_line,
-            tuple((old, new) for old, new in renamed),
-        )  # fmt: skip
-
 
 class FunctionInfo(NamedTuple):
     """A function that the module defines or declares, as written: the parts of its signature.

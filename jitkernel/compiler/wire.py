@@ -1,7 +1,7 @@
 """Frames between the kernel process and a worker.  Start from `frame` and `FrameReader`.
 
-A frame is two little-endian lengths, a JSON header and raw bytes: source text one way, an object
-the other.  Nothing is ever unpickled.
+A frame is two little-endian lengths, a JSON header and raw bytes: none in a question, an object in
+most answers.  Nothing is ever unpickled.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ _REST = 100_000_000
 # With one processor, asking again only keeps the other side from answering.
 SPIN_ALLOWED = len(os.sched_getaffinity(0)) > 1
 
-_dumps = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
+# What JSON does not have are sets: they travel as lists.
+_dumps = json.JSONEncoder(separators=(",", ":"), check_circular=False, default=sorted).encode
 _loads = json.JSONDecoder().decode
 
 

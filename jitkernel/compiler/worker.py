@@ -38,11 +38,11 @@ import threading  # noqa: E402
 from collections.abc import Callable  # noqa: E402
 from typing import Any  # noqa: E402
 
-from jitkernel.compiler import binding, bitcode, memory, pipeline  # noqa: E402
+from jitkernel.compiler import binding, bitcode, memory, pipeline, questions  # noqa: E402
 from jitkernel.compiler.diagnose import warnings  # noqa: E402
 from jitkernel.compiler.foreign import assembly  # noqa: E402
 from jitkernel.compiler.forks import next_socket  # noqa: E402
-from jitkernel.compiler.records import Options, Part  # noqa: E402
+from jitkernel.compiler.records import Options, Request  # noqa: E402
 from jitkernel.compiler.wire import SPIN_ALLOWED, FrameReader, frame, readable  # noqa: E402
 from jitkernel.errors import CompileError  # noqa: E402
 
@@ -54,7 +54,6 @@ _LARGE = 1 << 18  # after an object of so many bytes memory is measured at once
 _STDERR_LIMIT = 1 << 16
 _STDERR = 2
 _STACK = 64 << 20
-_THROWAWAY = ("throwaway", 0)
 
 
 def main() -> None:
@@ -79,11 +78,12 @@ def main() -> None:
     own: tuple[int, int] | None = None
     while True:
         try:
-            header, blob = inbox.receive(_SPIN if SPIN_ALLOWED and served else 0)
+            header, _ = inbox.receive(_SPIN if SPIN_ALLOWED and served else 0)
         except (EOFError, ConnectionError):
             os._exit(0)
         try:
-            reply, data = _serve(header, blob)
+            question = questions.question_of(header)
+            reply, data = _SERVED[type(question)](*question)
         except CompileError as error:
             reply, data = {"error": error.diagnostics}, b""
         except RecursionError:
@@ -97,7 +97,7 @@ def main() -> None:
         if own:
             reply["own"] = own
         if os.lseek(_STDERR, 0, os.SEEK_CUR):
-            reply["words"] = warnings(_take_stderr())
+            reply["words"] = list(warnings(_take_stderr()))
         sock.sendall(frame(reply, data))
         pipeline.tidy()
         pipeline.contexts.end()
@@ -143,98 +143,86 @@ def _warm_up() -> None:
     pipeline.tidy()
 
 
-def _serve(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
-    """The answer to one request."""
-    serve = _SERVED.get(header["do"])
-    if serve is None:
-        return {"broken": f"unknown request {header['do']!r}"}, b""
-    return serve(header, blob)
+Answer = tuple[dict[str, Any], bytes]
 
 
-def _compile(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
-    policy, cell = header.get("context", _THROWAWAY)
-    pipeline.contexts.begin(policy, cell)
-    code, rows, times, notes = pipeline.compile_module(*_module(header, blob), policy, cell)
+def _module(request: Request) -> tuple[str, Options, frozenset[str], int]:
+    return request.source, request.options, request.nobuiltin, request.first_line
+
+
+def _compile(request: Request) -> Answer:
+    where = request.context, request.cell if request.context != "throwaway" else 0
+    pipeline.contexts.begin(*where)
+    code, rows, times, notes = pipeline.compile_module(*_module(request), *where)
     reply: dict[str, Any] = {"summary": rows, "times": times}
     if notes:
         reply["notes"] = notes
     return reply, code
 
 
-def _contexts(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
+def _contexts() -> Answer:
     return pipeline.contexts.watch(), b""
 
 
-def _release(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
-    pipeline.contexts.release(header["cells"])
-    if header["shared"]:
+def _release(cells: list[int], shared: bool) -> Answer:
+    pipeline.contexts.release(cells)
+    if shared:
         pipeline.contexts.unshare()
     return {}, b""
 
 
-def _trace(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
+# What follows imports what compiling does not need.
+
+
+def _trace(request: Request) -> Answer:
     from jitkernel.compiler.tracing import trace
 
-    return trace(*_module(header, blob))
+    return trace(*_module(request))
 
 
-def _intrinsic(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
-    from jitkernel.compiler.intrinsics import signature  # not needed to compile
+def _intrinsic(*asked: Any) -> Answer:
+    from jitkernel.compiler.intrinsics import signature
 
-    asked = (header[key] for key in ("name", "arguments", "constants", "results"))
     return {"found": signature(*asked)}, b""
 
 
-def _assembly(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
-    source, options, _, first = _module(header, blob)
-    machine = (header["triple"], header["cpu"], options.opt_level)
-    return {}, assembly(source, machine, first, header["syntax"])
+def _assembly(request: Request, triple: str, cpu: str, syntax: str) -> Answer:
+    machine = triple, cpu, request.options.opt_level
+    return {}, assembly(request.source, machine, request.first_line, syntax)
 
 
-def _internalised(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
-    return {}, bitcode.internalised(
-        blob.decode(), header["keep"], header["called"], header["first"]
-    )
+def _internalised(request: Request, keep: str, called: str) -> Answer:
+    return {}, bitcode.internalised(request.source, keep, called, request.first_line)
 
 
-def _disassembled(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
-    return {}, bitcode.disassembled(blob).encode()
+def _disassembled(code: str) -> Answer:
+    return {}, bitcode.disassembled(bytes.fromhex(code)).encode()
 
 
-def _printed(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
-    return {}, bitcode.printed(*_module(header, blob), header["stage"]).encode()
+def _printed(request: Request, stage: str) -> Answer:
+    return {}, bitcode.printed(*_module(request), stage).encode()
 
 
-def _merged(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
-    from jitkernel.compiler.merging import merged  # not needed to compile
+def _merged(*asked: Any) -> Answer:
+    from jitkernel.compiler.merging import merged
 
-    parts, at = [], 0
-    for size, row in header["parts"]:
-        parts.append(Part.of(blob[at : at + size].decode("utf-8", "surrogateescape"), row))
-        at += size
-    options = Options.of(header["options"])
-    made = merged(parts, options, frozenset(header["seen"]), header["forms"])
+    made = merged(*asked)
     return {"sizes": [len(form) for form in made]}, b"".join(made)
 
 
-_SERVED: dict[str, Callable[[dict[str, Any], bytes], tuple[dict[str, Any], bytes]]] = {
-    "compile": _compile,
-    "contexts": _contexts,
-    "release": _release,
-    "trace": _trace,
-    "intrinsic": _intrinsic,
-    "assembly": _assembly,
-    "internalised": _internalised,
-    "disassembled": _disassembled,
-    "printed": _printed,
-    "merged": _merged,
+#: By kind of question: its answer, from the question's fields.
+_SERVED: dict[Any, Callable[..., Answer]] = {
+    questions.Compile: _compile,
+    questions.Contexts: _contexts,
+    questions.Release: _release,
+    questions.Trace: _trace,
+    questions.Intrinsic: _intrinsic,
+    questions.Assembly: _assembly,
+    questions.Internalised: _internalised,
+    questions.Disassembled: _disassembled,
+    questions.Printed: _printed,
+    questions.Merged: _merged,
 }
-
-
-def _module(header: dict[str, Any], blob: bytes) -> tuple[str, Options, frozenset[str], int]:
-    """The module that a request is about: text, options, `nobuiltin`, the cell's first line."""
-    options, nobuiltin = Options.of(header["options"]), frozenset(header["nobuiltin"])
-    return blob.decode(), options, nobuiltin, header["first"]
 
 
 def _take_stderr() -> str:
