@@ -86,7 +86,11 @@ class Interface(Lines):
         for name in module.__all__:
             found = getattr(module, name)
             if isinstance(found, type):
-                yield from [f".. autoclass:: {package}.{name}", "   :members:", ""]
+                # What is made of parts that are no names of their own has all of theirs.
+                parts = [of for of in found.__mro__[1:] if of.__module__.startswith(package)]
+                hidden = any(part.__name__ not in module.__all__ for part in parts)
+                inherited = ["   :inherited-members:"] * hidden
+                yield from [f".. autoclass:: {package}.{name}", "   :members:", *inherited, ""]
             elif callable(found):
                 yield from [f".. autofunction:: {package}.{name}", ""]
 

@@ -23,15 +23,17 @@ __all__ = ["FrontendSide"]
 
 
 class FrontendSide:
-    """A session as kernels and notebook extensions see it, beside what every user sees: its `core`,
-    to start it, to stop what runs and to change a cell's options, and what they do between cells.
-    """
+    """A session as kernels and notebook extensions see it, beside what every user sees."""
 
-    __slots__ = ("_core", "_keeps", "core")
+    __slots__ = ("_core", "_keeps")
 
     def __init__(self, core: Core, keeps: object):
-        self.core = self._core = core
-        self._keeps = keeps  # a session that nobody has ends
+        self._core, self._keeps = core, keeps  # a session that nobody has ends
+
+    @property
+    def core(self) -> Core:
+        """What the session has, to start it, to stop what runs and to change a cell's options."""
+        return self._core
 
     # -- between cells ---------------------------------------------------------------------------
 

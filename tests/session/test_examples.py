@@ -29,7 +29,7 @@ def documented() -> Iterator[tuple[str, object]]:
     """Classes and what is in them, by name."""
     for of in (Session, FunctionHandle, VariableHandle):
         yield of.__qualname__, of
-        for name, member in vars(of).items():
+        for name, member in inspect.getmembers_static(of):
             if name.startswith("_") and name != "__getitem__":
                 continue
             yield f"{of.__qualname__}.{name}", member

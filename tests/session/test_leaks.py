@@ -30,20 +30,15 @@ BOUNDED = {
 #: Parts of a session, which have operations of their own, or nothing that could be repeated.
 PARTS = {
     "aside",
-    "begun",
-    "cell_options",
     "closed",
+    "core",
     "configure",
     "frontend",
     "inspect",
     "number",
-    "operating",
-    "put_off",
     "restored",
     "results",
     "settings",
-    "stoppable",
-    "withheld",
 }
 
 

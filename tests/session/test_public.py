@@ -18,8 +18,7 @@ OPERATIONS = """
     source symbols time types undo unwatch value wake watch watched write
 """.split()
 FRONTEND = """
-    aside begin begin_cell begun cell_options drain end_cell idle look_after operating output_fds put_off scratch start
-    stoppable time_beside withheld
+    aside begin_cell core drain end_cell idle look_after output_fds time_beside
 """.split()
 
 
