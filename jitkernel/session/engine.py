@@ -217,7 +217,10 @@ class Engine:
             self._client.code_runs()
         lost = self._replaced()
         self.tell_unwind()
-        return self._after(executor.call(thunk, function, arguments, result), lost)
+        outcome = executor.call(thunk, function, arguments, result)
+        if outcome.kind == "ok" and not (lost or outcome.respawned or outcome.lock_holder):
+            return outcome
+        return self._after(outcome, lost)
 
     def tell_unwind(self) -> None:
         """The executor finds out what the unwind tables are now."""

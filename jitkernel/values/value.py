@@ -67,14 +67,18 @@ class TypedValue:
     def value_text(self, describe: Describe | None = None) -> str:
         """IR text without the type in front."""
         type = self.layouts(self.type)
-        return _Writer(describe, False).value(type, memoryview(self.data))
+        return _Writer(describe).value(type, memoryview(self.data))
 
-    def wide_text(self, describe: Describe | None = None) -> str:
-        """As `text`; negative integers with their unsigned hex beside them."""
+    def texts(self, describe: Describe | None = None) -> tuple[str, str]:
+        """As `text`, and with their unsigned hex beside negative integers."""
         if self.is_void:
-            return ""
-        type = self.layouts(self.type)
-        return f"{self.type} {_Writer(describe, True).value(type, memoryview(self.data))}"
+            return "", ""
+        type, data, writer = self.layouts(self.type), memoryview(self.data), _Writer(describe)
+        text = wide = f"{self.type} {writer.value(type, data)}"
+        if writer.negative:
+            writer.wide = True
+            wide = f"{self.type} {writer.value(type, data)}"
+        return text, wide
 
 
 class LanguageValue(TypedValue):
@@ -119,10 +123,11 @@ def _signed(raw: int, bits: int) -> int:
 
 
 class _Writer:
-    """Writes the parts of a value; `wide` adds the unsigned hex of negative integers."""
+    """Writes the parts of a value; `wide` adds the unsigned hex of negative integers, and
+    `negative` says whether there was one."""
 
-    def __init__(self, describe: Describe | None, wide: bool):
-        self.describe, self.wide = describe, wide
+    def __init__(self, describe: Describe | None):
+        self.describe, self.wide, self.negative = describe, False, False
 
     def value(self, type: DataType, data: memoryview) -> str:
         match type.kind:
@@ -154,6 +159,7 @@ class _Writer:
         value = _signed(raw, bits)
         if bits > 8192:  # Python refuses to write more than 4300 decimal digits
             return f"0x{raw:x}"
+        self.negative |= value < 0
         if self.wide and value < 0:
             return f"{value} (0x{raw:0{(bits + 3) // 4}x})"
         return str(value)

@@ -141,7 +141,7 @@ def test_any_bytes_are_shown_and_read_back(data, host):
     assert again.text() == value.text()
     assert len(again.data) == size
     assert read(again.text(), host).data == again.data
-    assert value.wide_text()
+    assert value.texts()[1]
     assert repr(value.python) == repr(again.python)
 
 
@@ -177,10 +177,10 @@ def test_void_and_pointers(host):
 
 
 def test_wide_text_adds_unsigned_hex_and_html_is_escaped(host):
-    assert read("i8 -1", host).wide_text() == "i8 -1 (0xff)"
-    assert read("i32 1", host).wide_text() == "i32 1"
+    assert read("i8 -1", host).texts()[1] == "i8 -1 (0xff)"
+    assert read("i32 1", host).texts()[1] == "i32 1"
     assert (
-        read("[2 x i16] [i16 -2, i16 3]", host).wide_text() == "[2 x i16] [i16 -2 (0xfffe), i16 3]"
+        read("[2 x i16] [i16 -2, i16 3]", host).texts()[1] == "[2 x i16] [i16 -2 (0xfffe), i16 3]"
     )
     assert value_html('[3 x i8] c"<&>"') == PRE + "[3 x i8] c&quot;&lt;&amp;&gt;&quot;</pre>"
 

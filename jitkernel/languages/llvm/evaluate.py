@@ -7,6 +7,10 @@ run.  Start from `evaluate`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from typing import TypeAlias
+
 from jitkernel.errors import CompileError, UsageError
 from jitkernel.ir.names import written
 from jitkernel.ir.types import (
@@ -60,8 +64,12 @@ __all__ = ["evaluate", "evaluate_arguments"]
 _MOST = 1776 << 20  # bytes: what an arena has at most
 
 
+#: What asks for a type, in words or a function that gives them.
+Why: TypeAlias = str | Callable[[], str]
+
+
 def evaluate(
-    expr: Expr, expected: Type | None, host: Host, source: str = "", why: str = ""
+    expr: Expr, expected: Type | None, host: Host, source: str = "", why: Why = ""
 ) -> TypedValue:
     """The value of an expression; `expected` is the type that its place asks for, None for any.
 
@@ -88,7 +96,7 @@ class _Evaluator:
     def fail(self, expr: Expr, message: str, hint: str = "") -> CompileError:
         return complaint(self.source, expr.at, message, hint)
 
-    def value(self, expr: Expr, expected: Type | None, why: str) -> TypedValue:
+    def value(self, expr: Expr, expected: Type | None, why: Why) -> TypedValue:
         wanted = expected
         if expr.type is not None:
             if isinstance(expected, PointerType) and _is_data(expr):
@@ -109,18 +117,20 @@ class _Evaluator:
             case Aggregate():
                 return self.aggregate(expr, wanted, why)
             case Load():
-                found, shown = self.load(expr), written(expr.name)
+                found = self.load(expr)
             case Call():
-                found, shown = self.call(expr), f"{written(expr.name)}(...)"
+                found = self.call(expr)
             case Result():
-                found, shown = self.result(expr), expr.shown
+                found = self.result(expr)
         if wanted is not None and found.type != wanted:
+            shown = expr.shown if isinstance(expr, Result) else written(expr.name)
+            shown += "(...)" * isinstance(expr, Call)
             gives = "returns nothing" if found.is_void else f"is {found.type}"
             raise self.unlike(expr, f"{shown} {gives}, but", wanted, why)
         return found
 
     def unlike(
-        self, expr: Expr, what: str, expected: Type, why: str, hint: str = ""
+        self, expr: Expr, what: str, expected: Type, why: Why, hint: str = ""
     ) -> CompileError:
         """Something stands where another type is expected; `why` says what asks for it."""
         return self.fail(expr, f"{what} {expected} is expected" + _because(why), hint)
@@ -143,7 +153,7 @@ class _Evaluator:
 
     # --- literals ---
 
-    def number(self, expr: Number, type: Type | None, why: str) -> TypedValue:
+    def number(self, expr: Number, type: Type | None, why: Why) -> TypedValue:
         if type is None:
             type = FloatType("double") if expr.is_fraction else self.default_integer(expr)
         if isinstance(type, FloatType):
@@ -192,7 +202,7 @@ class _Evaluator:
             raise self.fail(expr, str(error)) from None
         return self.scalar(type, bits.to_bytes(self.host.layout(type).size, "little"))
 
-    def word(self, expr: Word, type: Type | None, why: str) -> TypedValue:
+    def word(self, expr: Word, type: Type | None, why: Why) -> TypedValue:
         if expr.text == "zeroinitializer":
             if type is None:
                 raise self.fail(expr, "zeroinitializer needs a type in front of it")
@@ -217,7 +227,7 @@ class _Evaluator:
             raise self.fail(expr, f"a value of {layout.size} bytes is larger than any arena")
         return layout
 
-    def text(self, expr: Text, type: Type | None, why: str) -> TypedValue:
+    def text(self, expr: Text, type: Type | None, why: Why) -> TypedValue:
         data = expr.data + b"\0" * expr.terminated
         if type is None:
             if expr.terminated:
@@ -239,7 +249,7 @@ class _Evaluator:
 
     # --- symbols ---
 
-    def symbol(self, expr: SymbolRef, type: Type | None, why: str) -> TypedValue:
+    def symbol(self, expr: SymbolRef, type: Type | None, why: Why) -> TypedValue:
         shown = written(expr.name)
         if type is not None and not isinstance(type, PointerType):
             variable = self.host.variable(expr.name)
@@ -295,32 +305,33 @@ class _Evaluator:
 
     def arguments(self, expr: Call) -> list[TypedValue]:
         """The values of a call's arguments, as the function's parameters ask for them."""
-        shown = written(expr.name)
         signature = self.host.signature(expr.name)
         if signature is None:
             variable = self.host.variable(expr.name)
             if variable is not None:
+                shown = written(expr.name)
                 words = f"{shown} is a variable ({variable[0]}), not a function"
                 raise self.fail(expr, words, f"`{shown}` alone shows it")
             raise self.unknown(expr, expr.name)
-        self.check_count(expr, shown, signature)
+        self.check_count(expr, signature)
         arguments = []
         for index, argument in enumerate(expr.arguments):
             if index < len(signature.parameters):
                 type = signature.parameters[index]
-                arguments.append(
-                    self.value(argument, type, f"parameter {index + 1} of {shown} is {type}")
-                )
+                why = partial(_parameter, index, expr.name, type)
+                arguments.append(self.value(argument, type, why))
             else:
                 arguments.append(self.variadic(argument))
         return arguments
 
-    def check_count(self, expr: Call, shown: str, signature: FunctionType) -> None:
+    def check_count(self, expr: Call, signature: FunctionType) -> None:
         given, taken = len(expr.arguments), len(signature.parameters)
         if given == taken or (signature.variadic and given > taken):
             return
         least = "at least " if signature.variadic else ""
-        words = f"{shown} takes {least}{counted(taken, 'argument')}, and {_given(given)}"
+        words = (
+            f"{written(expr.name)} takes {least}{counted(taken, 'argument')}, and {_given(given)}"
+        )
         raise self.fail(expr, words, f"its type is {signature}")
 
     def variadic(self, argument: Expr) -> TypedValue:
@@ -340,7 +351,7 @@ class _Evaluator:
 
     # --- aggregates ---
 
-    def aggregate(self, expr: Aggregate, type: Type | None, why: str) -> TypedValue:
+    def aggregate(self, expr: Aggregate, type: Type | None, why: Why) -> TypedValue:
         if type is None or isinstance(type, PointerType):
             found = self.self_typed(expr)
             if type is None:
@@ -401,5 +412,10 @@ def _is_data(expr: Expr) -> bool:
     )
 
 
-def _because(why: str) -> str:
-    return f": {why}" if why else ""
+def _because(why: Why) -> str:
+    words = why if isinstance(why, str) else why()
+    return f": {words}" if words else ""
+
+
+def _parameter(index: int, name: str, type: Type) -> str:
+    return f"parameter {index + 1} of {written(name)} is {type}"

@@ -184,8 +184,11 @@ class _Parser:
             self.at = min(after_space(self.source, self.at), self.stop)
 
     def peek(self) -> str:
-        self.space()
-        return self.source[self.at] if self.at < self.stop else ""
+        """The next token's first character; "" at the end."""
+        source, at = self.source, self.at
+        if source[at : at + 1] in _SPACE_BEGINS:
+            at = self.at = min(after_space(source, at), self.stop)
+        return source[at] if at < self.stop else ""
 
     def match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
         found = pattern.match(self.source, self.at, self.stop)
@@ -199,10 +202,10 @@ class _Parser:
         self.depth += 1
         if self.depth > _MAX_DEPTH:
             raise self.fail("an expression nested too deeply")
-        self.space()
+        head = self.peek()
         start = self.at
         type = self.written_type()
-        found = self.value(type, start)
+        found = self.value(type, start, head if type is None else self.peek())
         self.depth -= 1
         return found
 
@@ -211,7 +214,6 @@ class _Parser:
 
         `{`, `[` and `<` begin types and values alike: it is a type when a value follows it.
         """
-        self.space()
         start = self.at
         if not _TYPE_BEGINS.match(self.source, start, self.stop):
             return None
@@ -231,8 +233,8 @@ class _Parser:
             return None
         return type
 
-    def value(self, type: Type | None, start: int) -> Expr:
-        head = self.peek()
+    def value(self, type: Type | None, start: int, head: str) -> Expr:
+        """The value that begins with `head`, whose expression began at `start`."""
         if not head or head in ",)]}>":
             if isinstance(type, NamedType):
                 raise self.local(str(type), start)

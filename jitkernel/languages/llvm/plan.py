@@ -202,14 +202,20 @@ class Plan:
 
     @property
     def block(self) -> BlockAction | None:
-        return next((a for a in self.actions if isinstance(a, BlockAction)), None)
+        for action in self.actions:
+            if isinstance(action, BlockAction):
+                return action
+        return None
 
     @property
     def has_code(self) -> bool:
         """True if there is more than magics, so that the cell is one of the session's."""
-        return bool(self.entities or self.notes or self.remakes or self.translated) or any(
-            not isinstance(a, (MagicAction, ShellAction, InspectAction)) for a in self.actions
-        )
+        if self.entities or self.notes or self.remakes or self.translated:
+            return True
+        for action in self.actions:
+            if not isinstance(action, (MagicAction, ShellAction, InspectAction)):
+                return True
+        return False
 
 
 _MAGIC = re.compile(r"%%?([A-Za-z_][\w.]*)[ \t]*([^\n]*)")

@@ -38,6 +38,8 @@ class Kind(Enum):
     RESULT = "result"
     UNKNOWN = "unknown"
 
+    __hash__ = object.__hash__  # which Python code need not be run for
+
 
 @dataclass(frozen=True, slots=True)
 class Statement:

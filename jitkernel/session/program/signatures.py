@@ -190,7 +190,9 @@ class TypeLayouts:
     def text(self, type: Type) -> str:
         """The type without names."""
         text = str(type)
-        text = expand(text, self._named) if "%" in text else text
+        if "%" not in text:
+            return text
+        text = expand(text, self._named)
         if is_digest(text):
             shown = str(type)
             raise UsageError(

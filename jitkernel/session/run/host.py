@@ -150,8 +150,9 @@ class SessionHost:
 
     def call(self, name: str, arguments: Sequence[TypedValue]) -> TypedValue:
         """Call a function by name; raises what stopped it."""
-        signature = self.full_signature(name)
         symbol = self.known(name)
+        info = symbol.info if symbol is not None else None
+        signature = info if isinstance(info, Signature) else self.full_signature(name)
         if signature is None or symbol is None:
             words = f"call of {self.called(name)}, {nobodys(name)}"
             raise UndefinedSymbol(words, symbol=name)

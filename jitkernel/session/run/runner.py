@@ -450,7 +450,7 @@ class Runner:
         if own:
             return own, ""
         describe = self._core.places.describe
-        text, wide = value.text(describe), value.wide_text(describe)
+        text, wide = value.texts(describe)
         return text, "" if wide == text else value_html(wide)
 
 
