@@ -14,7 +14,7 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
-from jitkernel.errors import ArenaFull
+from jitkernel.errors import ArenaFull, UsageError
 from jitkernel.printable import printable
 from jitkernel.rollback import Recorded, RecordedDict
 from jitkernel.session.settings import SessionSettings
@@ -131,36 +131,51 @@ class Result:
 
 
 class Sink(Protocol):
-    """Where a running cell reports to.  All calls come from the thread that runs the cell."""
+    """Where a running cell reports to.  All calls come from the thread that runs the cell.
+
+    What is not defined otherwise shows nothing and has no input; magics need a kernel.
+    """
 
     def output(self, name: str, data: bytes) -> None:
         """Bytes the program wrote to `stdout` or `stderr`."""
+        return
 
     def input(self, prompt: str) -> str | None:
         """A line for the program's standard input; None where nobody can be asked.  EOFError is the
         end of that input, until the next call."""
+        return None
 
     def shown(self, label: str, text: str, html: str) -> None:
         """A value other than the cell's last."""
+        return
 
     def note(self, text: str) -> None:
         """A status line."""
+        return
 
     def progress(self, text: str) -> None:
         """What takes long, and for how long so far: in the place of what was told before."""
+        return
 
     def magic(self, action: Any, run: Any = None) -> None:
         """Do a line magic."""
+        _refuse(f"%{action.name}")
 
     def shell(self, action: Any) -> None:
         """Run a shell command."""
+        _refuse(f"!{action.command}")
 
     def inspect(self, action: Any) -> None:
         """Show help for a name."""
+        _refuse(f"{action.name}?")
 
 
-class Collector:
-    """A sink that keeps what is printed and shows nothing; magics need a kernel."""
+def _refuse(what: str) -> None:
+    raise UsageError(f"{what}: magics and shell commands need the kernel; call the method instead")
+
+
+class Collector(Sink):
+    """A sink that keeps what is printed."""
 
     def __init__(self) -> None:
         self.out = bytearray()
@@ -169,36 +184,8 @@ class Collector:
     def output(self, name: str, data: bytes) -> None:
         (self.out if name == "stdout" else self.err).extend(data)
 
-    def input(self, prompt: str) -> str | None:
-        return None
 
-    def shown(self, label: str, text: str, html: str) -> None:
-        pass
-
-    def note(self, text: str) -> None:
-        pass
-
-    def progress(self, text: str) -> None:
-        pass
-
-    def magic(self, action: Any, run: Any = None) -> None:
-        self._refuse(f"%{action.name}")
-
-    def shell(self, action: Any) -> None:
-        self._refuse("!" + action.command)
-
-    def inspect(self, action: Any) -> None:
-        self._refuse(f"{action.name}?")
-
-    def _refuse(self, what: str) -> None:
-        from jitkernel.errors import UsageError
-
-        raise UsageError(
-            f"{what}: magics and shell commands need the kernel; call the method instead"
-        )
-
-
-class Streams(Collector):
+class Streams(Sink):
     """The sink of library use: what the program prints comes out of this process's `sys.stdout` and
     `sys.stderr`, as it is printed.  Nobody is asked for input: the program reads the end of it."""
 
@@ -206,18 +193,11 @@ class Streams(Collector):
         print_bytes(name, data)
 
 
-class StreamsOf(Collector):
+class StreamsOf(Sink):
     """What the program prints and asks for, for `sink`; status lines and values are not shown."""
 
     def __init__(self, sink: Sink):
-        super().__init__()
-        self._sink = sink
-
-    def output(self, name: str, data: bytes) -> None:
-        self._sink.output(name, data)
-
-    def input(self, prompt: str) -> str | None:
-        return self._sink.input(prompt)
+        self.output, self.input = sink.output, sink.input  # type: ignore[method-assign]
 
 
 _AT_FIRST, _EVERY = 0.5, 0.5  # seconds before the user is told of a compile, and between words
