@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import ctypes
 from ctypes import byref, c_size_t, c_void_p
+from typing import Any
 
 from jitkernel.compiler import binding, pipeline
 from jitkernel.compiler.binding import lib
 from jitkernel.compiler.prepare import prepare
-from jitkernel.compiler.records import Options
+from jitkernel.compiler.records import Options, Request
 from jitkernel.errors import CompileError
 from jitkernel.ir.names import written
 
@@ -21,12 +22,13 @@ __all__ = ["bitcode_of", "disassembled", "internalised", "printed"]
 _INTERNAL = 8  # LLVMLinkage of llvm-c/Core.h
 
 
-def internalised(source: str, keep: str, called: str, first_line: int) -> bytes:
-    """Bitcode of `source` in which the function `keep` is called `called` and is all that can be
+def internalised(request: Request, keep: str, called: str) -> tuple[dict[str, Any], bytes]:
+    """Bitcode of the module in which the function `keep` is called `called` and is all that can be
     seen from outside.  Raises CompileError where it is not defined or the source has errors."""
     target = pipeline.machine(Options())
-    ready = prepare(source, Options(), target.triple, target.prefix, first_line)
-    with pipeline.module_of(ready.text, source, first_line) as module:
+    source, first = request.source, request.first_line
+    ready = prepare(source, Options(), target.triple, target.prefix, first)
+    with pipeline.module_of(ready.text, source, first) as module:
         found = 0
         for value in (*binding.functions(module), *binding.variables(module)):
             if lib.IsDeclaration(value):
@@ -38,7 +40,7 @@ def internalised(source: str, keep: str, called: str, first_line: int) -> bytes:
         if not found:
             raise CompileError(f"{written(keep)} is not defined here")
         lib.SetValueName(found, called.encode())
-        return bitcode_of(module)
+        return {}, bitcode_of(module)
 
 
 def bitcode_of(module: int) -> bytes:
@@ -51,24 +53,23 @@ def bitcode_of(module: int) -> bytes:
         lib.DisposeString(start.value)
 
 
-def disassembled(bitcode: bytes) -> str:
+def disassembled(digits: str) -> tuple[dict[str, Any], bytes]:
     """The text of a module that was shipped as bitcode.  Raises CompileError."""
+    bitcode = bytes.fromhex(digits)
     context = lib.ContextCreate()
     out = c_void_p()
     module = lib.ParseBitcode(context, bitcode, len(bitcode), byref(out))
     try:
         if not module:
             raise CompileError(f"this is not bitcode: {binding.take(out.value)}")
-        return binding.print_module(module)
+        return {}, binding.print_module(module).encode()
     finally:
         if module:
             lib.DisposeModule(module)
         lib.ContextDispose(context)
 
 
-def printed(
-    source: str, options: Options, nobuiltin: frozenset[str], first_line: int, at: str
-) -> str:
+def printed(request: Request, at: str) -> tuple[dict[str, Any], bytes]:
     """The module of a cell at a stage: as its passes find it (`optimise`) or leave it (`emit`).
     Raises CompileError."""
     texts: dict[str, str] = {}
@@ -77,5 +78,5 @@ def printed(
         if stage == at:
             texts[stage] = binding.print_module(module)
 
-    pipeline.compile_module(source, options, nobuiltin, first_line, watch=watch)
-    return texts[at]
+    pipeline.compile_module(request, watch)
+    return {}, texts[at].encode()

@@ -9,10 +9,12 @@ import os
 import re
 from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 from jitkernel.compiler import binding, pipeline
 from jitkernel.compiler.binding import Machine, lib
 from jitkernel.compiler.forks import in_child
+from jitkernel.compiler.records import Request
 from jitkernel.errors import CompileError
 from jitkernel.ir.module import without_targets
 
@@ -30,16 +32,17 @@ def _machine(triple: str, cpu: str, opt_level: int) -> Machine:
         raise CompileError(f"no such machine: {triple}: {str(error).strip()}") from None
 
 
-def assembly(source: str, machine: tuple[str, str, int], first_line: int, syntax: str) -> bytes:
-    """The assembly of `source` for a machine (triple, CPU, level); raises CompileError.
+def assembly(request: Request, triple: str, cpu: str, syntax: str) -> tuple[dict[str, Any], bytes]:
+    """The assembly of a module for a machine; raises CompileError.
 
     `syntax` is `intel` or `att`, and of x86 alone; "" makes an object of it.
     """
+    machine = triple, cpu, request.options.opt_level
     _machine(*machine)  # raises where there is none
-    if syntax == "intel" and _X86.match(machine[0]):
-        if found := _in_intel(lambda: _made(source, machine, first_line, syntax)):
-            return found
-    return _made(source, machine, first_line, syntax)
+    if syntax == "intel" and _X86.match(triple):
+        if found := _in_intel(lambda: _made(request, machine, syntax)):
+            return {}, found
+    return {}, _made(request, machine, syntax)
 
 
 def _in_intel(make: Callable[[], bytes]) -> bytes | None:
@@ -55,11 +58,12 @@ def _in_intel(make: Callable[[], bytes]) -> bytes | None:
     return in_child(work)
 
 
-def _made(source: str, machine: tuple[str, str, int], first_line: int, syntax: str) -> bytes:
+def _made(request: Request, machine: tuple[str, str, int], syntax: str) -> bytes:
     target = _machine(*machine)
     # The cell's own target is blanked out: ours stands in front of it.
+    source = request.source
     text = target.prefix + without_targets(source)[0].encode("utf-8", "surrogatepass")
-    with pipeline.module_of(text, source, first_line) as module:
+    with pipeline.module_of(text, source, request.first_line) as module:
         for value in (*binding.functions(module), *binding.variables(module)):
             # As a cell's: what may be redefined is not copied into its users.
             if not lib.IsDeclaration(value) and lib.GetLinkage(value) == _EXTERNAL:

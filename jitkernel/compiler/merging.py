@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from ctypes import byref, c_void_p
+from typing import Any
 
 from jitkernel.compiler import binding, pipeline
 from jitkernel.compiler.binding import LLVMError, lib
@@ -26,7 +27,7 @@ _LOCAL = (_INTERNAL, _PRIVATE)
 
 def merged(
     parts: Sequence[Part], options: Options, seen: Collection[str], forms: Sequence[str]
-) -> list[bytes]:
+) -> tuple[dict[str, Any], bytes]:
     """The parts as one module, in each of the `forms`: `object`, `text`, `bitcode`.
 
     `seen` are the names that can be seen from outside.  Text and bitcode are as before the passes.
@@ -62,7 +63,8 @@ def merged(
         if "object" in forms:
             target.dispose(target.optimise(module))
             made["object"] = target.emit(module)
-        return [made[form] for form in forms]
+        every = [made[form] for form in forms]
+        return {"sizes": list(map(len, every))}, b"".join(every)
     except LLVMError as error:
         raise CompileError(f"the cells cannot be made one module: {error.message}") from None
     finally:

@@ -20,7 +20,7 @@ from jitkernel.compiler.diagnose import parse_error, verify_error
 from jitkernel.compiler.forks import in_child
 from jitkernel.compiler.passes import SINGLE, disabled_for, parse_passes
 from jitkernel.compiler.prepare import place, prepare
-from jitkernel.compiler.records import Options
+from jitkernel.compiler.records import Options, Request
 from jitkernel.compiler.summary import Later, ambiguous, renamed_types, summarise
 from jitkernel.errors import CompileError, Diagnostic
 from jitkernel.ir.names import CONTROL
@@ -60,19 +60,16 @@ def machine(options: Options) -> Machine:
 
 
 def compile_module(
-    source: str,
-    options: Options,
-    nobuiltin: frozenset[str],
-    first_line: int,
-    policy: str = "throwaway",
-    cell: int = 0,
-    watch: Callable[[str, int], None] | None = None,
+    request: Request, watch: Callable[[str, int], None] | None = None
 ) -> tuple[bytes, list[Any], list[int], list[Any]]:
     """Object, summary rows, times in nanoseconds, warnings; raises CompileError.
 
-    `policy` and `cell` say which context it is put into.  `watch` is shown the module before it is
-    optimised and before it is emitted; what is watched gets no warnings of what is undefined.
+    `watch` is shown the module before it is optimised and before it is emitted; what is watched
+    goes with its context, and gets no warnings of what is undefined.
     """
+    source, options, _, nobuiltin, first_line, policy, cell = request
+    if watch:
+        policy, cell = "throwaway", 0
     target = machine(options)
     ready = prepare(source, options, target.triple, target.prefix, first_line)
     if ready.pic:
@@ -124,22 +121,20 @@ def compile_module(
         summarised - verified,
     ]
     if not (options.internal or watch):
-        ready.warnings += _undefined(source, options, nobuiltin, first_line, made)
+        ready.warnings += _undefined(request, made)
     return code, rows, times, ready.warnings
 
 
-def _undefined(
-    source: str, options: Options, nobuiltin: frozenset[str], first_line: int, made: int
-) -> list[Diagnostic]:
+def _undefined(request: Request, made: int) -> list[Diagnostic]:
     """Diagnostics of what is undefined in a module, and what the optimiser made of it."""
-    found = []
+    found, source, options = [], request.source, request.options
     level = f"--passes {options.passes}" if options.passes else f"-O{options.opt_level}"
 
     def again() -> None:
-        compile_module(source, options, nobuiltin, first_line, watch=lambda stage, module: None)
+        compile_module(request, lambda stage, module: None)
 
     for offset, note in undefined.notes(source, made, level, again):
-        at = place(source, offset, first_line, note.message, note.severity)
+        at = place(source, offset, request.first_line, note.message, note.severity)
         found.append(at)
     return found
 

@@ -35,7 +35,7 @@ from jitkernel.compiler.pass_log import (
     read_log,
     with_times,
 )
-from jitkernel.compiler.records import Options
+from jitkernel.compiler.records import Request
 from jitkernel.errors import CompileError
 from jitkernel.ir.module import entities
 from jitkernel.ir.names import mentions
@@ -53,15 +53,13 @@ _NOT_IR = re.compile(r"^ +#dbg_[^\n]*\n|^ \(loop: [^\n]*\n", re.M)
 Compile = Callable[[Callable[[str, int], None]], bytes]
 
 
-def trace(
-    source: str, options: Options, nobuiltin: frozenset[str], first_line: int
-) -> tuple[dict[str, Any], bytes]:
+def trace(request: Request) -> tuple[dict[str, Any], bytes]:
     """The answer to one request: the passes that changed something, and the text that they are
     slices of.  Raises CompileError."""
-    pipeline.machine(options)  # an error is the request's, and the children inherit it
+    pipeline.machine(request.options)  # an error is the request's, and the children inherit it
 
     def compile_(watch: Callable[[str, int], None]) -> bytes:
-        return pipeline.compile_module(source, options, nobuiltin, first_line, watch=watch)[0]
+        return pipeline.compile_module(request, watch)[0]
 
     log, result = os.memfd_create("jitkernel-log"), os.memfd_create("jitkernel-result")
     spent = os.memfd_create("jitkernel-times")

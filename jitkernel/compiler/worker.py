@@ -36,13 +36,13 @@ import signal  # noqa: E402
 import socket  # noqa: E402
 import threading  # noqa: E402
 from collections.abc import Callable  # noqa: E402
+from importlib import import_module  # noqa: E402
 from typing import Any  # noqa: E402
 
-from jitkernel.compiler import binding, bitcode, memory, pipeline, questions  # noqa: E402
+from jitkernel.compiler import binding, memory, pipeline, questions  # noqa: E402
 from jitkernel.compiler.diagnose import warnings  # noqa: E402
-from jitkernel.compiler.foreign import assembly  # noqa: E402
 from jitkernel.compiler.forks import next_socket  # noqa: E402
-from jitkernel.compiler.records import Options, Request  # noqa: E402
+from jitkernel.compiler.records import Request  # noqa: E402
 from jitkernel.compiler.wire import SPIN_ALLOWED, FrameReader, frame, readable  # noqa: E402
 from jitkernel.errors import CompileError  # noqa: E402
 
@@ -83,7 +83,7 @@ def main() -> None:
             os._exit(0)
         try:
             question = questions.question_of(header)
-            reply, data = _SERVED[type(question)](*question)
+            reply, data = _answer(question)
         except CompileError as error:
             reply, data = {"error": error.diagnostics}, b""
         except RecursionError:
@@ -137,7 +137,7 @@ def _end_with(descriptor: int) -> None:
 def _warm_up() -> None:
     """Compile something, so that the first cell does not pay for LLVM's tables and first pages."""
     try:
-        pipeline.compile_module(WARM_UP, Options(), frozenset(), 1)
+        pipeline.compile_module(Request(WARM_UP))
     except CompileError:
         pass
     pipeline.tidy()
@@ -146,14 +146,11 @@ def _warm_up() -> None:
 Answer = tuple[dict[str, Any], bytes]
 
 
-def _module(request: Request) -> tuple[str, Options, frozenset[str], int]:
-    return request.source, request.options, request.nobuiltin, request.first_line
-
-
 def _compile(request: Request) -> Answer:
-    where = request.context, request.cell if request.context != "throwaway" else 0
-    pipeline.contexts.begin(*where)
-    code, rows, times, notes = pipeline.compile_module(*_module(request), *where)
+    if request.context == "throwaway":
+        request = request._replace(cell=0)
+    pipeline.contexts.begin(request.context, request.cell)
+    code, rows, times, notes = pipeline.compile_module(request)
     reply: dict[str, Any] = {"summary": rows, "times": times}
     if notes:
         reply["notes"] = notes
@@ -171,58 +168,35 @@ def _release(cells: list[int], shared: bool) -> Answer:
     return {}, b""
 
 
-# What follows imports what compiling does not need.
-
-
-def _trace(request: Request) -> Answer:
-    from jitkernel.compiler.tracing import trace
-
-    return trace(*_module(request))
-
-
 def _intrinsic(*asked: Any) -> Answer:
-    from jitkernel.compiler.intrinsics import signature
+    from jitkernel.compiler.intrinsics import signature  # not needed to compile
 
     return {"found": signature(*asked)}, b""
 
 
-def _assembly(request: Request, triple: str, cpu: str, syntax: str) -> Answer:
-    machine = triple, cpu, request.options.opt_level
-    return {}, assembly(request.source, machine, request.first_line, syntax)
-
-
-def _internalised(request: Request, keep: str, called: str) -> Answer:
-    return {}, bitcode.internalised(request.source, keep, called, request.first_line)
-
-
-def _disassembled(code: str) -> Answer:
-    return {}, bitcode.disassembled(bytes.fromhex(code)).encode()
-
-
-def _printed(request: Request, stage: str) -> Answer:
-    return {}, bitcode.printed(*_module(request), stage).encode()
-
-
-def _merged(*asked: Any) -> Answer:
-    from jitkernel.compiler.merging import merged
-
-    made = merged(*asked)
-    return {"sizes": [len(form) for form in made]}, b"".join(made)
-
-
-#: By kind of question: its answer, from the question's fields.
-_SERVED: dict[Any, Callable[..., Answer]] = {
+#: By kind of question: what answers it, from the question's fields; in words of its module and its
+#: name where that is imported when it is first asked for.
+_SERVED: dict[Any, Callable[..., Answer] | str] = {
     questions.Compile: _compile,
     questions.Contexts: _contexts,
     questions.Release: _release,
-    questions.Trace: _trace,
     questions.Intrinsic: _intrinsic,
-    questions.Assembly: _assembly,
-    questions.Internalised: _internalised,
-    questions.Disassembled: _disassembled,
-    questions.Printed: _printed,
-    questions.Merged: _merged,
+    questions.Trace: "tracing:trace",
+    questions.Assembly: "foreign:assembly",
+    questions.Internalised: "bitcode:internalised",
+    questions.Disassembled: "bitcode:disassembled",
+    questions.Printed: "bitcode:printed",
+    questions.Merged: "merging:merged",
 }
+
+
+def _answer(question: questions.Question) -> Answer:
+    """The answer to a question."""
+    serve = _SERVED[type(question)]
+    if isinstance(serve, str):
+        module, _, name = serve.partition(":")
+        serve = getattr(import_module(f"jitkernel.compiler.{module}"), name)
+    return serve(*question)
 
 
 def _take_stderr() -> str:
