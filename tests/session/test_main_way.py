@@ -1,0 +1,56 @@
+"""The main way: how many functions of Python's an operation passes that is done again and again.
+
+Counts are no times: they are the same on every machine, and go up where a layer is added that each
+cell passes, or something is done twice.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from itertools import count
+from types import FrameType
+
+import pytest
+
+from jitkernel import Session
+
+
+def calls(step: Callable[[], object]) -> int:
+    """How many frames of Python's a step begins, its own not counted."""
+    found = -1
+
+    def note(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal found
+        found += event == "call"
+
+    sys.setprofile(note)
+    try:
+        step()
+    finally:
+        sys.setprofile(None)
+    return found
+
+
+DEFINITION = "define i32 @s{0}(i32 %x) {{\n  %r = add i32 %x, {0}\n  ret i32 %r\n}}\n@s{0}(5)"
+
+
+@pytest.mark.parametrize(
+    ("operation", "most"),
+    [("a call line", 335), ("define and call", 665), ("undo", 350), ("a call from Python", 85)],
+)
+def test_an_operation_passes_no_more_functions_than_it_needs(operation: str, most: int) -> None:
+    number = count(1)
+    with Session() as s:
+        for _ in range(6):
+            s.run(DEFINITION.format(next(number)))
+        s.call("s2", 5)
+        steps: dict[str, Callable[[], object]] = {
+            "a call line": lambda: s.run("@s2(5)"),
+            "define and call": lambda: s.run(DEFINITION.format(next(number))),
+            "undo": s.undo,
+            "a call from Python": lambda: s.call("s2", 5),
+        }
+        step = steps[operation]
+        step()
+        assert min(calls(step) for _ in range(3)) <= most
