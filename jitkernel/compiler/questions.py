@@ -1,4 +1,4 @@
-"""What a worker is asked: a record for each kind of question, whose fields are what the worker's
+"""The questions to a worker: a record for each kind of question, whose fields are what the worker's
 function for it takes.  Start from `frame_of`, the bytes in which a question travels.
 
 Nothing here imports `dataclasses`: see `records`.

@@ -32,7 +32,7 @@ class FrontendSide:
 
     @property
     def core(self) -> Core:
-        """What the session has, to start it, to stop what runs and to change a cell's options."""
+        """The parts of the session: to start it, to stop what runs, to change a cell's options."""
         return self._core
 
     # -- between cells ---------------------------------------------------------------------------

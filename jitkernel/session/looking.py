@@ -1,4 +1,4 @@
-"""What can be seen of a session.  Start from `Looking`; `Session` has all of it."""
+"""The operations that look at a session.  Start from `Looking`; `Session` has all of it."""
 
 from __future__ import annotations
 

@@ -304,7 +304,7 @@ class SessionView(SessionHost):
 
 
 class LanguageHost(SessionView):
-    """What a cell is read and run with: what its language may ask, besides (see `Known`)."""
+    """The host that a cell is read and run with: its language may ask more (see `Known`)."""
 
     def __init__(self, execution: Execution):
         super().__init__(execution.core, execution.own, execution.error)

@@ -125,7 +125,7 @@ class Runner:
 
     @cached_property
     def _definer(self) -> Definer:
-        """What compiles and places its definitions; call lines have none."""
+        """The compiler and placer of its definitions; call lines have none."""
         return Definer(self._execution, self._plan)
 
     def _read(self, source: str) -> Plan:
