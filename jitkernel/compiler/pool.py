@@ -48,7 +48,7 @@ class CompilerPool:
     `memory_limit` (bytes that are the process's own) replaces a worker that has grown past it, when
     it is idle.  `timeout` (seconds, 0: none) bounds one compile.  What the `cache` has needs no
     worker; the pool writes and closes it.  Calls from several threads wait for each other;
-    `interrupt` does not wait.
+    `workers.interrupt` does not wait.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class CompilerPool:
         #: asked when a compile has begun: whether it was interrupted before there was one to stop
         self.stopping: Callable[[], bool] = lambda: False
         self.cache = cache
-        self._workers = Workers(spare, memory_limit, first)
+        self.workers = Workers(spare, memory_limit, first)
         self._told = -1  # `restarts` when the cache learned what this pool's workers are
         self._count = max(1, workers)
         self._lock = threading.RLock()  # one call at a time
@@ -75,11 +75,11 @@ class CompilerPool:
 
     def start(self) -> None:
         """Begin to start the first worker; returns at once."""
-        self._workers.start()
+        self.workers.start()
 
     def close(self) -> None:
         """End all workers.  May be called again."""
-        self._workers.close()
+        self.workers.close()
         if self.cache:
             self.cache.close()
 
@@ -90,37 +90,12 @@ class CompilerPool:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
-    def interrupt(self) -> bool:
-        """End the compiles in progress, which then raise Interrupted; whether there was one.
-
-        Callable from any thread and from a signal handler.
-        """
-        return self._workers.interrupt()
-
-    @property
-    def memory_limit(self) -> int:
-        """Bytes of its own that a worker may have and stay."""
-        return self._workers.memory_limit
-
-    @memory_limit.setter
-    def memory_limit(self, size: int) -> None:
-        self._workers.memory_limit = size
-
-    @property
-    def restarts(self) -> int:
-        """The number of times that another process took a worker's place."""
-        return self._workers.restarts
-
-    def lend(self, index: int) -> WorkerProcess:
-        """A worker fit for use, until `give_back`."""
-        return self._workers.lend(index)
-
     def give_back(self, index: int, worker: WorkerProcess) -> None:
         """After a request; what the worker is, the cache remembers."""
         if worker.identity and self.cache and not self._known:
-            self._told = self.restarts
+            self._told = self.workers.restarts
             self.cache.learn(worker.identity)
-        self._workers.give_back(index, worker)
+        self.workers.give_back(index, worker)
 
     # -- one request
 
@@ -143,11 +118,11 @@ class CompilerPool:
     @property
     def _known(self) -> bool:
         """True if the cache knows what the workers are."""
-        return self._told == self.restarts
+        return self._told == self.workers.restarts
 
     def _find(self, request: Request) -> Compiled | None:
         """Look into the cache.  Contexts that last are to be watched: all is compiled then."""
-        if self.cache is None or self._workers.closed or request.context != "throwaway":
+        if self.cache is None or self.workers.closed or request.context != "throwaway":
             return None
         return self.cache.get(request)
 
@@ -186,7 +161,7 @@ class CompilerPool:
         tick: Callable[[], None] | None,
         given_up: Callable[[], bool],
     ) -> tuple[dict[str, Any], bytes]:
-        worker = self.lend(index)
+        worker = self.workers.lend(index)
         request: Request | None = getattr(question, "request", None)
         # The session's own code is small, and what it is for is stopped when it runs.
         stoppable = request is not None and not request.options.internal
@@ -242,7 +217,7 @@ class CompilerPool:
             except BaseException as error:
                 failed.append(error)
                 threads.shutdown(wait=False, cancel_futures=True)
-                self._workers.interrupt()
+                self.workers.interrupt()
                 raise
 
     # -- other questions
@@ -253,7 +228,7 @@ class CompilerPool:
             self._identity = self.cache.identity
         if self._identity is None:
             with self._lock:
-                worker = self.lend(0)
+                worker = self.workers.lend(0)
                 worker.wait_started()
                 self.give_back(0, worker)
             self._identity = worker.identity
@@ -368,21 +343,21 @@ class CompilerPool:
         """The contexts of all workers; the first call begins to count what each compile leaves."""
         with self._lock:
             answers, asked = [], questions.Contexts()
-            for index in range(len(self._workers.working)):
+            for index in range(len(self.workers.working)):
                 header, _ = self._ask(index, asked, frame_of(asked))
                 refuse(header)
                 answers.append(header)
             return ContextAccount(
                 sum(header["live"] for header in answers),
                 tuple(sorted(cell for header in answers for cell in header["kept"])),
-                self._workers.lost_contexts,
+                self.workers.lost_contexts,
                 tuple(ContextCost(*row) for header in answers for row in header["costs"]),
             )
 
     def release_contexts(self, live: Callable[[int], bool], shared: bool = False) -> None:
         """Free the kept contexts of cells that are not `live`, and the `shared` ones."""
         with self._lock:
-            for index, worker in enumerate(self._workers.working):
+            for index, worker in enumerate(self.workers.working):
                 gone = [cell for cell in worker.contexts if not live(cell)]
                 if gone or (shared and worker.shares):
                     worker.contexts.difference_update(gone)
@@ -393,8 +368,8 @@ class CompilerPool:
 
     def processes(self) -> list[tuple[int, str, int]]:
         """The worker processes: process id, role, compiles."""
-        return [(worker.pid, worker.role, worker.compiles) for worker in self._workers.living]
+        return [(worker.pid, worker.role, worker.compiles) for worker in self.workers.living]
 
     def memory(self) -> list[WorkerMemory]:
         """The memory that each worker process holds."""
-        return [memory_of(worker) for worker in self._workers.living]
+        return [memory_of(worker) for worker in self.workers.living]

@@ -67,7 +67,10 @@ class Workers:
             worker.close()
 
     def interrupt(self) -> bool:
-        """End those that are lent; whether there was one.  See `CompilerPool.interrupt`."""
+        """End the compiles in progress, which then raise Interrupted; whether there was one.
+
+        Callable from any thread and from a signal handler.
+        """
         with self._state:
             busy = tuple(self._busy)
             for worker in busy:

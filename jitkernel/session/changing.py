@@ -262,7 +262,7 @@ class Changing(Running):
         elif name == "budget":
             core.residency.budget = value
         elif name == "worker_memory_limit":
-            core.engine.pool.memory_limit = value
+            core.engine.pool.workers.memory_limit = value
         elif name == "undo_depth":
             core.history.depth = value
             core.history.trim()

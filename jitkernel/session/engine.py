@@ -168,7 +168,7 @@ class Engine:
     def interrupt(self) -> None:
         """End the compile or the run in progress; callable from threads and signal handlers."""
         self.stopping = self.running
-        self.pool.interrupt()
+        self.pool.workers.interrupt()
         if self.started:
             self.executor.interrupt()
 

@@ -136,7 +136,7 @@ def test_a_worker_that_is_replaced_takes_its_contexts_along_and_the_code_stays()
         s.run("define i32 @two() {\n  ret i32 2\n}")
         os.kill(s.inspect.engine.pool.memory()[0].pid, signal.SIGKILL)
         # Its end may be seen before the next compile, or be that compile's error.
-        while s.inspect.engine.pool.restarts == 0:
+        while s.inspect.engine.pool.workers.restarts == 0:
             with suppress(CompileError):
                 s.run("define i32 @three() {\n  ret i32 3\n}")
         live = s.contexts().live

@@ -282,7 +282,7 @@ def test_an_inspection_can_be_interrupted_and_the_next_one_works() -> None:
     with CompilerPool() as pool:
 
         def stop() -> None:
-            while not pool.interrupt():
+            while not pool.workers.interrupt():
                 time.sleep(0.01)
 
         thread = threading.Thread(target=stop)

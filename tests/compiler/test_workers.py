@@ -69,7 +69,7 @@ def test_what_ends_llvm_is_an_error_of_one_cell(capfd: pytest.CaptureFixture[str
             assert diagnostic.line == line
             assert diagnostic.source == source.split("\n")[line - 1]
             assert pool.compile(Request(SQUARE)).object
-        assert pool.restarts == len(FATAL)
+        assert pool.workers.restarts == len(FATAL)
     assert capfd.readouterr() == ("", "")
 
 
@@ -168,11 +168,11 @@ def test_where_nothing_can_be_forked_the_process_compiles_itself(
     monkeypatch.setattr("jitkernel.compiler.process._SCRIPT", str(wrong))
     with CompilerPool() as pool:
         assert pool.compile(Request(SQUARE)).object
-        (first,) = pool._workers.working
+        (first,) = pool.workers.working
         assert first.zygote is not None and first.zygote.pid == first.pid
         for _ in range(5):
             assert pool.compile(Request(SQUARE)).object
-        assert pids(pool) == [first.pid] and not pool.restarts
+        assert pids(pool) == [first.pid] and not pool.workers.restarts
         with pytest.raises(WorkerDied, match="unsupported GC"):
             pool.compile(Request(FATAL[0][0]))
         assert pool.compile(Request(SQUARE)).object
@@ -188,7 +188,7 @@ def test_a_pool_that_is_closed_before_a_worker_is_there() -> None:
         pool = CompilerPool()
         pool.start()
         time.sleep(delay)
-        (spare,) = (worker.zygote for worker in pool._workers.working)
+        (spare,) = (worker.zygote for worker in pool.workers.working)
         assert spare is not None
         pool.close()
         assert not Path(f"/proc/{spare.pid}").exists()
@@ -212,7 +212,7 @@ def test_a_worker_killed_while_idle_is_replaced_silently() -> None:
         pool.compile(Request(SQUARE))
         (pid,) = pids(pool)
         os.kill(pid, signal.SIGKILL)
-        wait_for(lambda: pool._workers.working[0].gone())
+        wait_for(lambda: pool.workers.working[0].gone())
         assert pool.compile(Request(SQUARE)).object
         assert pids(pool) != [pid]
 
@@ -236,7 +236,7 @@ def test_a_request_that_a_killed_worker_never_read_goes_to_another(spare: bool, 
         killer.start()
         assert pool.compile(request).object == code
         killer.join()
-        assert worker not in pids(pool) and pool.restarts == 1
+        assert worker not in pids(pool) and pool.workers.restarts == 1
 
 
 def test_workers_and_spares_killed_at_any_time_fail_no_request() -> None:
@@ -284,14 +284,14 @@ def test_a_compile_that_takes_too_long() -> None:
 def test_interrupt() -> None:
     with CompilerPool() as pool:
         pool.compile(Request(SQUARE))
-        assert not pool.interrupt()  # nothing to interrupt
+        assert not pool.workers.interrupt()  # nothing to interrupt
         assert pool.compile(Request(SQUARE)).object
-        threading.Timer(0.2, pool.interrupt).start()
+        threading.Timer(0.2, pool.workers.interrupt).start()
         began = time.monotonic()
         with pytest.raises(Interrupted):
             pool.compile(Request(slow()))
         assert time.monotonic() - began < 2
-        threading.Timer(0.2, pool.interrupt).start()
+        threading.Timer(0.2, pool.workers.interrupt).start()
         with pytest.raises(Interrupted):
             pool.compile_many([Request(slow()), Request(slow())])
         assert pool.compile(Request(SQUARE)).object
@@ -317,7 +317,7 @@ def test_interrupt_from_a_signal_handler() -> None:
     """The handler runs in the thread that compiles, whatever lock it holds at that moment."""
     others = zombies()
     with CompilerPool() as pool:
-        before = signal.signal(signal.SIGALRM, lambda *_: pool.interrupt())
+        before = signal.signal(signal.SIGALRM, lambda *_: pool.workers.interrupt())
         try:
             signal.setitimer(signal.ITIMER_REAL, 0.05, 0.01)
             for _ in range(20):
@@ -356,7 +356,7 @@ def test_a_worker_over_its_limit_is_replaced_when_idle() -> None:
         for _ in range(40):
             assert pool.compile(Request(SQUARE)).object == first.object
         assert pids(pool) != before
-        assert pool.restarts >= 1
+        assert pool.workers.restarts >= 1
 
 
 def fresh_types(tag: str) -> str:
@@ -377,7 +377,7 @@ def test_contexts_come_back() -> None:
         before = compile_fresh(300, "a")
         after = compile_fresh(700, "b")
         assert after - before < 700 * 2048
-        assert pool.restarts == 0
+        assert pool.workers.restarts == 0
 
 
 def test_what_compiles_leave_does_not_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -389,12 +389,14 @@ def test_what_compiles_leave_does_not_add_up(monkeypatch: pytest.MonkeyPatch) ->
         with CompilerPool(spare=spare) as pool:
             sizes = []
             for i in range(1000):
-                restarts = pool.restarts
+                restarts = pool.workers.restarts
                 assert pool.compile(Request(fresh_types(f"a{i}"), Options(0))).object
-                if i % 50 == 49 and pool.restarts == restarts:  # else it has compiled nothing yet
+                if (
+                    i % 50 == 49 and pool.workers.restarts == restarts
+                ):  # else it has compiled nothing yet
                     sizes.append(next(m.anonymous for m in pool.memory() if m.role == "worker"))
             assert max(sizes) < min(sizes) + (3 << 20)
-            assert 2 <= pool.restarts <= 20
+            assert 2 <= pool.workers.restarts <= 20
 
 
 def test_a_worker_that_holds_too_much_gives_way_to_a_fresh_one() -> None:
@@ -403,12 +405,12 @@ def test_a_worker_that_holds_too_much_gives_way_to_a_fresh_one() -> None:
         pool.compile(Request(SQUARE))
         wait_for(lambda: len(pool.memory()) == 2)
         (worker,), (spare,) = pids(pool), pids(pool, "spare")
-        lent = pool.lend(0)
+        lent = pool.workers.lend(0)
         pool.give_back(0, lent)
         lent.first_held = 1 - (4 << 20)  # as if it had grown since
         for _ in range(40):
             assert pool.compile(Request(SQUARE)).object
-        assert pids(pool) not in ([], [worker]) and pool.restarts == 1
+        assert pids(pool) not in ([], [worker]) and pool.workers.restarts == 1
         assert pids(pool, "spare") == [spare]
 
 
@@ -425,7 +427,7 @@ def test_a_large_module_is_not_growth() -> None:
         for _ in range(40):
             pool.compile(Request(SQUARE))
         assert pool.memory()[0].anonymous > resident + (2 << 20)
-        assert pids(pool)[0] == before and pool.restarts == 0
+        assert pids(pool)[0] == before and pool.workers.restarts == 0
 
 
 def test_deep_nesting_is_an_error_not_a_crash() -> None:

@@ -211,7 +211,7 @@ def test_a_long_random_walk_agrees_with_the_model_and_does_not_grow(capsys):
                 s.check()
             if step == WARM:
                 warm = processes(s)
-        grown, restarts = growth(s, warm), s.inspect.engine.pool.restarts
+        grown, restarts = growth(s, warm), s.inspect.engine.pool.workers.restarts
         high = {name: z.high - z.start for name, z in s.inspect.engine.arena.zones.items()}
         number = s.number
     ratio = sum(high.values()) / sum(most.values())
