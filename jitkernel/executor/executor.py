@@ -159,7 +159,12 @@ class Executor(Callbacks, ABC):
     def shared(self) -> bool:
         """True if others than the thread of the cell may run session code: threads of the program's
         own, or children that it has forked."""
-        return self.threads > 0
+        return self.threads > 0 or self.has_children
+
+    @property
+    def has_children(self) -> bool:
+        """True if children that the program has forked may run."""
+        return False
 
     @property
     def emulated(self) -> bool:

@@ -291,9 +291,7 @@ class ProcessExecutor(Executor):
         return child.threads if child else 0
 
     @property
-    def shared(self) -> bool:
-        if self.threads > 0:
-            return True
+    def has_children(self) -> bool:
         forks = self.control["forks"]
         if forks == self._alone_after:
             return False

@@ -267,7 +267,7 @@ class Engine:
             self._park(executor, threads)
             self._writing, arena.in_use = True, None  # no thread comes or goes meanwhile
             with arena.rollback.atomic():
-                arena.defer_frees(executor.shared)
+                arena.defer_frees(threads or executor.has_children)
             yield
         finally:
             self.write_no_more()

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from jitkernel.compiler.records import FunctionInfo, Summary, VariableInfo
@@ -267,9 +267,12 @@ def check_types(
     symbols = program.linker.symbols
     changed: dict[str, None] = {}
 
-    @cache
+    others: list[Cell] = []
+
     def apart() -> list[Cell]:
-        return [cell, *remade, *_leaving(program, summary, old)]
+        if not others:
+            others[:] = [cell, *remade, *_leaving(program, summary, old)]
+        return others
 
     for name, info, defined in described(summary):
         symbol = symbols.get(name)
