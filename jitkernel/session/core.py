@@ -240,7 +240,7 @@ class Core:
         finally:
             self.lock = lock
 
-    # -- what the engine asks --------------------------------------------------------------------
+    # -- what the engine asks: see `EngineClient` ------------------------------------------------
 
     def output(self, name: str, data: bytes) -> None:
         """The program has written something."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from jitkernel.arena import Arena
 from jitkernel.compiler.pool import CompilerPool
@@ -29,11 +29,39 @@ if TYPE_CHECKING:
     from jitkernel.compiler.cache import ObjectCache
     from jitkernel.compiler.process import WorkerProcess
     from jitkernel.executor.own_map import OwnMap
-    from jitkernel.session.core import Core
 
-__all__ = ["Engine"]
+__all__ = ["Engine", "EngineClient"]
 
 _INTERNAL = Options(opt_level=1, internal=True)
+
+
+class EngineClient(Protocol):
+    """Whom an engine serves: what it asks and tells while the program's code runs."""
+
+    def output(self, name: str, data: bytes) -> None:
+        """The program has written to `stdout` or `stderr`."""
+
+    def input(self, prompt: str) -> str | None:
+        """A line for the program, None where there is none."""
+
+    def code_runs(self) -> None:
+        """Code is about to run in an atomic block, which may have to be taken back."""
+
+    def wake(self, stub: int, alone: bool) -> int:
+        """Where a call of code that is not in memory goes on; see `Executor.on_wake`."""
+
+    def ask(self, number: int, frame: bytes) -> bytes:
+        """Run a function of Python's for the program; see `Executor.on_ask`."""
+
+    def name_of(self, address: int) -> str:
+        """What an address of the program's code is called."""
+
+    @property
+    def lock(self) -> Any:
+        """Held by whoever uses the session."""
+
+    def lend(self, thread: int) -> contextlib.AbstractContextManager[object]:
+        """While it lasts, another thread may use the session as this one may, which waits."""
 
 
 class Engine:
@@ -49,7 +77,7 @@ class Engine:
     thunks: Thunks
 
     def __init__(
-        self, settings: SessionSettings, client: Core, worker: WorkerProcess | None = None
+        self, settings: SessionSettings, client: EngineClient, worker: WorkerProcess | None = None
     ):
         self.settings = settings
         self._place = _own_place(settings)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from jitkernel.session.operation import operation
-from jitkernel.session.run.results import Heard
+from jitkernel.session.run.host import Heard
 
 if TYPE_CHECKING:
     from jitkernel.session.core import Core

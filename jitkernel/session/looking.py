@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from jitkernel.session.handles import SymbolTable
     from jitkernel.session.inspect import Inspect
     from jitkernel.session.program.cell import Cell
-    from jitkernel.session.report.reproducing import Reproduced
     from jitkernel.session.report.watch import Watched
 
 
@@ -117,36 +116,6 @@ class Looking:
     def describe(self, address: int) -> str:
         """How a pointer is printed: `@g+4`, `0x7f12 (heap)`."""
         return self._core.places.describe(address)
-
-    @operation()
-    def reproduce(
-        self, timeout: float = 60.0, progress: Callable[[str], object] | None = None
-    ) -> Reproduced:
-        """Run the cells' present text, in order, in a session beside this one; what differs here.
-
-        Present is what each cell was run with last, with its own options, in the language and the
-        working directory that it had; files that it includes or links are read as they are now.  A
-        cell stands where it was run first: running it again moves it nowhere.  Compared are
-        definitions, types, values of variables (pointers by what they lead to), code, and how
-        cells end.  Nothing changes here.
-
-        What the cells print is dropped; they are given no input; shell commands do not run; Python
-        functions that they call do.  `timeout` is the seconds that all of it may take; `progress`
-        is called with what runs, several times a second.  Raises UsageError where the text is not
-        known, and Interrupted.
-
-            >>> for n in (1, 2):
-            ...     made = s.run(f"@start = global i32 {n}", cell_id="a")
-            >>> made = s.run("@now = global i32 0", cell_id="b")
-            >>> s["now"].value = 5
-            >>> print(*s.reproduce().differences)
-            @now is 5 here, and 0 in a fresh run
-        """
-        from jitkernel.session.report.reproducing import reproduce
-        from jitkernel.session.session import Session
-
-        check_argument("reproduce", "timeout", "float", timeout)
-        return reproduce(self._core, Session, timeout, progress or (lambda words: None))
 
     @operation(atomic=True)
     def watch(

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from jitkernel.session.handles import FunctionHandle, Handle
     from jitkernel.session.keywords import Again, Given
     from jitkernel.session.program.cell import Cell
+    from jitkernel.session.report.reproducing import Reproduced
     from jitkernel.session.run.results import Results, Sink
     from jitkernel.session.saved.restoring import Restored
     from jitkernel.session.saved.store import Store
@@ -210,6 +211,35 @@ class Session(Changing):
         source, language = self._core.python_functions.add(name, function, type)
         self.run(source, language, cell_id=f"py:{name}")
         return self[name]
+
+    @operation()
+    def reproduce(
+        self, timeout: float = 60.0, progress: Callable[[str], object] | None = None
+    ) -> Reproduced:
+        """Run the cells' present text, in order, in a session beside this one; what differs here.
+
+        Present is what each cell was run with last, with its own options, in the language and the
+        working directory that it had; files that it includes or links are read as they are now.  A
+        cell stands where it was run first: running it again moves it nowhere.  Compared are
+        definitions, types, values of variables (pointers by what they lead to), code, and how
+        cells end.  Nothing changes here.
+
+        What the cells print is dropped; they are given no input; shell commands do not run; Python
+        functions that they call do.  `timeout` is the seconds that all of it may take; `progress`
+        is called with what runs, several times a second.  Raises UsageError where the text is not
+        known, and Interrupted.
+
+            >>> for n in (1, 2):
+            ...     made = s.run(f"@start = global i32 {n}", cell_id="a")
+            >>> made = s.run("@now = global i32 0", cell_id="b")
+            >>> s["now"].value = 5
+            >>> print(*s.reproduce().differences)
+            @now is 5 here, and 0 in a fresh run
+        """
+        from jitkernel.session.report.reproducing import reproduce
+
+        check_argument("reproduce", "timeout", "float", timeout)
+        return reproduce(self._core, Session, timeout, progress or (lambda words: None))
 
     # -- files, and functions that leave ---------------------------------------------------------
 

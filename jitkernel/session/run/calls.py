@@ -28,8 +28,8 @@ from jitkernel.rollback import RecordedList
 from jitkernel.session.arrays import Copies
 from jitkernel.session.operation import operation
 from jitkernel.session.program.signatures import Signature, attributes_of
-from jitkernel.session.run.host import Execution, SessionHost
-from jitkernel.session.run.results import Collector, Heard, Sink
+from jitkernel.session.run.host import Execution, Heard, SessionHost
+from jitkernel.session.run.results import Collector, Sink
 from jitkernel.values.conversion import SIMPLE, from_python
 from jitkernel.values.python import Pointer
 from jitkernel.values.value import TypedValue

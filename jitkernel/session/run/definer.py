@@ -39,8 +39,8 @@ from jitkernel.session.program.signatures import (
 from jitkernel.session.program.status import status_lines, type_line
 from jitkernel.session.report.places import cell_lines
 from jitkernel.session.report.undefined import retold
-from jitkernel.session.run.host import Execution, LanguageHost
-from jitkernel.session.run.results import Heard, Result
+from jitkernel.session.run.host import Execution, Heard, LanguageHost
+from jitkernel.session.run.results import Result
 from jitkernel.session.saved.store import Record
 from jitkernel.session.settings import CellOptions, options_for, row, stored_options, stored_request
 

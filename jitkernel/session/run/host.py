@@ -10,7 +10,7 @@ from functools import cached_property
 from mmap import PAGESIZE
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
-from jitkernel.errors import Fault, JitError, UndefinedSymbol, UsageError
+from jitkernel.errors import ArenaFull, Fault, JitError, UndefinedSymbol, UsageError
 from jitkernel.executor.records import Outcome
 from jitkernel.ir.keywords import nearest
 from jitkernel.ir.names import CONTROL
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from jitkernel.session.core import Core
     from jitkernel.session.run.thunks import Thunk
 
-__all__ = ["Execution", "LanguageHost", "SessionHost", "SessionView"]
+__all__ = ["Execution", "Heard", "LanguageHost", "SessionHost", "SessionView"]
 
 
 class SessionHost:
@@ -338,6 +338,27 @@ class LanguageHost(SessionView):
         pid = self._engine.executor.pid
         whole = memory(pid, address, size)
         return whole or memory(pid, address, min(size, -address % PAGESIZE))
+
+
+class Heard:
+    """A block in which `sink` hears the program of a core; an error says what a full zone is full
+    of."""
+
+    __slots__ = ("_before", "_core", "_sink")
+
+    def __init__(self, core: Core, sink: Sink):
+        self._core, self._sink = core, sink
+
+    def __enter__(self) -> None:
+        self._before, self._core.sink = self._core.sink, self._sink
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        core = self._core
+        core.sink = self._before
+        if isinstance(error, ArenaFull):
+            from jitkernel.session.report.memory import explain_full
+
+            raise explain_full(core.program, core.history, error) from None
 
 
 class Execution:

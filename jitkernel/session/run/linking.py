@@ -23,8 +23,8 @@ from jitkernel.linker.prepare import prepared
 from jitkernel.linker.records import NOWHERE
 from jitkernel.session.program.cell import title
 from jitkernel.session.run.definer import Definer
-from jitkernel.session.run.host import Execution
-from jitkernel.session.run.results import Heard, Result
+from jitkernel.session.run.host import Execution, Heard
+from jitkernel.session.run.results import Result
 from jitkernel.wording import counted
 
 if TYPE_CHECKING:

@@ -14,14 +14,13 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
-from jitkernel.errors import ArenaFull, UsageError
+from jitkernel.errors import UsageError
 from jitkernel.printable import printable
 from jitkernel.rollback import Recorded, RecordedDict
 from jitkernel.session.settings import SessionSettings
 from jitkernel.values.value import TypedValue
 
 if TYPE_CHECKING:
-    from jitkernel.session.core import Core
     from jitkernel.session.program.cell import Cell
     from jitkernel.values.value import TypedValue
 
@@ -221,27 +220,6 @@ def print_bytes(name: str, data: bytes) -> None:
     if decoder is None:
         decoder = _decoders[stream] = codecs.getincrementaldecoder("utf-8")("replace")
     stream.write(decoder.decode(data))
-
-
-class Heard:
-    """A block in which `sink` hears the program of a core; an error says what a full zone is full
-    of."""
-
-    __slots__ = ("_before", "_core", "_sink")
-
-    def __init__(self, core: Core, sink: Sink):
-        self._core, self._sink = core, sink
-
-    def __enter__(self) -> None:
-        self._before, self._core.sink = self._core.sink, self._sink
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        core = self._core
-        core.sink = self._before
-        if isinstance(error, ArenaFull):
-            from jitkernel.session.report.memory import explain_full
-
-            raise explain_full(core.program, core.history, error) from None
 
 
 class Relay(Collector):

@@ -42,8 +42,8 @@ from jitkernel.session.program.relinking import extend
 from jitkernel.session.program.signatures import Signature, Variable, check_types, expand
 from jitkernel.session.report.overruns import overruns
 from jitkernel.session.run.definer import NO_PLAN, Definer
-from jitkernel.session.run.host import Execution, LanguageHost
-from jitkernel.session.run.results import Heard, Result
+from jitkernel.session.run.host import Execution, Heard, LanguageHost
+from jitkernel.session.run.results import Result
 from jitkernel.session.saved.store import Record
 from jitkernel.session.settings import options_for, row
 from jitkernel.values.value import TypedValue, value_html
