@@ -109,9 +109,9 @@ def test_cells_of_every_kind_leave_no_object(counted):
         for source in cells(i):
             counted.run(source)
 
-    for i in range(30):
+    for i in range(25):
         do(i)
-    kinds, _ = grown(counted, 30, do)
+    kinds, _ = grown(counted, 20, do)
     assert kinds == {}
 
 
