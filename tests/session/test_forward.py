@@ -39,13 +39,6 @@ def test_a_declared_function_that_nobody_defines_raises_when_it_is_called(s):
     assert "line 7: %r = call i1 @odd(i32 %m)" in str(error)
 
 
-def test_a_later_definition_is_patched_in(s):
-    s.run(EVEN)
-    s.run(ODD)
-    assert [s.call("even", n) for n in range(6)] == [True, False] * 3
-    assert [s.call("odd", n) for n in range(6)] == [False, True] * 3
-
-
 def test_mutual_recursion_survives_undo_and_redefinition(s):
     s.run(EVEN)
     s.run(ODD)

@@ -65,32 +65,7 @@ def _with_attributes(arguments: str, attributes: tuple[str, ...]) -> str:
     )
 
 
-WIDTHS = [
-    1,
-    2,
-    3,
-    5,
-    7,
-    8,
-    9,
-    13,
-    16,
-    17,
-    24,
-    31,
-    32,
-    33,
-    48,
-    63,
-    64,
-    65,
-    96,
-    127,
-    128,
-    129,
-    200,
-    256,
-]
+WIDTHS = [1, 2, 3, 5, 7, 8, 9, 13, 16, 17, 24, 31, 32, 33, 48, 63, 64, 65, 96, 127, 128, 129, 200, 256]  # fmt: skip
 
 
 @pytest.mark.parametrize("bits", WIDTHS)
