@@ -15,6 +15,7 @@ from typing import Literal, TypeAlias
 
 from jitkernel.ir import module as ir
 from jitkernel.ir.debug_info import fields, nodes
+from jitkernel.ir.instructions import Instruction
 from jitkernel.ir.names import NAME, mentions, renamed
 from jitkernel.ir.text import type_at
 from jitkernel.languages.c.arrays import array_type
@@ -36,11 +37,8 @@ _DEFINING = re.compile(
 )
 # A compound literal of a function, and what an instruction makes of an address that it is given.
 _LITERAL = re.compile(r"^  %(\.compoundliteral\d*) = alloca (.+?)(, align \d+)?$", re.M)
-_OFFSET = re.compile(rf"  %({NAME}) = getelementptr ")
-_KEEPING = re.compile(rf"  store (?:volatile )?ptr %({NAME}),")
 # Assembly with a label that is neither a number nor made anew with each copy.
 _LABELLED = re.compile(r'\basm\b[^"\n]*"[^"\n]*(?:(?<![\w$%.])|(?<=\\0[9A]))[A-Za-z_.][\w.]*:')
-_PLAIN = re.compile(rf"(?m)^define .*@{PLAIN}\(.* (#\d+) ")
 _CALLED = re.compile(rf"@({NAME})(\(?)")
 # What names a processor that nobody has chosen.
 _CPU = re.compile(r' "(?:target-cpu|target-features|tune-cpu)"="[^"]*"')
@@ -329,14 +327,14 @@ def _escapes(text: str, variable: str) -> bool:
     for line in text.split("\n"):
         if held.isdisjoint(mentions(line, "%")):
             continue
-        if made := _OFFSET.match(line):
-            held.add(made[1])
-        elif stored := _KEEPING.match(line):
-            if stored[1] in held:
+        found = Instruction.read(line)
+        if found.opcode == "getelementptr":
+            held.add(found.result.removeprefix("%"))
+        elif found.opcode == "store":
+            if held & mentions(found.text[found.operands :].partition(",")[0], "%"):
                 return True
-        elif " = alloca " not in line and " = load " not in line:
-            if not line.startswith(("  store ", "  call void @llvm.mem")):
-                return True
+        elif found.opcode not in ("alloca", "load") and "call void @llvm.mem" not in line:
+            return True
     return False
 
 
@@ -348,7 +346,6 @@ def parse(text: str, own_processor: bool = False) -> Module:
     """Take apart what clang has printed.  Functions name the processor that they are for where
     somebody has chosen it: for all, `own_processor`, or for some, by an attribute."""
     module = Module(metadata=nodes(text))
-    usual = _usual(text)
     code = text[: text.find("\n!")] if "\n!" in text else text  # metadata stands last
     for found in ir.entities(code):
         name = found.spelled
@@ -358,18 +355,16 @@ def parse(text: str, own_processor: bool = False) -> Module:
             case "comdat":
                 module.comdats[name] = found.text
             case "attributes":
-                line = found.text
-                chosen = own_processor or (usual and _CPU.findall(line) != usual)
-                module.attributes[name] = line if chosen else _CPU.sub("", line)
+                module.attributes[name] = found.text
             case "asm":
                 module.assembly.append(found.text)
             case "define" | "declare" | "global" | "constant" | "alias" | "ifunc":
                 module.entities[name] = Entity.of(found)
+    if not own_processor:
+        plain = module.entities.get(PLAIN)  # says nothing of it
+        groups = mentions(plain.text, "#") if plain is not None else ()
+        usual = [_CPU.findall(module.attributes[group]) for group in groups]
+        for name, group in module.attributes.items():
+            if not usual or _CPU.findall(group) in usual:
+                module.attributes[name] = _CPU.sub("", group)
     return module
-
-
-def _usual(text: str) -> list[str]:
-    """The processor of a function that says nothing of it, where the text has one for that."""
-    found = _PLAIN.search(text)
-    group = re.search(rf"(?m)^attributes {found[1]} = .*", text) if found is not None else None
-    return _CPU.findall(group[0]) if group is not None else []
