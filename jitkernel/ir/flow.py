@@ -5,7 +5,6 @@ Of a module as LLVM prints it, where every block but the first has its label.  S
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
 from jitkernel.ir.instructions import blocks, successors
@@ -14,8 +13,6 @@ from jitkernel.ir.names import decode_name
 from jitkernel.ir.text import without_comments
 
 __all__ = ["Flow", "flow"]
-
-_UNNAMED = re.compile(r"%\d+\Z")
 
 
 class Flow(NamedTuple):
@@ -31,12 +28,12 @@ class Flow(NamedTuple):
 
 def flow(function: Entity) -> Flow:
     """Control flow of a function that is defined, in LLVM's order of blocks."""
-    text = without_comments(function.source)
     brace, end = function.body()
+    text = without_comments(function.source[brace:end])
     # A block without a name has the number that follows those of parameters without one.
-    first = sum(_UNNAMED.search(parameter) is not None for parameter in function.parameters)
+    first = sum(map(str.isdigit, function.parameter_names))
     rows, edges = [], []
-    for block in blocks(text, brace + 1, end - 1):
+    for block in blocks(text, 1, len(text) - 1):
         lines = [text[start:stop] for start, stop in block.instructions]
         label = decode_name(block.label) if block.label else str(first)
         rows.append((label, [line for line in lines if not line.startswith("#dbg_")]))

@@ -50,6 +50,7 @@ _HEADS = {
 }
 _BODY_BEGINS = re.compile(rf"{SKIP}|\b(?P<data>prefix|prologue)\b{SPACE}|[(\[{{<]")
 _BODY = re.compile(SKIP + r'|[{}]|"|/\*')
+_LAST = re.compile(rf"%({NAME})\s*\Z")
 _LINKAGE = re.compile(
     r"\b(?:private|internal|external|weak|weak_odr|linkonce|linkonce_odr|available_externally|"
     r"extern_weak|common|appending)\b"
@@ -89,6 +90,11 @@ class Entity(NamedTuple):
         """The texts of a function's parameters."""
         source, at = self.source, self.value
         return split_at_commas(source[at + 1 : closing(source, at) - 1])
+
+    @property
+    def parameter_names(self) -> list[str]:
+        """The names of a function's parameters as they are written, "" where one has none."""
+        return [match[1] if (match := _LAST.search(part)) else "" for part in self.parameters]
 
     def body(self) -> tuple[int, int]:
         """The offsets of the body's `{` and behind its `}`; (-1, -1) where there is no whole one.

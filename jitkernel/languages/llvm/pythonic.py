@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import inspect
 import keyword
-import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from jitkernel.ir.module import functions
-from jitkernel.ir.names import NAME, decode_name
+from jitkernel.ir.names import decode_name
 from jitkernel.ir.types import (
     ArrayType,
     FloatType,
@@ -26,8 +25,6 @@ from jitkernel.ir.types import (
 )
 
 __all__ = ["PerInstance", "parameter_names", "signature", "signature_of"]
-
-_LAST = re.compile(rf"%({NAME})\s*\Z")
 
 
 class PerInstance:
@@ -90,6 +87,5 @@ def parameter_names(module: str, function: str) -> list[str]:
     """The names of a function's parameters in the IR of its module, "" where one has none."""
     for found in functions(module, "define"):
         if found.name == function:
-            matches = [_LAST.search(part) for part in found.parameters]
-            return [decode_name(m[1]) if m else "" for m in matches]
+            return [*map(decode_name, found.parameter_names)]
     return []
