@@ -19,7 +19,7 @@ from jitkernel import procfs
 from jitkernel.compiler import process, workers
 from jitkernel.compiler.pool import CompilerPool
 from jitkernel.compiler.records import Compiled, Options, Request
-from jitkernel.errors import CompileError, Interrupted, JitError, WorkerDied
+from jitkernel.errors import CompileError, Interrupted, WorkerDied
 
 SQUARE = "define i32 @sq(i32 %x) {\n  %r = mul i32 %x, %x\n  ret i32 %r\n}\n"
 
@@ -445,23 +445,6 @@ def test_megabytes_of_text() -> None:
         with pytest.raises(CompileError) as caught:
             pool.compile(Request("; comment\n" * 400_000 + "zork"))
         assert caught.value.diagnostics[0].line == 400_001
-
-
-def test_close_leaves_nothing() -> None:
-    descriptors = set(os.listdir("/proc/self/fd"))
-    threads = threading.active_count()
-    pool = CompilerPool(workers=2)
-    pool.start()
-    pool.compile_many([Request(SQUARE), Request(SQUARE)])
-    running = [m.pid for m in pool.memory()]
-    pool.close()
-    pool.close()
-    assert len(running) >= 2
-    assert not [pid for pid in running if Path(f"/proc/{pid}").exists()]
-    wait_for(lambda: threading.active_count() == threads)
-    assert set(os.listdir("/proc/self/fd")) == descriptors
-    with pytest.raises(JitError, match="closed"):
-        pool.compile(Request(SQUARE))
 
 
 def test_the_worker_ends_with_the_process_that_owns_it() -> None:

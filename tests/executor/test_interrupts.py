@@ -299,11 +299,6 @@ def test_what_a_callback_raises_while_a_library_is_loaded(
     assert fresh.square(3) == 9
 
 
-def test_an_interrupt_of_nothing_does_nothing(lab: Lab) -> None:
-    assert not lab.executor.interrupt()
-    assert lab.square(4) == 16
-
-
 @timed
 def test_interrupts_in_a_row(lab: Lab) -> None:
     for _ in range(20):

@@ -179,14 +179,6 @@ def test_close_ends_what_cells_started() -> None:
     assert gone(plain) and gone(hidden) and gone(executor)
 
 
-def test_a_closed_executor_says_so(fresh: Lab) -> None:
-    fresh.executor.close()
-    fresh.executor.close()
-    with pytest.raises(JitError, match="closed"):
-        fresh.executor.call(0, 0)
-    assert not fresh.executor.interrupt() and not fresh.executor.alive
-
-
 OWNER = """
 import os, sys, time
 sys.path[:0] = {path!r}

@@ -189,23 +189,6 @@ def test_interrupt_while_the_user_is_asked(lab: Lab) -> None:
     lab.assert_sound()
 
 
-def test_output_comes_while_the_cell_runs(lab: Lab) -> None:
-    came: list[float] = []
-    lab.executor.on_output = lambda name, data: came.append(time.monotonic())
-    ir = program(
-        """  %a = call i32 @puts(ptr @s)
-  %s = call i32 @usleep(i32 200000)
-  %b = call i32 @puts(ptr @s)""",
-        string("s", "line"),
-    )
-    try:
-        lab.run(ir)
-    finally:
-        lab.executor.on_output = lab.output
-    assert len(came) == 2
-    assert came[1] - came[0] > 0.15
-
-
 def test_everything_is_there_when_the_call_returns(lab: Lab) -> None:
     """8,000 lines are several times what a pipe holds; a partial line and stderr come too."""
     ir = program(

@@ -142,19 +142,6 @@ def test_in_a_tail_call_and_deep_in_a_recursion(s: Session) -> None:
     assert s.call("deep", 1000) == 1007
 
 
-def test_pointers_that_the_program_stored(s: Session) -> None:
-    s.run(SQ)
-    s.run("@p = global ptr @sq\n@table = global [2 x ptr] [ptr @sq, ptr null]")
-    s.run(
-        "define i32 @through(i32 %x) {\n  %f = load ptr, ptr @p\n  %r = call i32 %f(i32 %x)\n"
-        "  ret i32 %r\n}\ndefine ptr @which() {\n  ret ptr @sq\n}"
-    )
-    address = s.call("which")
-    s.hibernate("sq")
-    assert s["p"].value == address == s.call("which")
-    assert s.call("through", 9) == 81
-
-
 def test_constants_tables_and_variables_stay_where_they_are(s: Session) -> None:
     cases = "\n".join(f"    i32 {i}, label %l{i}" for i in range(8))
     blocks = "\n".join(f"l{i}:\n  store i32 {i * 7}, ptr @last\n  br label %end" for i in range(8))

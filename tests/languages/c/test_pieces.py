@@ -96,12 +96,6 @@ def test_what_is_not_closed_is_unfinished(source):
         cut(source)
 
 
-@pytest.mark.parametrize("source", ["}", "int f(void) ) {", "a[1}"])
-def test_the_wrong_bracket_is_told(source):
-    with pytest.raises(Mismatch):
-        cut(source)
-
-
 @settings(max_examples=300, deadline=None)
 @given(
     st.lists(st.sampled_from(list("(){}[];,=*&#\"'\\/\n :?") + ["int", "x", "if", "struct", "3"]))
