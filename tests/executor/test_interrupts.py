@@ -381,19 +381,6 @@ def test_keyboard_interrupt_of_a_plain_program(lab: Lab) -> None:
     lab.assert_sound()
 
 
-def test_what_an_output_callback_raises(lab: Lab) -> None:
-    def output(name: str, data: bytes) -> None:
-        raise ZeroDivisionError(name)
-
-    lab.executor.on_output = output
-    try:
-        with pytest.raises(ZeroDivisionError):
-            lab.executor.call(lab.place(PRINT), 0)
-    finally:
-        lab.executor.on_output = lab.output
-    lab.assert_sound()
-
-
 @timed
 def test_mappings_are_the_same_after_interrupts(lab: Lab) -> None:
     before = [line.split()[:2] for line in lab.maps() if "memfd" in line]

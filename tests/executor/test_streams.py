@@ -213,12 +213,6 @@ done:
         assert lab.err == b"end"
 
 
-def test_stdout_and_stderr_keep_apart(lab: Lab) -> None:
-    ir = program("  %n = call i32 @system(ptr @c)", string("c", "echo out; echo err >&2"))
-    lab.run(ir)
-    assert (lab.out, lab.err) == (b"out\n", b"err\n")
-
-
 def test_output_between_calls(lab: Lab) -> None:
     ir = program(
         "  %id = call i64 @start(ptr @later)",

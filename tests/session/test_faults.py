@@ -397,21 +397,6 @@ def test_a_cell_that_kills_its_own_process(world):
     as_before(s, heap=False)
 
 
-def test_closing_every_descriptor(world):
-    s = world
-    closing = "declare i32 @close(i32)\ndefine i32 @shut(i32 %from) {\nentry:\n  br label %l\nl:\n  %i = phi i32 [ %from, %entry ], [ %j, %l ]\n  %r = call i32 @close(i32 %i)\n  %j = add i32 %i, 1\n  %m = icmp slt i32 %j, 5000\n  br i1 %m, label %l, label %d\nd:\n  ret i32 5\n}"
-    s.run(closing)
-    for first in (3, 0):
-        try:
-            r = s.run(f"@shut({first})")
-            assert r.value == 5
-            assert r.notes, "what was lost is told"
-        except Fault as error:
-            assert error.lost
-        as_before(s, heap=False)
-        s.run("@fill()")
-
-
 @pytest.mark.parametrize(
     "source",
     [
