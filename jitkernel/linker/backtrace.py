@@ -92,8 +92,8 @@ def walk(registers: Mapping[str, int], read_stack: ReadStack, linker: Linker) ->
 def _by_table(
     linker: Linker, read_stack: ReadStack, known: Mapping[str, int], stack: int, pc: int
 ) -> tuple[int, int, dict[str, int], dict[str, int]] | None:
-    """What the frame's table has: the return address; the caller's stack pointer and registers;
-    where those registers are saved."""
+    """The content of the frame's table: the return address; the caller's stack pointer and
+    registers; where those registers are saved."""
     fde = linker.unwind.find(pc)
     row = row_at(linker.arena.read, fde, pc) if fde else None
     if row is None or row.register >= len(REGISTER_NAMES):
@@ -148,7 +148,7 @@ def _is_return_address(linker: Linker, address: int) -> bool:
 
 
 def _follows_call(linker: Linker, address: int) -> bool:
-    """Whether a call instruction ends at `address`: e8 rel32, or ff /2 in any of its lengths."""
+    """True if a call instruction ends at `address`: e8 rel32, or ff /2 in any of its lengths."""
     start = max(address - 8, linker.arena.base)
     before = linker.arena.read(start, address - start)
     if len(before) >= 5 and before[-5] == 0xE8:

@@ -65,14 +65,14 @@ class Bindings:
         return self.unmapped if symbol.state is MISSING else symbol.address
 
     def entry(self, symbol: Symbol) -> int:
-        """Where a branch to a symbol goes: its definition where that is near, else its stub."""
+        """The address a branch to a symbol goes to: its definition if near, else its stub."""
         state = symbol.state
         if state is DEFINED or (state is FIXED and symbol.address in self.arena):
             return symbol.address
         return 0 if state is NULL and self._low else self.stub(symbol)
 
     def former_value(self, definition: Definition, stub: int) -> int:
-        """What fields held of a symbol while `definition` was its definition."""
+        """The value that fields held of a symbol while `definition` was its definition."""
         state, address, _, _, kind, _ = definition
         if kind is FUNCTION and state in (DEFINED, FAR, MISSING):
             return stub
@@ -258,7 +258,7 @@ class Bindings:
                         self.write_unmapped(offset, type, addend)
 
     def _is_unchanged(self, offset: int, type: int, addend: int, was: int) -> bool:
-        """Whether a field in writable data still holds what the linker wrote there."""
+        """True if a field in writable data still holds what the linker wrote there."""
         row = TABLE[type]
         if row.base != "S":
             return True  # not an address that a program replaces by another

@@ -52,7 +52,7 @@ class SectionDraft:
 
     @property
     def relocations(self) -> list[Relocation]:
-        """What is to be written into its bytes; the list may be changed."""
+        """The fields to be written into its bytes; the list may be changed."""
         if self._own is None:
             self._own = []
             if self._read is not None:
@@ -104,7 +104,7 @@ class SectionDraft:
 
     @property
     def is_related(self) -> bool:
-        """Whether it has relocations."""
+        """True if it has relocations."""
         return bool(self._own if self._own is not None else self._read)
 
     def rows(self, numbers: _Numbers) -> bytes:
@@ -155,7 +155,7 @@ class SymbolDraft:
 
     @property
     def is_defined(self) -> bool:
-        """Whether it is, if only as a common symbol."""
+        """True if it is, if only as a common symbol."""
         return self.section != 0
 
 
@@ -165,7 +165,7 @@ _Read = tuple["array[int]", list[SymbolDraft], set[int]]
 
 
 class _Numbers:
-    """What number each symbol has in the object that is written."""
+    """The number that each symbol has in the object that is written."""
 
     def __init__(self, symbols: list[SymbolDraft]):
         self.index = {symbol: at for at, symbol in enumerate(symbols)}
@@ -240,7 +240,7 @@ class Builder:
     def _add_symbols(
         self, obj: ElfObject, drafts: list[SectionDraft | None], label: str
     ) -> list[SymbolDraft]:
-        """What the entries of its symbol table become."""
+        """Add what the entries of its symbol table become."""
         found: list[SymbolDraft] = []
         known, added = self.globals, self.symbols
         texts = obj.symbol_texts()
@@ -277,7 +277,7 @@ class Builder:
         return found
 
     def _gone(self) -> SymbolDraft:
-        """What refers into sections that were left out refers to: it is not loaded."""
+        """The symbol for what refers into sections that were left out: it is not loaded."""
         if self._nowhere is None:
             section = SectionDraft(".dropped", c.SHT_PROGBITS, 0, b"", 0, 1)
             self.sections.append(section)

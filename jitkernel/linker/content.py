@@ -37,8 +37,8 @@ Fixup = tuple[Target, int, int, int, int, int, int, int, Entry]
 
 
 class Content:
-    """What will be in memory, gathered: `bytes` by address, `zeroed` by address and size; `pinned`
-    where live variables are, by address and size, without bytes where they become zero.
+    """The memory to be, gathered: `bytes` by address, `zeroed` by address and size; `pinned` where
+    live variables are, by address and size, without bytes where they become zero.
 
     `fixups` are the fields that are written then, `calls` those of calls, by symbol, as offsets
     into the slab, which count from 4 bytes on; `uses` the packed sites of every symbol that the
@@ -132,7 +132,7 @@ class Content:
         self.fixups.append((target, at, type, opcode, modrm, rex, addend, section, entry))
 
     def _led_to_text(self, target: int, at: int, row: Relocation, addend: int) -> bool:
-        """Whether a field in a variable still holds an address of the code where that was."""
+        """True if a field in a variable still holds an address of the code where that was."""
         text = self._text
         if not self._job.former.text or text is None or not text.start <= target <= text.stop:
             return False
@@ -152,7 +152,7 @@ class Content:
 
 
 def ends_behind(entry: Entry, at: int, size: int) -> bool:
-    """Whether the field of a relocation, at `at` of so many bytes, is not wholly in them."""
+    """True if the field of a relocation, at `at` of so many bytes, is not wholly in them."""
     row = TABLE.get(entry[1] & 0xFFFF_FFFF)
     return row is not None and at + row.field > size
 

@@ -29,8 +29,8 @@ _JUMP: Final = 5  # bytes
 
 
 class Stub(NamedTuple):
-    """What does the same as an instruction: its code, the fields of it, and where in it is what
-    stood behind the instruction's displacement, 0 where that is nowhere."""
+    """A stub that does the same as an instruction: its code, the fields of it, and where in it is
+    what stood behind the instruction's displacement, 0 where that is nowhere."""
 
     code: bytes
     fields: tuple[Relocation, ...]
@@ -38,7 +38,7 @@ class Stub(NamedTuple):
 
 
 def touches_stack(code: bytearray, found: Instruction, rex: int) -> bool:
-    """Whether an instruction moves or names the stack pointer, which a stub has moved."""
+    """True if an instruction moves or names the stack pointer, which a stub has moved."""
     opcode, reg = code[found.opcode], code[found.modrm] >> 3 & 7
     if found.map != 1:
         return False
@@ -50,7 +50,7 @@ def touches_stack(code: bytearray, found: Instruction, rex: int) -> bool:
 
 
 def _after_branches(relocations: Iterable[Relocation], code: bytes | bytearray) -> list[int]:
-    """Where instructions begin behind a call or jump to a symbol: nothing follows its field."""
+    """The instructions right behind a call or jump to a symbol: nothing follows its field."""
     return [
         at + 4 for at, kind, _, _ in relocations
         if kind == BRANCH and at
@@ -125,7 +125,7 @@ class Detours:
         return True
 
     def _stubs_for(self, section: SectionDraft) -> tuple[SectionDraft, SymbolDraft]:
-        """Where the stubs of a section's code are, and the symbol of that."""
+        """The section with the stubs of a section's code, and the symbol of that."""
         builder = self._builder
         if self._groups is None:
             found = [(s, name) for name, (_, members) in builder.groups.items() for s in members]

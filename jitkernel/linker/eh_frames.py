@@ -174,7 +174,7 @@ def indirect_types(
 def _tables(
     job: Job, layout: Layout, targets: list[Target | None], address: int, size: int
 ) -> list[int]:
-    """Where the functions' tables begin in the section: what the frame records point to."""
+    """The places of the functions' tables in the section: what the frame records point to."""
     found: set[int] = set()
     for index in layout.frames:
         for _, info, addend in job.obj.relocations.get(index, ()):

@@ -27,8 +27,8 @@ _SHORT = 4  # characters; shorter names are anybody's
 
 
 def nobodys(name: str) -> str:
-    """What is said of a function that nobody defines: of a library that has it, or of an object
-    that was instrumented."""
+    """A sentence on a function that nobody defines: of a library that has it, or of an object that
+    was instrumented."""
     if do := remedy(name):
         return f"which nobody defines; {do}"
     library = exporter(name)
@@ -36,8 +36,8 @@ def nobodys(name: str) -> str:
 
 
 def exporter(name: str, where: Sequence[str] | None = None) -> str:
-    """What `%lib` takes to load a library that has this function or variable: `-lz`, or where no
-    file is made for linking, `libz.so.1`; "" where none has it."""
+    """The argument with which `%lib` loads a library that has this function or variable: `-lz`, or
+    where no file is made for linking, `libz.so.1`; "" where none has it."""
     if len(name) < _SHORT:
         return ""
     where = tuple(folders() if where is None else where)
@@ -88,7 +88,7 @@ def _libraries(where: Sequence[str], versions: bool) -> Iterator[tuple[str, str]
 
 
 def exports(path: str, name: str) -> bool:
-    """Whether a shared library defines a name for others; False for what is none."""
+    """True if a shared library defines a name for others; False for what is none."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         try:

@@ -47,7 +47,7 @@ def near_names(sections: Iterable[SectionDraft]) -> list[str]:
 
 
 def is_branch(kind: int, code: bytes | bytearray, offset: int) -> bool:
-    """Whether the field of a relocation in code is that of a call or jump."""
+    """True if the field of a relocation in code is that of a call or jump."""
     return kind == PC32 and code[offset - 1 : offset] in (b"\xe8", b"\xe9") and offset > 0
 
 
@@ -84,7 +84,7 @@ _Place = tuple[SymbolDraft, int]
 def _stub(
     code: bytearray, found: Instruction, offset: int, kind: int, place: _Place
 ) -> Stub | None:
-    """What does the same as an instruction.
+    """A stub that does the same as an instruction.
 
     None where that is not known: calls through a variable, and the stack pointer as an operand.
     """

@@ -61,7 +61,7 @@ class CodeTable:
         return True
 
     def get(self, image: Image) -> bytes | None:
-        """What is kept for an image; None where there is nothing."""
+        """The code that is kept for an image; None where there is nothing."""
         if self._db is None or (number := self._at.get(image)) is None:
             return None
         row = self._db.execute("select bytes from code where number = ?", (number,)).fetchone()
@@ -184,7 +184,7 @@ def wake(linker: Linker, image: Image) -> bool:
 
 
 def _functions(image: Image, text: Extent) -> list[int]:
-    """Which of an image's exports lie in its code, by their place among them."""
+    """The exports of an image that lie in its code, by their place among them."""
     return [
         i for i, (_, address, _) in enumerate(image.exports)
         if text.start <= address < text.start + text.size

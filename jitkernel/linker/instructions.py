@@ -45,7 +45,7 @@ _BYTE_0F: Final = frozenset(
 
 
 class Instruction(NamedTuple):
-    """Where its parts begin, as offsets into the code; -1 for what it does not have.
+    """The places where its parts begin, as offsets into the code; -1 for what it does not have.
 
     `prefix` is the offset of a REX, VEX or EVEX prefix, `kind` its first byte (0: none); `map` is 1
     for one-byte opcodes, 0x0F, 0x38 and 0x3A for the others.  `displacement` is the field of a

@@ -20,7 +20,7 @@ _FLAGS = {
 
 
 def remedy(name: str) -> str:
-    """What to do about code that wants a name; "" where it is none that a compiler adds."""
+    """Advice on code that wants a name; "" where it is none that a compiler adds."""
     for prefix, flag in _FLAGS.items():
         if name.startswith(prefix):
             return f"the object was compiled with {flag}: compile it without, and link that"

@@ -69,7 +69,7 @@ class Export(NamedTuple):
 
 
 class Names(NamedTuple):
-    """What an object defines and asks for: `imports` are `(symbol index, name, weak)`.
+    """The names that an object defines and asks for: `imports` are `(symbol index, name, weak)`.
 
     `private` are indices of global symbols that no other object is to see; `tentative` those of the
     `exports` that are in no section yet: whoever defines them elsewhere provides them.
@@ -82,7 +82,7 @@ class Names(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """Where each section goes: `places[i]` is `(zone, offset)`, None where it is not loaded.
+    """The place of each section: `places[i]` is `(zone, offset)`, None where it is not loaded.
 
     `needs` maps a zone to `(size, alignment)` in bytes; `frames` are sections of unwind records.
     """
@@ -157,12 +157,12 @@ def _labelled(obj: ElfObject, name: int, label: bytes) -> list[Export]:
 
 
 def is_special(name: str) -> bool:
-    """Whether the linker may supply what a name means: an address, and no symbol."""
+    """True if the linker may supply what a name means: an address, and no symbol."""
     return name in SPECIAL or name.startswith(_SECTION_BOUNDS)
 
 
 def describes_code(obj: ElfObject, section: int) -> bool:
-    """Whether the addresses in a section say where code is, as those of unwind records do: they are
+    """True if the addresses in a section say where code is, as those of unwind records do: they are
     of the code itself, whoever has redefined the function.
 
     A section that goes with one of code (gABI "Section Attribute Flags", SHF_LINK_ORDER) does,
@@ -227,7 +227,7 @@ def arrange(obj: ElfObject, dropped: frozenset[int] = frozenset()) -> Layout:
 
 
 def _ends(obj: ElfObject) -> set[tuple[int, int]]:
-    """Where symbols without a size lie: section and offset.  A function that is just
+    """The places of symbols without a size: section and offset.  A function that is just
     `unreachable` is such a one."""
     return {
         (section, value)
@@ -368,5 +368,5 @@ def pinned_sections(obj: ElfObject, moved: Mapping[int, list[PinnedRange]]) -> f
 
 
 def _between(entries: Iterable[tuple[int, int, int]], ranges: list[PinnedRange]) -> bool:
-    """Whether a gap has a relocation: a variable is there, without a symbol and never used."""
+    """True if a gap has a relocation: a variable is there, without a symbol and never used."""
     return any(not any(p.start <= at < p.stop for p in ranges) for at, _, _ in entries)

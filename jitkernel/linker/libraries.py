@@ -28,7 +28,7 @@ _VERSION = re.compile(r"\d+")
 
 
 def folders() -> list[str]:
-    """Where libraries are looked for: LIBRARY_PATH, LD_LIBRARY_PATH, the system's."""
+    """The folders where libraries are looked for: LIBRARY_PATH, LD_LIBRARY_PATH, the system's."""
     named = [os.environ.get(name, "") for name in ("LIBRARY_PATH", "LD_LIBRARY_PATH")]
     return [f for f in ":".join(named).split(":") if f] + list(_FOLDERS)
 
@@ -68,7 +68,7 @@ def _version(path: str) -> list[int]:
 
 
 def _named_by(path: str, where: Sequence[str]) -> list[str]:
-    """What a file stands for: itself, or where it is a linker's script, what that names."""
+    """The files that a file stands for: itself, or where it is a linker's script, those in it."""
     if os.path.getsize(path) > _SCRIPT:
         return [path]
     data = read_bytes(path)

@@ -204,7 +204,7 @@ class Linker(Recorded):
                 raise refusal(job, section, entry, f"{error}{hint}") from None
 
     def _find_initialisers(self, plan: Plan, image: Image) -> None:
-        """What runs when the image comes and goes: its own functions, whoever redefines them."""
+        """Find what runs as the image comes and goes: its own functions, whoever redefines them."""
         arrays = initialisers(plan.job.obj, plan.layout, plan.extents.starts, self.arena)
         if arrays[0] or arrays[1]:
             own = {symbol.stub: address for symbol, address, _ in image.exports if symbol.stub}
@@ -345,7 +345,7 @@ class Linker(Recorded):
             self.bind.journal.image(image)
 
     def dependents(self, image: Image) -> dict[Symbol, list[Image]]:
-        """Who else uses what the image still defines, by symbol."""
+        """The others that use what the image still defines, by symbol."""
         found: dict[Symbol, list[Image]] = {}
         for symbol, _, _ in image.exports:
             if symbol.image is image and symbol.users:
@@ -393,7 +393,7 @@ class Linker(Recorded):
             return self.bind.value(symbol)
 
     def entry(self, symbol: Symbol) -> int:
-        """Where a branch to a symbol goes: its definition where that is near, else its stub."""
+        """The address a branch to a symbol goes to: its definition if near, else its stub."""
         if symbol.state is DEFINED:
             return symbol.address
         with self.arena.rollback.atomic():

@@ -119,7 +119,7 @@ class LinkMap:
 
 
 def read_link_map(linker: Linker, image: Image, data: bytes) -> LinkMap:
-    """What became of the object `data`, whose image is `image`.
+    """A map of what became of the object `data`, whose image is `image`.
 
     Raises LinkError where `data` is no object.
     """
@@ -156,7 +156,7 @@ def _is_variable(obj: ElfObject, index: int) -> bool:
 
 
 class _Reader:
-    """Where each part of one object lies: the layout made again from the object and its image."""
+    """The place of each part of one object: the layout made again from the object and its image."""
 
     def __init__(self, linker: Linker, image: Image, obj: ElfObject):
         self.linker, self.image, self.obj = linker, image, obj
@@ -336,7 +336,7 @@ class _Reader:
     def _plain(
         self, base: str, type: int, target: Symbol | None, number: int, refers_to: int, at: int
     ) -> tuple[str, int, int]:
-        """How, where to, and where that leads, of a field as its formula has it."""
+        """The form of a field as its formula has it, where it leads, and where that does."""
         if base == "Z":
             return "size", refers_to, 0
         if base == "0":
@@ -360,13 +360,13 @@ class _Reader:
         return ("stored over" if self._is_data(at) else "direct"), refers_to, 0
 
     def _is_branch(self, section: int, offset: int, type: int) -> bool:
-        """Whether a field is a call's or a jump's, which older compilers mark PC32."""
+        """True if a field is a call's or a jump's, which older compilers mark PC32."""
         if type != PC32 or not self.obj.section(section).flags & c.SHF_EXECINSTR or not offset:
             return type == BRANCH
         return self.obj.content(section)[offset - 1] & 0xFE == 0xE8
 
     def _entry(self, target: Symbol, branch: bool) -> str:
-        """What a field that leads to a symbol's stub is called."""
+        """The name of a field that leads to a symbol's stub."""
         if not branch:
             return "canonical entry"
         if target.state is SymbolState.MISSING:
@@ -374,7 +374,7 @@ class _Reader:
         return "far stub" if target.state is SymbolState.FAR else "stub"
 
     def _beyond(self, target: Symbol, refers_to: int) -> int:
-        """Where a symbol's stub jumps to."""
+        """The address that a symbol's stub jumps to."""
         return target.address if refers_to == target.stub and target.stub else 0
 
     def _is_data(self, at: int) -> bool:
@@ -384,7 +384,7 @@ class _Reader:
     def _relaxed(
         self, section: int, offset: int, type: int, at: int
     ) -> tuple[str, int, int, int] | None:
-        """How an instruction lost its slot, where it leads, its field and the number there."""
+        """The way an instruction lost its slot, where it leads, its field and the number there."""
         rexed = type == REX_GOTPCRELX
         if (type != GOTPCRELX and not rexed) or offset < 2 + rexed:
             return None
@@ -405,7 +405,7 @@ class _Reader:
 
 
 def _instruction_ends(code: bytes) -> list[int]:
-    """Where the instructions of a section end, in order; a byte that is in none stands alone."""
+    """The ends of a section's instructions, in order; a byte that is in none stands alone."""
     from capstone import CS_ARCH_X86, CS_MODE_64, Cs
 
     disassembler = Cs(CS_ARCH_X86, CS_MODE_64)

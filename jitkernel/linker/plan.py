@@ -51,8 +51,8 @@ _NO_RANGES: Mapping[int, list[PinnedRange]] = {}
 
 
 class Extents(NamedTuple):
-    """Where the zones of an object begin, and what is there: `shared` are blocks of others, which
-    it holds as well."""
+    """The places where the zones of an object begin, and what is there: `shared` are blocks of
+    others, which it holds as well."""
 
     starts: dict[str, int]
     text: Extent | None
@@ -63,7 +63,7 @@ class Extents(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What each phase has given."""
+    """The results of each phase."""
 
     job: Job
     groups: Groups
@@ -74,7 +74,7 @@ class Plan(NamedTuple):
 
 
 def make_plan(job: Job, providers: Mapping[str, Image], unwind: UnwindRegion) -> Plan:
-    """What placing an object will do; `providers` are the images that have COMDAT groups.
+    """Plan what placing an object will do; `providers` are the images that have COMDAT groups.
 
     Raises LinkError or ArenaFull.
     """
@@ -193,7 +193,7 @@ def fill(
     ranges: Mapping[int, list[PinnedRange]],
     unwind: UnwindRegion,
 ) -> Content:
-    """What the sections will be in memory, and the fields of them that refer to something.
+    """Compute what the sections will be in memory, and the fields of them that refer to something.
 
     Fields that count from their own place to the object's own are final here already: most are.
     """

@@ -44,7 +44,7 @@ IMMOVABLE: Final = BaseRelocations(0, b"")
 
 
 def base_relocations(obj: ElfObject, pins: Mapping[str, int]) -> BaseRelocations:
-    """What moving the code of an object takes, whose variables named in `pins` lie elsewhere.
+    """The facts to move an object's code by, whose variables named in `pins` lie elsewhere.
 
     `IMMOVABLE` where a field is of a kind that cannot be told from its bytes alone.
     """
@@ -110,7 +110,7 @@ def _fields(obj: ElfObject, layout: Layout, section: int, unclear: frozenset[int
 
 
 def pin_reason(obj: ElfObject) -> str:
-    """Why an object's code has to stay where it is; empty where it may leave and come back.
+    """The reason why an object's code stays where it is; empty where it may leave and come back.
 
     It has to where a program can hold an address of it that is no canonical entry: that of a
     function that only the object knows, or of a place inside one.
@@ -158,7 +158,7 @@ def pin_reason(obj: ElfObject) -> str:
 
 
 def may_escape(obj: ElfObject) -> bool:
-    """Whether a program may have addresses of an object's code that are no canonical entries.
+    """True if a program may have addresses of an object's code that are no canonical entries.
 
     Position-independent code leaves no trace of those that it takes: having functions of its own
     counts as doing so.
@@ -169,5 +169,5 @@ def may_escape(obj: ElfObject) -> bool:
 
 
 def _conditional(code: bytes, offset: int) -> bool:
-    """Whether the field at `offset` is that of a conditional jump (SDM volume 2, Jcc: 0F 80+cc)."""
+    """True if the field at `offset` is that of a conditional jump (SDM volume 2, Jcc: 0F 80+cc)."""
     return offset > 1 and code[offset - 2] == 0x0F and code[offset - 1] & 0xF0 == 0x80

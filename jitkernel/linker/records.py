@@ -36,7 +36,7 @@ __all__ = [
 
 
 class SymbolKind(IntEnum):
-    """What a symbol names; decides whether an address taken goes through a canonical entry."""
+    """The kind of a symbol; decides whether an address taken goes through a canonical entry."""
 
     UNKNOWN = 0
     FUNCTION = 1
@@ -44,7 +44,7 @@ class SymbolKind(IntEnum):
 
 
 class SymbolState(IntEnum):
-    """Where a symbol leads."""
+    """The kind of place that a symbol leads to."""
 
     MISSING = 0  #: nobody defines it yet; calls reach a stub that raises
     DEFINED = 1  #: an image of the session defines it
@@ -176,7 +176,7 @@ def appended(items: Sequence[T], item: T) -> list[T]:
 
 
 class BaseRelocations(NamedTuple):
-    """What moving an image's code takes: its alignment in bytes, and packed fields (`rebasing`)."""
+    """The facts to move an image's code by: alignment in bytes, and packed fields (`rebasing`)."""
 
     align: int
     fields: bytes
@@ -227,7 +227,7 @@ class Image(_NewImage, Recorded):
 
     @property
     def exports(self) -> tuple[Export, ...]:
-        """What it defines: symbol, address, size."""
+        """The definitions in it: symbol, address, size."""
         if self._exports.__class__ is RecordedList:
             self._exports = tuple(self._exports)
         return self._exports  # type: ignore[return-value]
@@ -269,7 +269,7 @@ class Image(_NewImage, Recorded):
 
     @property
     def superseded(self) -> bool:
-        """Whether it defines something and all of it has been redefined by others."""
+        """True if it defines something and all of it has been redefined by others."""
         return bool(self.exports) and all(s.image is not self for s, _, _ in self.exports)
 
     def __repr__(self) -> str:

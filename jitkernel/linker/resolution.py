@@ -85,7 +85,7 @@ class Job(NamedTuple):
     missing: bool
 
     def keeps_existing(self, name: str, binding: int) -> bool:
-        """Whether an existing definition is kept instead of the object's own."""
+        """True if an existing definition is kept instead of the object's own."""
         return binding == c.STB_WEAK if self.weak is None else name in self.weak
 
 
@@ -104,7 +104,7 @@ Own = tuple[SymbolState, int, int, SymbolKind]
 
 
 class Resolution(NamedTuple):
-    """What each symbol table entry of the object refers to, and which symbols change with it.
+    """The symbol of each symbol table entry of the object, and which symbols change with it.
 
     `targets` are by symbol index: None for what is not loaded.  `exports` are the symbols that the
     object defines, `new` those that come into the table, `changes` the new definitions of others
@@ -120,12 +120,12 @@ class Resolution(NamedTuple):
     stubs: Mapping[str, tuple[Extent, Symbol]]
 
     def body(self, target: Target | None) -> Target | None:
-        """Where the object's own definition of a symbol is; the same for all other targets."""
+        """The place of the object's own definition of a symbol; the same for all other targets."""
         own = self.exports.get(target) if isinstance(target, Symbol) else None
         return target if own is None else own[1]
 
     def is_far_data(self, target: Target | None) -> bool:
-        """Whether it is a variable of the executor's process."""
+        """True if it is a variable of the executor's process."""
         if not isinstance(target, Symbol) or target in self.exports:
             return False
         state, _, _, _, kind, _ = self.changes.get(target) or target.definition
@@ -133,7 +133,7 @@ class Resolution(NamedTuple):
 
 
 def select_groups(job: Job, providers: Mapping[str, Image]) -> Groups:
-    """Which COMDAT groups the object provides, and which another image does."""
+    """Select the COMDAT groups that the object provides, and those that another image does."""
     obj, private = job.obj, job.names.private
     dropped: set[int] = set()
     forced: set[int] = set()
@@ -186,7 +186,7 @@ def resolve(
     commons: Mapping[int, tuple[int, int]],
     forced: frozenset[int],
 ) -> Resolution:
-    """What the object's symbols are, where its zones begin at `starts`.
+    """Resolve the object's symbols, where its zones begin at `starts`.
 
     Raises LinkError for what cannot be, and for a variable that nobody defines.
     """
@@ -231,7 +231,7 @@ def _define(
     targets: list[Target | None],
     new: dict[str, Symbol],
 ) -> dict[Symbol, Own]:
-    """What the object defines; `targets` and `new` are filled in."""
+    """Define what the object defines; `targets` and `new` are filled in."""
     exports: dict[Symbol, Own] = {}
     symbols, places, pins, arena = job.resolver.symbols, layout.places, job.pins, job.bind.arena
     for index, name, binding, elf_type, section, value, size in job.names.exports:
@@ -283,7 +283,7 @@ def _import(
     new: dict[str, Symbol],
     changes: dict[Symbol, Definition],
 ) -> tuple[int, dict[str, tuple[Extent, Symbol]]]:
-    """What the object asks for; what nobody defines is looked up in the executor's process.
+    """Import what the object asks for; what nobody defines is looked up in the executor's process.
 
     `targets`, `new` and `changes` are filled in; what `__dso_handle` is in the object is returned,
     and the stubs for its own `x86_64.REGISTERING`.

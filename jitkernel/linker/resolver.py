@@ -44,7 +44,7 @@ class Resolver:
         return self._fixed.get(self._interposed.get(name, name))
 
     def look_up(self, names: Sequence[str]) -> list[Found]:
-        """What the runtime or the process has under names."""
+        """Look up what the runtime or the process has under names."""
         found: list[Found] = []
         ask: list[int] = []
         for index, name in enumerate(names):
@@ -118,7 +118,7 @@ class Resolver:
 
 
 def _is_text(name: str) -> bool:
-    """Whether a name's bytes are UTF-8: no library has others."""
+    """True if a name's bytes are UTF-8: no library has others."""
     try:
         name.encode()
     except UnicodeEncodeError:

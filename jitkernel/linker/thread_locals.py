@@ -44,7 +44,7 @@ _Way = tuple[SymbolDraft, int, SymbolDraft]
 
 
 def value_of(name: str, address: int, size: int) -> tuple[int, int]:
-    """Where the bytes of a symbol are that are its value and not its object's: address and size.
+    """The place of the bytes of a symbol that are its value and not its object's: address and size.
     Of a control block that is the number by which libgcc knows the threads' copies."""
     return (address + 16, 8) if name.startswith(CONTROL) else (address, size)
 
@@ -193,7 +193,7 @@ class _Emulation:
         return self._whole(), offset
 
     def _is_alone(self, symbol: SymbolDraft) -> bool:
-        """Whether a variable has a control block of its own, by which other objects find it."""
+        """True if a variable has a control block of its own, by which other objects find it."""
         return symbol.info >> 4 != c.STB_LOCAL and symbol not in self._in_block
 
     def _place_exports(self) -> None:
@@ -238,7 +238,7 @@ class _Emulation:
         return self._block
 
     def _way(self, control: SymbolDraft, offset: int) -> _Way:
-        """What finds a variable, with what."""
+        """The code that finds a variable, and its operand."""
         if not offset and (control.is_defined or control.info >> 4 != c.STB_WEAK):
             return control, 0, self._global(_GET)
         if self._pairs is None:

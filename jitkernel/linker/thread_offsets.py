@@ -113,7 +113,7 @@ class Offsets:
         field: tuple[int, int, int],
         control: SymbolDraft,
     ) -> Stub | None:
-        """What does the same as an instruction with this field: offset, type, addend."""
+        """A stub that does the same as an instruction with this field: offset, type, addend."""
         offset, kind, addend = field
         opcode, rex = code[found.opcode], found.kind if found.kind & 0xF0 == 0x40 else 0
         wide = found.map == 1 and rex & 8 and found.start == found.prefix
@@ -261,7 +261,7 @@ def _extensions(code: bytearray, found: Instruction, rex: int) -> tuple[int, int
 def _with_extensions(
     head: bytearray, found: Instruction, extended: tuple[int, int, int]
 ) -> bytearray:
-    """What stands before an operand, for other registers in it."""
+    """The prefix before an operand, for other registers in it."""
     at = found.prefix - found.start
     _, x, b = extended
     if found.kind in (0xC4, 0x62):

@@ -176,7 +176,8 @@ class UnwindRegion(Recorded):
         return fde if covered is not None and covered[0] <= address < covered[1] else 0
 
     def _sorted(self) -> tuple[array[int], array[int]]:
-        """Where the functions begin that have an FDE, ascending, and the addresses of the FDEs."""
+        """The places where the functions begin that have an FDE, ascending, and the addresses of
+        the FDEs."""
         view, base, at = self._arena.view, self._arena.base, self.start
         found: list[tuple[int, int]] = []
         cies: dict[int, Cie | None] = {}

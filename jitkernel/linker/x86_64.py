@@ -148,14 +148,14 @@ IGNORED: Final = frozenset((0, 250, 251))
 
 
 def type_name(number: int) -> str:
-    """What the psABI calls a relocation type; its number where it has none of it."""
+    """The psABI's name of a relocation type; its number where it has none of it."""
     if number in TABLE:
         return TABLE[number].name
     return REFUSED[number][0] if number in REFUSED else f"relocation type {number}"
 
 
 def refusal_of(number: int) -> str:
-    """Why a relocation type is refused."""
+    """The reason that a relocation type is refused."""
     return REFUSED[number][1] if number in REFUSED else "this relocation type is not known"
 
 
@@ -268,7 +268,8 @@ REGISTERING: Final = {
 
 
 def registering_stub(name: str, stub: int, dso: int) -> tuple[bytes, int]:
-    """What one of `REGISTERING` is in one object, as `atexit` is `__cxa_atexit(function, 0, dso)`.
+    """The code of one of `REGISTERING` in one object, as `atexit` is `__cxa_atexit(function, 0,
+    dso)`.
 
     The code, and where in it the branch to what libc has is to be written.
     """
