@@ -92,7 +92,7 @@ def look_up(scale: Scale) -> Iterator[Figure]:
 
 
 def start(scale: Scale) -> Iterator[Figure]:
-    """From `Session()` to the first value: runtime, cell, thunk and layouts are found."""
+    """From `Session()` to the first value: runtime, cell and thunk are found."""
 
     def first(cached: bool) -> float:
         begin = time.perf_counter()

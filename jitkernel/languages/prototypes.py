@@ -14,9 +14,6 @@ from jitkernel.values.rows import read_type, row_of
 
 __all__ = ["Foreign", "Prototype", "Spelling", "code_of_elements", "pointer_to"]
 
-_KINDS = {None: None, "int": int, "float": float, "bool": bool, "complex": complex,
-          "tuple": tuple, "bytes": bytes}  # fmt: skip
-
 
 class Spelling(NamedTuple):
     """The spelling of a definition in its language: `text` declares it, `types` are its parameters'
@@ -48,18 +45,16 @@ class Prototype(NamedTuple):
     """Of a variable, or a function's result, `result`: None where IR's view of it is right;
     types as Python sees them (`values.datatype.plain`).
 
-    `parameters` are a function's where some of them are none of IR's: None for those that are.
-    `names` and `kinds` are theirs, and last the result's: classes of Python's, None for any and for
-    nothing.  `text` is how the language declares it.  `pointees` say by parameter what arrays are
+    `parameters` are a function's where some of them are none of IR's, None else; `names` are
+    theirs.  `text` is how the language declares it.  `pointees` say by parameter what arrays are
     wanted: None for those that take any, nothing where nothing is known.  `pointed` tells of a
     parameter, from 0 on, which struct it leads to, None for no struct, `callback` the type of the
     function that it leads to, "" for none: that may need a compiler, and does not travel.
     """
 
     result: DataType | None = None
-    parameters: tuple[DataType | None, ...] | None = None
+    parameters: tuple[DataType, ...] | None = None
     names: tuple[str, ...] = ()
-    kinds: tuple[type | None, ...] = ()
     text: str = ""
     pointees: Sequence[DataType | None] = ()
     pointed: Callable[[int], DataType | None] = _nothing
@@ -70,23 +65,20 @@ class Prototype(NamedTuple):
         parameters = self.parameters
         return [
             self.result and row_of(self.result),
-            None if parameters is None else [one and row_of(one) for one in parameters],
-            list(self.names), [kind and kind.__name__ for kind in self.kinds], self.text,
+            None if parameters is None else [row_of(one) for one in parameters],
+            list(self.names), self.text,
             [p and [p.name, code_of_elements(p), p.constant] for p in self.pointees],
         ]  # fmt: skip
 
     @classmethod
     def of(cls, row: Any) -> Prototype:
         """The inverse of `row`.  Raises ValueError, TypeError or KeyError for what is none."""
-        result, parameters, names, kinds, text, pointees = row
-        shapes = None if parameters is None else tuple(p and read_type(p) for p in parameters)
+        result, parameters, names, text, pointees = row
+        types = None if parameters is None else tuple(map(read_type, parameters))
         if not all(isinstance(word, str) for word in (*names, text)):
             raise TypeError("names of parameters are text")
-        if shapes is not None and len(kinds) != len(shapes) + 1:
-            raise ValueError("not as many classes as parameters")
-        found = tuple(_KINDS[kind] for kind in kinds)
         wanted = tuple(p and _pointer(*p) for p in pointees)
-        return cls(result and read_type(result), shapes, tuple(names), found, text, wanted)
+        return cls(result and read_type(result), types, tuple(names), text, wanted)
 
 
 def _pointer(text: Any, code: Any, constant: Any) -> DataType:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from jitkernel.compiler.records import Compiled, Request
 from jitkernel.errors import JitError, UnknownName, UsageError, WrongArgument
 from jitkernel.ir.names import CONTROL
-from jitkernel.languages.llvm.pythonic import PerInstance, parameter_names, signature_of
+from jitkernel.languages.llvm.pythonic import PerInstance, annotation, parameter_names, signature_of
 from jitkernel.languages.llvm.pythonic import signature as python_signature
 from jitkernel.linker import Symbol as LinkedSymbol
 from jitkernel.linker import SymbolState
@@ -71,9 +71,10 @@ def _signature(handle: FunctionHandle) -> inspect.Signature:
     core = handle._session._core
     said = core.prototypes.of(handle.name) if core.has_prototypes else None
     if said is not None and said.parameters is not None:
-        *parameters, result = said.kinds
-        kinds = [inspect.Parameter.empty if kind is None else kind for kind in parameters]
-        return signature_of([*kinds, result], said.names, signature.function.variadic)
+        function = signature.function
+        result = annotation(said.result or function.result)
+        kinds = [*map(annotation, said.parameters), result]
+        return signature_of(kinds, said.names, function.variadic)
     record = core.store.get(cell) if cell else None
     names = list(said.names) if said is not None else []
     if record is not None:

@@ -118,6 +118,13 @@ class DataType:
         return 1 if self.element is None else self.count * self.element.scalars
 
     @property
+    def is_scalar(self) -> bool:
+        """True of a number or a pointer that LLVM has as one."""
+        if self.kind == "int":
+            return self.size in (1, 2, 4, 8, 16)
+        return self.kind in ("bool", "float", "pointer")
+
+    @property
     def is_text(self) -> bool:
         """True of an array of C's characters."""
         of = self.element

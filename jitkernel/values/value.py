@@ -82,14 +82,19 @@ class TypedValue:
 
 
 class LanguageValue(TypedValue):
-    """A value that Python sees as its language does, by its `seen` type."""
+    """A value that Python sees as its language does, by its `seen` type, and that this language has
+    `shown`, "" where it has not."""
 
-    __slots__ = ("seen",)
+    __slots__ = ("seen", "shown")
     seen: DataType | None
+    shown: str
 
-    def __init__(self, value: TypedValue, seen: DataType | None, data: bytes | None = None):
+    def __init__(
+        self, value: TypedValue, seen: DataType | None, data: bytes | None = None, shown: str = ""
+    ):
         super().__init__(value.type, value.data if data is None else data, value.layouts)
         object.__setattr__(self, "seen", seen)
+        object.__setattr__(self, "shown", shown)
 
     @property
     def python(self) -> Any:

@@ -287,7 +287,7 @@ INT = ["int", "", 4, 32, True, None, 0, []]
     "row",
     [
         None, 3, [], [1, 2, 3, 4, 5, 6],
-        *([row, None, [], [], "", []] for row in (
+        *([row, None, [], "", []] for row in (
             ["int", "", 4, 64, False, None, 0, []], ["int", "", 4, 8, False, None, 0, []],
             ["int", "", 4, 32, 7, None, 0, []], ["int", 3, 4, 32, True, None, 0, []],
             ["float", "zz", 8, 64, None, None, 0, []], ["float", "double", 4, 64, None, None, 0, []],
@@ -302,10 +302,9 @@ INT = ["int", "", 4, 32, True, None, 0, []]
             ["struct", "", 4, 0, None, None, 0, [["a", INT, 0, 5, 0]]],
             ["struct", "", 4, 0, None, None, 0, [["a", ["int", "", 1, 5, True, None, 0, []], 0, 5, 4]]],
         )),
-        [None, [None], [], ["int"], "", []], [None, [None], [], ["object", None], "", []],
-        [None, None, [3], [], "", []],
-        [None, None, [], [], "", [["double *", "f8", 1]]],
-        [None, None, [], [], "", [["double *", "O8", True]]], [None, None, [], [], "", [["f8"]]],
+        [None, [None], [], "", []], [None, 3, [], "", []], [None, None, [3], "", []],
+        [None, None, [], "", [["double *", "f8", 1]]],
+        [None, None, [], "", [["double *", "O8", True]]], [None, None, [], "", [["f8"]]],
     ],
 )  # fmt: skip
 def test_a_type_that_nobody_wrote_is_refused(row):

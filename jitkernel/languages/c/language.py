@@ -10,7 +10,6 @@ from jitkernel.languages.c.completion import complete, inspect
 from jitkernel.languages.c.handed import foreign
 from jitkernel.languages.c.notes import IDENTIFIER, MACRO, Notes, declared
 from jitkernel.languages.c.pieces import Mismatch, PieceKind, cut
-from jitkernel.languages.c.presented import CValue
 from jitkernel.languages.c.prototypes import declaration, prototype
 from jitkernel.languages.c.reader import read, superseded
 from jitkernel.languages.c.settings import check
@@ -21,7 +20,7 @@ from jitkernel.languages.c.words import THREAD_LOCAL
 from jitkernel.languages.language import Completeness, Language, plain_call, split_commands
 from jitkernel.languages.llvm.plan import Kept
 from jitkernel.printable import printable
-from jitkernel.values.value import TypedValue
+from jitkernel.values.value import LanguageValue, TypedValue
 
 __all__ = ["LANGUAGE"]
 
@@ -61,7 +60,7 @@ def _depth(code: str) -> int:
 
 def show(value: TypedValue) -> str:
     """A value as C writes it, "" for one of another language."""
-    return value.shown if isinstance(value, CValue) else ""
+    return value.shown if isinstance(value, LanguageValue) else ""
 
 
 def symbol_of(name: str, notes: Mapping[str, Kept]) -> str:

@@ -6,7 +6,6 @@ Start from `present`.
 from __future__ import annotations
 
 from jitkernel.ir.names import decode_name
-from jitkernel.ir.types import PointerType, Type
 from jitkernel.languages.c.notes import Notes
 from jitkernel.languages.c.values import Memory, show
 from jitkernel.languages.language import Known
@@ -15,20 +14,7 @@ from jitkernel.values.datatype import DataType, plain
 from jitkernel.values.ir import ir_type
 from jitkernel.values.value import LanguageValue, TypedValue
 
-__all__ = ["CValue", "present"]
-
-
-class CValue(LanguageValue):
-    """A value with the text that C has for it."""
-
-    __slots__ = ("shown",)
-    shown: str
-
-    def __init__(
-        self, value: TypedValue, type: Type, data: bytes, shown: str, seen: DataType | None = None
-    ):
-        super().__init__(TypedValue(type, data, value.layouts), seen)
-        object.__setattr__(self, "shown", shown)
+__all__ = ["present"]
 
 
 def present(
@@ -45,10 +31,11 @@ def present(
     bare = type.bare
     if bare.kind == "function":
         name = name_of(address).removeprefix("&")
-        return CValue(value, PointerType(), value.data, declare(type, name or "(*)"))
+        return LanguageValue(value, None, shown=declare(type, name or "(*)"))
     data = known.read_memory(address, bare.size).ljust(bare.size, b"\0")
     text = show(type, data, Memory(known.read_memory, name_of))
-    return CValue(value, ir_type(bare), data, text, plain(bare))
+    found = TypedValue(ir_type(bare), data, value.layouts)
+    return LanguageValue(found, plain(bare), shown=text)
 
 
 def _name_in_c(address: int, known: Known, notes: Notes) -> str:

@@ -31,12 +31,6 @@ from jitkernel.values.debug_info import Types
 
 __all__ = ["declaration", "prototype", "type_of"]
 
-type_ = type
-#: The classes of Python's that values are.
-_CLASSES = {
-    **dict.fromkeys(("int", "enum"), int), **dict.fromkeys(("struct", "array", "vector"), tuple),
-    "bool": bool, "float": float, "complex": complex, "union": bytes,
-}  # fmt: skip
 _INCLUDES = re.compile(r"(?m)^\s*#\s*(?:include|import|embed)")
 
 
@@ -154,12 +148,14 @@ def _function(
 def _by_type(
     type: DataType, names: list[str], text: str, wanted: tuple[DataType | None, ...]
 ) -> Prototype | None:
-    every = tuple(_by_value(parameter) for parameter in type.bare.parameters)
+    every = tuple(map(plain, type.bare.parameters))
     of = type.bare.element or VOID
-    kinds = tuple(_kind(t) for t in (*type.bare.parameters, of))
-    result = _by_value(of, result=True)
-    if any(every) or (result is not None and not _is_number_type(result)):
-        return Prototype(result, every, tuple(names), kinds, text, wanted)
+    seen, is_void = plain(of), of.bare.kind == "void"
+    unsigned = seen.kind == "int" and seen.signed is False
+    result = None if is_void or (seen.is_scalar and not unsigned) else seen
+    by_value = result is not None and not (result.is_scalar or result.kind == "complex")
+    if by_value or not all(one.is_scalar for one in every):
+        return Prototype(result, every, tuple(names), text, wanted)
     if result is not None or any(wanted):
         return Prototype(result, text=text, pointees=wanted)
     return None
@@ -185,11 +181,6 @@ def _is_number(part: list[Token], notes: Notes) -> bool:
         return False
     code = number_of(words[:end], notes)
     return bool(code) and code[0] != "c"
-
-
-def _kind(type: DataType) -> type_ | None:
-    """The class of Python's that a value of a type is."""
-    return _CLASSES.get(type.bare.kind)
 
 
 def _name_of(part: list[Token]) -> str:
@@ -223,19 +214,3 @@ def asked(name: str, known: StateView, notes: Notes) -> Module | None:
 def _compiled(clang: Clang, text: str, header: str) -> str:
     """The IR that clang makes of a text that always means the same."""
     return clang.compile(text, header).text
-
-
-def _by_value(type: DataType, result: bool = False) -> DataType | None:
-    """The type of a parameter or a result where IR has another one."""
-    if type.bare.kind in ("void", "pointer", "function", "array"):
-        return None
-    seen = plain(type)
-    is_same = _is_number_type(seen) and seen.kind != "complex"
-    return seen if not is_same or (result and seen.signed is False and seen.kind == "int") else None
-
-
-def _is_number_type(type: DataType) -> bool:
-    """True of a number that is one in IR, or a complex one."""
-    if type.kind == "int":
-        return type.size in (1, 2, 4, 8, 16)
-    return type.kind in ("bool", "float", "complex")

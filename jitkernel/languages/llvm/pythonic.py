@@ -23,8 +23,14 @@ from jitkernel.ir.types import (
     VectorType,
     VoidType,
 )
+from jitkernel.values.datatype import DataType
 
-__all__ = ["PerInstance", "parameter_names", "signature", "signature_of"]
+__all__ = ["PerInstance", "annotation", "parameter_names", "signature", "signature_of"]
+
+_CLASSES = {
+    **dict.fromkeys(("struct", "array", "vector"), tuple), "int": int, "bool": bool,
+    "float": float, "complex": complex, "bytes": bytes,
+}  # fmt: skip
 
 
 class PerInstance:
@@ -43,7 +49,7 @@ class PerInstance:
 
 def signature(type: FunctionType, names: list[str]) -> inspect.Signature:
     """The Python signature of a function type: in order, or by the names of all parameters."""
-    kinds = [*map(_annotation, type.parameters), _annotation(type.result)]
+    kinds = [*map(annotation, type.parameters), annotation(type.result)]
     return signature_of(kinds, names, type.variadic)
 
 
@@ -69,7 +75,8 @@ def _is_name(name: str) -> bool:
     return name.isidentifier() and not keyword.iskeyword(name)
 
 
-def _annotation(type: Type) -> Any:
+def annotation(type: Type | DataType) -> Any:
+    """The class of Python's that a value of a type is."""
     match type:
         case VoidType():
             return None
@@ -79,8 +86,9 @@ def _annotation(type: Type) -> Any:
             return float
         case ArrayType() | VectorType() | StructType():
             return tuple
-        case _:
-            return inspect.Parameter.empty
+        case DataType():
+            return _CLASSES.get(type.kind, inspect.Parameter.empty)
+    return inspect.Parameter.empty
 
 
 def parameter_names(module: str, function: str) -> list[str]:

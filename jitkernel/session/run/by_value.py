@@ -61,7 +61,7 @@ class ByValue:
         for number, thing in enumerate(given):
             what = f"argument {number + 1}"
             seen = types[number] if number < len(types) else None
-            if seen is None:
+            if seen is None or seen.is_scalar:
                 fixed = self._function.parameters
                 type = fixed[len(found)] if len(found) < len(fixed) else None
                 called = partial(self._type_of, number)
