@@ -18,7 +18,7 @@ from jitkernel.compiler.binding import lib
 from jitkernel.compiler.prepare import Alias
 from jitkernel.ir.calls import expand, find_calls, suspects
 from jitkernel.ir.module import entities, global_values
-from jitkernel.ir.names import NAME, decode_name, locals_in, quote_name, symbol_name
+from jitkernel.ir.names import NAME, locals_in, quote_name, renamed, symbol_name
 from jitkernel.ir.signature import abi_features, headers, may_matter
 from jitkernel.ir.text import type_at
 from jitkernel.reach import reached
@@ -45,12 +45,23 @@ LINKAGES = {
 _EXTERNAL, _WEAK = 0, 5
 
 _STRUCT_BODY = re.compile(r"\{|<\s*\{|opaque\b")
-_NAMED = re.compile("%(" + NAME + ")")
 _NUMBERED = re.compile(r"(.+)\.\d+")
 #: A variable that its language says to be an array: see languages/c/arrays.py.
 _SAID_ARRAY = re.compile(rf"^@({NAME}) = .*; (\[\d+ x [^;\n]*\])$", re.M)
 
 NOBUILTIN: int = lib.GetEnumAttributeKindForName(b"nobuiltin", 9)
+
+
+class _StructNames(NamedTuple):
+    """Both ways between names as they were written and as LLVM has them: `actual` by what was
+    written, and the other way by what the names look like in IR."""
+
+    actual: Mapping[str, str]
+    spelled: Mapping[str, str]
+
+    def written(self, text: str) -> str:
+        """LLVM's text with the names of the source."""
+        return renamed(text, "%", self.spelled) if self.spelled else text
 
 
 class Later(NamedTuple):
@@ -68,12 +79,12 @@ def summarise(
     host_features: str,
     first_line: int,
     later: Later,
-    renamed: Mapping[str, str] | None = None,
+    other_names: Mapping[str, str] | None = None,
 ) -> list[Any]:
     """The lists that `Summary.of` reads; see there.  Changes linkages and attributes for what comes
     `later`.
 
-    `renamed` maps structs of the source to what LLVM calls them, where that differs.
+    `other_names` maps structs of the source to what LLVM calls them, where that differs.
     """
     functions, mentions = _functions(module, source, host_features, later)
     variables: list[list[Any]] = []
@@ -87,8 +98,9 @@ def summarise(
                 [alias.name, True, alias.linkage, alias.type, False, alias.thread_local]
             )
         mentions |= "%" in alias.type
-    names = _StructNames(renamed or {})
-    if renamed:
+    others = other_names or {}
+    names = _StructNames(others, {quote_name(a): quote_name(w) for w, a in others.items()})
+    if others:
         for row in functions:
             row[3], row[5] = names.written(row[3]), names.written(row[5])
         for row in variables:
@@ -210,7 +222,7 @@ def _body(module: int, name: str, names: _StructNames) -> str:
     if name.startswith("type 0x"):  # one without a name: LLVM prints where it stands
         reference: int | None = int(name[5:], 16)
     else:
-        raw = names.actual(name).encode("utf-8", "surrogateescape")
+        raw = names.actual.get(name, name).encode("utf-8", "surrogateescape")
         reference = lib.GetNamedStructType(module, raw)
     if not reference:
         return "opaque"
@@ -278,25 +290,3 @@ def renamed_types(module: int, source: str) -> dict[str, str]:
         if match and match[1] in written and name not in written:
             found[match[1]] = name
     return found
-
-
-class _StructNames:
-    """Both ways between names as they were written and as LLVM has them."""
-
-    def __init__(self, renamed: Mapping[str, str]):
-        self._actual = renamed
-        self._written = {actual: written for written, actual in renamed.items()}
-
-    def actual(self, name: str) -> str:
-        """LLVM's name of a struct."""
-        return self._actual.get(name, name)
-
-    def written(self, text: str) -> str:
-        """LLVM's text with the names of the source."""
-        if not self._written:
-            return text
-        return _NAMED.sub(self._replace, text)
-
-    def _replace(self, match: re.Match[str]) -> str:
-        name = self._written.get(decode_name(match[1]))
-        return match[0] if name is None else "%" + quote_name(name)

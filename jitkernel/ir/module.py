@@ -227,18 +227,14 @@ class Names:
 
     def add(self, statement: str) -> None:
         """Add those of one statement: a function, or variables."""
-        if statement.startswith(("define", "declare")):
-            most = 1 if statement.startswith("define") else None  # a body is not looked into
-            for function in islice(functions(statement), most):
-                copied = function.linkage == "available_externally"
-                self._add(function, function.kind == "declare" or copied)
-        elif statement.startswith("@"):
-            for value in global_values(statement):
-                self._add(value, value.linkage in ("external", "extern_weak"))
-
-    def _add(self, found: Entity, declared: bool) -> None:
-        if found.spelled.isdigit():
+        if not statement.startswith(("define", "declare", "@")):
             return
-        (self.declares if declared else self.defines).add(found.name)
-        if found.linkage in ("private", "internal"):
-            self.local.add(found.name)
+        kind = "value" if statement.startswith("@") else "function"
+        declaring = ("external", "extern_weak") if kind == "value" else ("available_externally",)
+        most = 1 if statement.startswith("define") else None  # a body is not looked into
+        for found in islice(entities(statement, kind), most):
+            if not found.spelled.isdigit():
+                declared = found.kind == "declare" or found.linkage in declaring
+                (self.declares if declared else self.defines).add(found.name)
+                if found.linkage in ("private", "internal"):
+                    self.local.add(found.name)
