@@ -55,6 +55,8 @@ class Frontend:
     ) -> None:
         self._session = session
         self.out = output
+        # As a cell's sink, too, it writes and asks where its output does.
+        self.output, self.input, self.clear = output.write, output.input, output.clear
         self.settings = settings
         self.magics = magics.MAGICS
         self.history = history if history is not None else History(None)
@@ -247,12 +249,6 @@ class Frontend:
 
     # -- the sink of a session -------------------------------------------------------------
 
-    def output(self, name: str, data: bytes) -> None:
-        self.out.write(name, data)
-
-    def input(self, prompt: str) -> str | None:
-        return self.out.input(prompt)
-
     def shown(self, label: str, text: str, html: str = "") -> None:
         """A value that is not the cell's last one."""
         shown = f"{label} = {text}" if label else text
@@ -330,10 +326,6 @@ class Frontend:
         if answer is None:
             return unasked
         return answer.strip().lower() in ("y", "yes")
-
-    def clear(self, wait: bool) -> None:
-        """Clear the cell's output."""
-        self.out.clear(wait)
 
     def display(self, view: View) -> None:
         """A display among the cell's output."""
