@@ -111,8 +111,8 @@ class CacheDatabase:
             db.execute(_OLDEST, (-(-many // 16),))
 
     def _do(self, work: Callable[[sqlite3.Connection], T], otherwise: T, make: bool = False) -> T:
-        """What `work` gives; `otherwise` where the file cannot be had, or is not there and not to
-        be made.  A damaged one is removed."""
+        """The result of `work`; `otherwise` where the file cannot be had, or is not there and not
+        to be made.  A damaged one is removed."""
         with self._lock:
             try:
                 if not os.path.exists(self._path):  # somebody has emptied the cache

@@ -102,12 +102,12 @@ class Symbol(_NewSymbol, Recorded):
 
     @property
     def is_function(self) -> bool:
-        """Whether the symbol names code."""
+        """True if the symbol names code."""
         return self.kind is SymbolKind.FUNCTION
 
     @property
     def definition(self) -> Definition:
-        """What it leads to now, for `Linker.redefine`."""
+        """The definition that it leads to now, for `Linker.redefine`."""
         return self.state, self.address, self.size, self.image, self.kind, self.why
 
     @definition.setter
