@@ -73,9 +73,12 @@ def keep(path: str, before: str, copy: Callable[[str, str], object] = os.link) -
     system can."""
     temporary = f"{before}new"
     _unlink(temporary)  # of one that was killed
-    with contextlib.suppress(OSError):
-        copy(path, temporary)
-        os.replace(temporary, before)
+    try:
+        with contextlib.suppress(OSError):
+            copy(path, temporary)
+            os.replace(temporary, before)
+    finally:
+        _unlink(temporary)
 
 
 def sync(folder: str) -> None:

@@ -23,6 +23,7 @@ from test_saved import killed
 
 from jitkernel import Session
 from jitkernel.errors import JitError, UsageError
+from jitkernel.session.saved import store
 from jitkernel.session.saved.store import Store
 from jitkernel.session.saved.tables import SCHEMA, Tables
 
@@ -181,6 +182,25 @@ def test_the_file_that_a_session_goes_on_in_is_kept_as_it_was(tmp_path: Path) ->
         Session(capacity=SIZE, spare=False, store_path=str(path)).close()
     with Session.restore(str(path), spare=False) as s:
         assert s.call("a") == 1
+
+
+def test_where_there_is_no_room_for_a_copy_a_session_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "own.jks"
+    with Session(capacity=SIZE, spare=False, store_path=str(path)) as s:
+        s.run(constant("a", 3))
+    make = store.create_private
+
+    def full(name: str) -> None:
+        make(name)
+        if name.endswith("~new"):
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(store, "create_private", full)
+    with Session(capacity=SIZE, spare=False, store_path=str(path)) as s:
+        assert s.call("a") == 3
+    assert os.listdir(tmp_path) == ["own.jks"]
 
 
 # -- another schema, another machine -------------------------------------------------------------

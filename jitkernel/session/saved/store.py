@@ -77,25 +77,19 @@ class Record(NamedTuple):
 class Store:
     """Records by cell number, in SQLite.
 
-    `path` empty: a temporary file that leaves with it.  A file at `path` belongs to one session at
-    a time; what it has is kept.  Raises UsageError where it is another session's, or no session's
-    file.
+    `path` empty: a database without a name, on disk, that leaves with it.  A file at `path` belongs
+    to one session at a time; what it has is kept.  Raises UsageError where it is another session's,
+    or no session's file.
 
     What is written to a file that stays is one transaction up to `commit`: records and the state of
     the session that they belong to are never apart in it.
     """
 
     def __init__(self, path: str = "", copy_of: str = ""):
-        self._temporary = "" if path else _temporary()
-        self.path = path or self._temporary
-        self.name = copy_of or self.path  # as it is called in messages
-        try:
-            with naming_before(self.name):
-                self._db = self._open(path, copy_of)
-        finally:
-            if self._temporary:
-                # The open file serves us; its name would stay behind after a kill.
-                os.unlink(self._temporary)
+        self.path = path
+        self.name = copy_of or path or "the session's store"  # as it is called in messages
+        with naming_before(self.name), reading(self.name):
+            self._db = self._open(copy_of)
         self.tables = Tables(self._db)
         # Records and rows of texts, by table and number; None: dropped.
         self._pending: RecordedDict[tuple[str, int], Record | Row | None] = RecordedDict()
@@ -104,27 +98,26 @@ class Store:
         self._written: dict[tuple[str, int], Record | Row | None] = {}  # that
         self._log, self._log_size = self.path + "-wal", 0  # no longer than that when it began
 
-    def _open(self, path: str, copy_of: str) -> sqlite3.Connection:
-        with reading(self.name):
+    def _open(self, copy_of: str) -> sqlite3.Connection:
+        if self.path:
+            _prepare(self.path)
+        db = sqlite3.connect(self.path, WAIT, check_same_thread=False, isolation_level=None)
+        try:
             if copy_of:
-                _copy(copy_of, self.path)
-            elif path:
-                _prepare(path)
-            new = not os.path.getsize(self.path)
-            db = sqlite3.connect(self.path, WAIT, check_same_thread=False, isolation_level=None)
-            try:
-                self._settle(db, self.name, new)
-            except BaseException:
-                db.close()  # else the file would be in use for as long as the error is
-                raise
-            return db
+                _copy(copy_of, db)
+            self._settle(db, self.name)
+        except BaseException:
+            db.close()  # else the file would be in use for as long as the error is
+            raise
+        return db
 
-    def _settle(self, db: sqlite3.Connection, path: str, new: bool) -> None:
+    def _settle(self, db: sqlite3.Connection, path: str) -> None:
         """The settings of the connection, then the tables of this version."""
         db.execute("pragma locking_mode = exclusive")
         db.execute("pragma cache_size = -512")
         db.execute("pragma trusted_schema = off")
-        if self._temporary:
+        new = not db.execute("pragma page_count").fetchone()[0]
+        if not self.path:
             db.execute("pragma journal_mode = memory")
             db.execute("pragma synchronous = off")
         else:
@@ -139,14 +132,14 @@ class Store:
                 create(db)
         else:
             refuse_schema(db, path)
-        if not self._temporary:
+        if self.path:
             with Transaction(db):  # from now on it is this session's
                 pass
 
     @property
     def durable(self) -> bool:
         """Whether it stays when the session ends."""
-        return not self._temporary
+        return bool(self.path)
 
     @property
     def saved(self) -> bool:
@@ -163,9 +156,15 @@ class Store:
 
     def keep_before(self) -> None:
         """Put a copy of the file beside it, as it is now, where there is room."""
-        with contextlib.suppress(sqlite3.Error):
-            # Whoever opens and closes the file itself ends SQLite's locks on it.
-            keep(self.path, before(self.path), lambda _, to: _fill(self._db, to))
+
+        def copy(_: str, to: str) -> None:  # to open the file itself would end SQLite's locks
+            create_private(to)
+            with contextlib.closing(sqlite3.connect(to, isolation_level=None)) as there:
+                self._db.backup(there)
+                there.execute("pragma journal_mode = delete")
+
+        with contextlib.suppress(sqlite3.Error, UsageError):
+            keep(self.path, before(self.path), copy)
 
     def clear_state(self) -> None:
         """Forget all but records and texts: of a copy whose session lives on elsewhere."""
@@ -227,7 +226,7 @@ class Store:
             return
         if not self._pending:
             return
-        if self._temporary:
+        if not self.path:
             with Transaction(self._db):
                 self._write()
         else:
@@ -313,12 +312,6 @@ def _row(r: Record) -> Row:
     return r.number, source, module, r.first_line, r.options, object, names
 
 
-def _temporary() -> str:
-    fd, path = tempfile.mkstemp(prefix="jitkernel-", suffix=".jks")
-    os.close(fd)
-    return path
-
-
 def _prepare(path: str) -> None:
     """Make sure that a session's file is there, empty where it is new, and its owner's alone."""
     refuse_odd(path)
@@ -330,7 +323,7 @@ def _prepare(path: str) -> None:
         raise UsageError(f"the session's file {path} cannot be made: {words}") from None
 
 
-def _copy(source: str, target: str) -> None:
+def _copy(source: str, target: sqlite3.Connection) -> None:
     """A copy of one moment of a session's file, whatever is written to it meanwhile."""
     try:
         _back_up(source, source, target)
@@ -339,18 +332,10 @@ def _copy(source: str, target: str) -> None:
             _back_up(copied(source, folder), source, target)
 
 
-def _back_up(source: str, name: str, target: str) -> None:
+def _back_up(source: str, name: str, target: sqlite3.Connection) -> None:
     with contextlib.closing(connect(source)) as there:
         identify(there, name)
-        _fill(there, target)
-
-
-def _fill(db: sqlite3.Connection, target: str) -> None:
-    """Make a file what a database is now."""
-    _prepare(target)
-    with contextlib.closing(sqlite3.connect(target, isolation_level=None)) as here:
-        db.backup(here)
-        here.execute("pragma journal_mode = delete")
+        there.backup(target)
 
 
 def copied(path: str, folder: str) -> str:
