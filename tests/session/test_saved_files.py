@@ -23,6 +23,7 @@ from test_saved import killed
 
 from jitkernel import Session
 from jitkernel.errors import JitError, UsageError
+from jitkernel.files import create_private
 from jitkernel.session.saved import store
 from jitkernel.session.saved.store import Store
 from jitkernel.session.saved.tables import SCHEMA, Tables
@@ -190,10 +191,9 @@ def test_where_there_is_no_room_for_a_copy_a_session_goes_on(
     path = tmp_path / "own.jks"
     with Session(capacity=SIZE, spare=False, store_path=str(path)) as s:
         s.run(constant("a", 3))
-    make = store.create_private
 
     def full(name: str) -> None:
-        make(name)
+        create_private(name)
         if name.endswith("~new"):
             raise OSError(28, "No space left on device")
 
