@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Set
 
 from jitkernel.languages.c.notes import Note
@@ -10,8 +9,6 @@ from jitkernel.languages.c.packing import Packing
 from jitkernel.languages.c.reading import Reading
 
 __all__ = ["Changes"]
-
-_IS_LAID_OUT = re.compile(r"\b(?:struct|union)\b[^;{}]*\{")
 
 
 class Changes:
@@ -114,7 +111,7 @@ class Changes:
             return set()
         own = {note.key: note for note in self._own}
         return {
-            key for note in self._notes if _IS_LAID_OUT.search(note.text)
+            key for note in self._notes if note.is_laid_out
             if before.at(note.position) != now.at(own.get(note.key, note).position)
             for key in (note.key, *note.also)
         }  # fmt: skip

@@ -60,6 +60,7 @@ _TYPE_NAME = re.compile(
     r"(?!\s*(?:(?:const|volatile|restrict)\b\s*)*\*)"
 )  # that no pointer goes to
 _LOOKS_INTO = re.compile(r"[\[{]|\b(?:__)?typeof")
+_LAID_OUT = re.compile(r"\b(?:struct|union)\b[^;{}]*\{")
 _ASKS_TYPE = re.compile(r"\b(?:__)?typeof|\bsizeof\b|alignof\b|\boffsetof\b")
 _OBJECTS = ("function", "variable")
 #: A macro by the name of anything else, and the other way round.
@@ -147,6 +148,11 @@ class Note:
         """The text that a saved session has."""
         values = (getattr(self, name) for name in _FIELDS)
         return json.dumps([sorted(v) if isinstance(v, frozenset) else v for v in values])
+
+    @property
+    def is_laid_out(self) -> bool:
+        """True if it has the members of a struct or a union."""
+        return _LAID_OUT.search(self.text) is not None
 
     def same(self, other: Note) -> bool:
         """True if both declare the same, however it is spaced."""

@@ -6,7 +6,6 @@ Start from `old_objects`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator
 
 from jitkernel.ir.types import PointerType
@@ -15,7 +14,6 @@ from jitkernel.languages.language import Known
 
 __all__ = ["old_objects"]
 
-_IS_LAID_OUT = re.compile(r"\b(?:struct|union)\b[^;{}]*\{")
 _WORD = 8
 _LOWEST = 1 << 16  # no address is below: vm.mmap_min_addr
 _MOST = 1 << 16  # bytes of a variable that are looked at
@@ -27,7 +25,7 @@ def old_objects(notes: Notes, changed: Collection[str], known: Known) -> list[st
     types = {
         note.key: note for key in changed
         if (note := notes.get(key)) is not None
-        and note.kind in ("tag", "typedef") and _IS_LAID_OUT.search(note.text)
+        and note.kind in ("tag", "typedef") and note.is_laid_out
     }  # fmt: skip
     if not types:
         return []
