@@ -268,19 +268,14 @@ def lasting(program: Program, change: Change) -> str:
         words.append(f"{counted(effects.printed, 'byte')} that it printed")
     reached = _reached(program, effects.names)
     if heap := sorted(reached & _HEAP):
-        words.append(f"the heap ({_shown(program, heap)})")
+        words.append(f"the heap ({program.listed(heap)})")
     if files := sorted(reached & _FILES):
-        words.append(f"files ({_shown(program, files)})")
+        words.append(f"files ({program.listed(files)})")
     if effects.constructed:
         words.append(f"what the constructors of cell {effects.constructed} did elsewhere")
     if effects.destroyed:
         words.append(f"what the destructors of {cells_words(effects.destroyed)} did elsewhere")
     return ", ".join(words)
-
-
-def _shown(program: Program, names: list[str]) -> str:
-    more = f" and {len(names) - 4} more" if len(names) > 4 else ""
-    return ", ".join(program.called(n) for n in names[:4]) + more
 
 
 def _reached(program: Program, names: frozenset[str]) -> set[str]:

@@ -20,6 +20,7 @@ from jitkernel.printable import printable
 from jitkernel.rollback import Recorded, RecordedDict, RecordedList, set_first
 from jitkernel.session.run.results import Values
 from jitkernel.values.value import TypedValue
+from jitkernel.wording import cut_list
 
 if TYPE_CHECKING:
     from jitkernel.languages.llvm.plan import Kept
@@ -146,10 +147,7 @@ def cells_words(numbers: Sequence[int]) -> str:
     """`cell 5`, `cells 5, 8`, `cells 1, 2, 3 and 7 more`; empty for none."""
     if not numbers:
         return ""
-    if len(numbers) == 1:
-        return f"cell {numbers[0]}"
-    shown = ", ".join(map(str, numbers[:8]))
-    return f"cells {shown}" + (f" and {len(numbers) - 8} more" if len(numbers) > 8 else "")
+    return f"cell{'s' * (len(numbers) > 1)} {cut_list(list(map(str, numbers)), 8)}"
 
 
 class Definition(NamedTuple):

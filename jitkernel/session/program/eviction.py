@@ -79,10 +79,7 @@ def _users_first(
 
 def _who(program: Program, cell: Cell) -> str:
     """`cell 5 (f, g)`, with the first few of its names."""
-    names = cell.names
-    more = f" and {len(names) - 4} more" if len(names) > 4 else ""
-    first = ", ".join(map(program.called, names[:4])) or "its statements"
-    return f"cell {cell.number} ({first}{more})"
+    return f"cell {cell.number} ({program.listed(cell.names) or 'its statements'})"
 
 
 def _inherited(program: Program, cell: Cell, leaving: set[int]) -> frozenset[str]:

@@ -45,6 +45,7 @@ from jitkernel.session.program.signatures import (
 )
 from jitkernel.session.program.state import State
 from jitkernel.session.saved.store import Store
+from jitkernel.wording import cut_list
 
 if TYPE_CHECKING:
     from jitkernel.languages.llvm.plan import PlanNote
@@ -129,6 +130,10 @@ class Program(Recorded):
         if not language and self.speaks != "llvm" and not self._is_ir(cell):
             language = self.speaks
         return find(language or "llvm").called(name, self.state.notes.kept_of(cell))
+
+    def listed(self, names: Sequence[str]) -> str:
+        """The first four of some names as the user knows them, and how many more there are."""
+        return cut_list(list(map(self.called, names)), 4)
 
     def _is_ir(self, cell: int) -> bool:
         """Whether a cell, which has left no notes, has IR of its own."""

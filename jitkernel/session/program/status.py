@@ -11,7 +11,7 @@ from jitkernel.linker.records import sites
 from jitkernel.printable import shortened
 from jitkernel.session.program.cell import Cell, Change
 from jitkernel.session.program.signatures import Signature
-from jitkernel.wording import counted
+from jitkernel.wording import counted, cut_list
 
 if TYPE_CHECKING:
     from jitkernel.session.program.program import Program
@@ -41,13 +41,12 @@ def status_lines(
         else:
             words.append(f"{shown(symbol.name)} {type}, {size} bytes")
     if words:
-        more = f" and {len(words) - 4} more" if len(words) > 4 else ""
         spent = sum(cell.times[:-1])
         compiled = f"compiled in {_duration(spent, 1)}" if spent else "compiled before"
         if cell.cached:
             compiled = f"compiled earlier in {_duration(spent, 1)} and kept (object cache)"
         yield (
-            f"cell {cell.number}: {'; '.join(words[:4])}{more}, {compiled}, "
+            f"cell {cell.number}: {cut_list(words, 4, '; ')}, {compiled}, "
             f"linked in {_duration(cell.times[-1], 2)}"
         )
     yield from _moves(program, cell, image, change, spelled)
@@ -69,9 +68,7 @@ def _sentence(moved: Sequence[_Moved], moves: str) -> str:
     what = f"{names[0]} {moves}"
     if many:
         kind = "functions" if functions else "symbols"
-        listed = ", ".join(names if len(names) < 5 else names[:3])
-        more = f" and {len(names) - 3} more" if len(names) > 4 else ""
-        what = f"{len(names)} {kind} {moves}: {listed}{more}"
+        what = f"{len(names)} {kind} {moves}: {cut_list(names, 4 if len(names) == 4 else 3)}"
     if count := len(set().union(*(m.users for m in moved))):
         one, use = ("caller", "call") if functions else ("user", "use")
         uses = sum(m.uses for m in moved)
@@ -119,7 +116,9 @@ def _duration(nanoseconds: int, places: int) -> str:
 
 def type_line(program: Program, cell: Cell, change: Change) -> str:
     """What a cell has defined that has types alone: `cell 3: %pt { i32, i32 }`."""
-    names = [name for name in change.facts("type") if name in program.state.types]
-    defined = [f"%{quote_name(name)} {shortened(program.state.types[name])}" for name in names[:4]]
-    more = f" and {len(names) - 4} more" if len(names) > 4 else ""
-    return f"cell {cell.number}: {'; '.join(defined)}{more}"
+    types = program.state.types
+    defined = [
+        f"%{quote_name(name)} {shortened(types[name])}"
+        for name in change.facts("type") if name in types
+    ]  # fmt: skip
+    return f"cell {cell.number}: {cut_list(defined, 4, '; ')}"

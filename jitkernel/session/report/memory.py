@@ -282,8 +282,7 @@ def explain_full(program: Program, history: UndoHistory, error: ArenaFull) -> Ar
             blocks = (*cell.strings, *(image.adopted if image is not None else ()))
             size += sum(b.extent.size for b in blocks)
         if size:
-            names = [program.called(n) for n in cell.names]
-            first = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+            first = program.listed(cell.names)
             held.append((size, f"cell {cell.number}{f' ({first})' if first else ''}: {size} bytes"))
     held.sort(reverse=True)
     lines = [f"{error}.", *(f"  {words}" for _, words in held[:5])]

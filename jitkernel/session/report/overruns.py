@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from jitkernel.arena.zone import PAGE, Zone
-from jitkernel.wording import counted
+from jitkernel.wording import counted, cut_list
 
 if TYPE_CHECKING:
     from jitkernel.arena import Arena
@@ -97,9 +97,7 @@ def _told(program: Program, origin: int, start: int, stop: int, last: int) -> st
 def _names(program: Program, symbols: Sequence[Symbol]) -> str:
     """`@a or @b (cell 1)`, the first few."""
     cells = {s.image.cell: None for s in symbols if s.image is not None and s.image.cell}
-    text = ", ".join(program.called(s.name) for s in symbols[:_MOST])
-    if len(symbols) > _MOST:
-        text += f" and {len(symbols) - _MOST} more"
+    text = cut_list([program.called(symbol.name) for symbol in symbols], _MOST)
     if not cells:
         return text
     numbers = ", ".join(str(n) for n in list(cells)[:_MOST]) + (

@@ -25,7 +25,7 @@ from jitkernel.session.program.cell import title
 from jitkernel.session.run.definer import Definer
 from jitkernel.session.run.host import Execution, Heard
 from jitkernel.session.run.results import Result
-from jitkernel.wording import counted
+from jitkernel.wording import counted, cut_list
 
 if TYPE_CHECKING:
     from jitkernel.session.core import Core
@@ -147,11 +147,9 @@ def _summary(definer: Definer, archive: Archive, taken: Sequence[Taken]) -> str:
         if (s := symbols.get(n)) is not None and s.state is SymbolState.FAR and s.users
     ]  # fmt: skip
     if from_libraries:
-        few = ", ".join(map(definer.program.called, from_libraries[:_NAMES]))
-        more = len(from_libraries) - _NAMES
+        few = cut_list(list(map(definer.program.called, from_libraries)), _NAMES)
         words += (
-            f". {few}{f' and {more} more' * (more > 0)} stay a library's, which cells use "
-            "already; %link --whole takes the archive's"
+            f". {few} stay a library's, which cells use already; %link --whole takes the archive's"
         )
     return words
 
@@ -162,11 +160,7 @@ def _labels(taken: Sequence[Taken]) -> str:
     for member in taken:
         archive, _, name = member.label.partition("(")
         found.setdefault(archive, []).append(name.removesuffix(")"))
-    words = []
-    for archive, names in found.items():
-        more = f" and {len(names) - _NAMES} more" * (len(names) > _NAMES)
-        words.append(f"{archive} ({', '.join(names[:_NAMES])}{more})")
-    return ", ".join(words)
+    return ", ".join(f"{archive} ({cut_list(names, _NAMES)})" for archive, names in found.items())
 
 
 def _has(program: Program, name: str) -> bool:
