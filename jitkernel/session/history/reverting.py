@@ -7,8 +7,7 @@ Start from `reconcile`; what it returns is a change too: taking that back does t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jitkernel.linker import Image, Symbol, SymbolState
 from jitkernel.linker.editing import describe, restore_exports, set_reason
@@ -19,6 +18,7 @@ from jitkernel.session.program.relinking import bring_back
 
 if TYPE_CHECKING:
     from jitkernel.session.program.program import Program
+    from jitkernel.session.program.state import Kind
 
 __all__ = ["forget", "reconcile"]
 
@@ -30,10 +30,14 @@ def reconcile(program: Program, wanted: Change) -> Change:
     The opposite change, whose facts are what they were before this: give that to `forget` or to
     `reconcile`.  Data is not written: see `DataShadow.restore`.
     """
-    effects = replace(wanted.effects, destroyed=())
+    effects = wanted.effects._replace(destroyed=())
     inverse = Change(wanted.title, wanted.cell, effects=effects)
-    names, removed = wanted.facts("name"), wanted.removed
-    leaving = [cell for cell in wanted.arrived if cell.number in program.cells]
+    facts: dict[Kind, dict[Any, Any]] = {}
+    for (kind, key), was in wanted.before.items():
+        facts.setdefault(kind, {})[key] = was
+    names, cells = facts.get("name", {}), facts.get("cell", {}).values()
+    leaving = [was.cell for was in cells if not was.there and was.cell.number in program.cells]
+    removed = [was for was in cells if was.there]
     for name in names:
         inverse.before["name", name] = program.definition(name)
     with program.writing():
@@ -42,7 +46,7 @@ def reconcile(program: Program, wanted: Change) -> Change:
             bring_back(program, was, _owned(was, names))
         if removed:
             program.cells = RecordedDict(sorted(program.cells.items()))
-        for number, was in reversed(wanted.facts("object").items()):
+        for number, was in reversed(facts.get("object", {}).items()):
             if number in program.cells:
                 now = program.version(was.cell, inverse)
                 own = {s.name: s.info for s in was.cell.exports if s.info is not None}
@@ -50,35 +54,37 @@ def reconcile(program: Program, wanted: Change) -> Change:
                     held=(), infos={**now.infos, **own}, record=program.store.get(number)
                 )
                 bring_back(program, was, _owned(was, names))
-        moving = {cell.image for cell in (*leaving, *(was.cell for was in removed))}
+        moving = {cell.image for cell in (*leaving, *[was.cell for was in removed])}
         _define(program, names, moving)
-        _split(program, wanted, inverse)
+        if "stale" in facts:
+            _split(program, facts["stale"], inverse)
         for cell in leaving:
             program.remove(cell, CellState.EVICTED, inverse)
         for name, (_, _, why) in names.items():
             symbol = program.symbol(name) if why else None
             if symbol is not None and symbol.state is SymbolState.MISSING:
                 set_reason(program.linker, symbol, why)
-    for (kind, key), value in wanted.before.items():
-        if kind == "id":
-            is_there = value in program.cells or program.has_notes(value)
-            program.name(key, value if is_there else 0, inverse)
-        elif kind not in _OF_LINKER:
+    for key, value in facts.get("id", {}).items():
+        is_there = value in program.cells or program.has_notes(value)
+        program.name(key, value if is_there else 0, inverse)
+    for kind in _OF_STATE:
+        for key, value in facts.get(kind, {}).items():
             program.state.put(kind, key, value, inverse.before)
     forget(program, wanted)
     return inverse
 
 
-_OF_LINKER = ("name", "cell", "object", "stale", "taken")
+_OF_STATE: tuple[Kind, ...] = ("type", "owner", "note", "archive", "declared")
 
 
 def _owned(was: Version, names: Mapping[str, Definition]) -> frozenset[str]:
     """The names that were a cell's own: others have taken them, or it still has them."""
-    cell = was.cell
-    kept = {name for name in cell.names if name not in names}
+    number, kept = was.cell.number, set(was.cell.names)
     return frozenset(
-        name for name in names_of(was.image)
-        if name in kept or (name in names and names[name].cell == cell.number)
+        [
+            name for name in names_of(was.image)
+            if (names[name].cell == number if name in names else name in kept)
+        ]
     )  # fmt: skip
 
 
@@ -104,9 +110,8 @@ def _define(program: Program, names: Mapping[str, Definition], moving: set[Image
             program.note(program.cells[image.cell])
 
 
-def _split(program: Program, wanted: Change, inverse: Change) -> None:
+def _split(program: Program, versions: Mapping[Symbol, Any], inverse: Change) -> None:
     """Users of a symbol refer to its stale version, or to it again."""
-    versions = wanted.facts("stale")
     with Retargeting(program.linker) as retargeting:
         for stale, was in versions.items():
             if was is None:

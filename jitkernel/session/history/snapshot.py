@@ -115,10 +115,12 @@ class DataShadow:
     def _back(self, taken: Snapshot) -> None:
         self.restore(self._mirror.since(taken))
 
-    def restore(self, pages: Iterable[tuple[int, bytes]]) -> int:
+    def restore(self, pages: Sequence[tuple[int, bytes]]) -> int:
         """Write old bytes back where extents are live; the number of words that point into the
         executor's own memory: its heap, stack and libraries."""
         heap = 0
+        if not pages:
+            return heap
         arena, memory = self._arena, cache(self._memory)
         live = sorted(self._zone.list.live.items())
         for address, old in pages:

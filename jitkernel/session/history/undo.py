@@ -310,18 +310,17 @@ class UndoHistory(Recorded):
         arena = program.linker.arena
         now = [(at, arena.read(at, len(old))) for at, old in change.pages.items()]
         late: list[tuple[int, bytes]] = []
-        for cell in change.arrived:
+        arrived = change.arrived
+        for cell in arrived:
             if cell.image is not None and cell.number in program.cells:
                 self._finish(cell.image)
                 if cell.image.fini or cell.image.dso:
                     late = shadow.changes()  # what its destructors wrote
         # Oldest last.  Before the cells come back: code that does not return to its place writes
         # the variables that point into it.
-        heap = shadow.restore(late) + shadow.restore(change.pages.items())
-        arrived = change.arrived
+        heap = shadow.restore([*late, *change.pages.items()])
         inverse = reconcile(program, change)
-        inverse.remember(now)
-        inverse.remember(late)
+        inverse.remember([*now, *late])
         inverse.lost = RecordedList(shadow.lost())
         shadow.changes()  # what the revert wrote is a part of it
         shadow.lost()
@@ -344,7 +343,7 @@ class UndoHistory(Recorded):
 
     def _set_aside(self, cells: Sequence[Cell], change: Change) -> None:
         """The results of cells that leave wait in the change until it is taken back."""
-        for number in {change.cell, *(c.number for c in cells)}:
+        for number in {change.cell, *[cell.number for cell in cells]}:
             if number in self._results:
                 change.values.wait(number, self._results.pop(number))
 

@@ -140,7 +140,7 @@ _DEFAULTS = [(f.name, f.default) for f in fields(Cell)]
 
 def names_of(image: Image | None) -> tuple[str, ...]:
     """The names an image defines or defined."""
-    return tuple(s.name for s, _, _ in image.exports) if image is not None else ()
+    return tuple([s.name for s, _, _ in image.exports]) if image is not None else ()
 
 
 def cells_words(numbers: Sequence[int]) -> str:
@@ -189,8 +189,7 @@ class LanguageNote(NamedTuple):
     needs: frozenset[str] = frozenset()
 
 
-@dataclass(slots=True)
-class Effects(Recorded):
+class Effects(NamedTuple):
     """What a run did that taking it back leaves: bytes it printed, the names that its statements
     mention (see `effects.lasting`), the cells whose constructors and destructors ran."""
 
@@ -198,6 +197,9 @@ class Effects(Recorded):
     names: frozenset[str] = frozenset()
     constructed: int = 0
     destroyed: tuple[int, ...] = ()
+
+
+_NONE = Effects()
 
 
 @dataclass(slots=True, eq=False)
@@ -220,7 +222,7 @@ class Change(Recorded):
     lost: RecordedList[tuple[int, int]] = field(default_factory=RecordedList)
     results: Callable[[], TypedValue | None] | None = None
     values: Values = field(default_factory=Values)
-    effects: Effects = field(default_factory=Effects)
+    effects: Effects = _NONE
     notes: list[str] = field(default_factory=list)
 
     def __init__(self, title: str, cell: int = 0, **given: Any):
@@ -261,6 +263,10 @@ class Change(Recorded):
     def facts(self, kind: Kind) -> dict[Any, Any]:
         """The facts of a kind as they were, by key."""
         return {key: value for (of, key), value in self.before.items() if of == kind}
+
+    def affected(self, **more: Any) -> None:
+        """The run did this, too, besides what it did to the program."""
+        self.effects = self.effects._replace(**more)
 
     @property
     def arrived(self) -> list[Cell]:

@@ -449,7 +449,7 @@ class Program(Recorded):
             change.before.setdefault(("name", symbol.name), Definition(cell.number, symbol.info))
         self.keep_symbols(exports, change)  # entries and types, for as long as it may come back
         if image is not None and (image.fini or image.dso):
-            change.effects.destroyed += (cell.number,)
+            change.affected(destroyed=(*change.effects.destroyed, cell.number))
         if ("cell", cell.number) not in change.before:  # else it came with the change
             was = self.version(cell, change)
             for block in was.held:

@@ -192,7 +192,8 @@ def bring_back(program: Program, was: Version, owned: frozenset[str]) -> None:
         if symbol is not None and info is not None:
             if symbol.image is image or symbol.state in NOWHERE:
                 describe(linker, symbol, info)  # as for its other users: see `dependence`
-    keep_stale(linker, image, was.stale)
+    if was.stale:
+        keep_stale(linker, image, was.stale)
     _exchange(program, cell, image)
     if was.record is not None:
         cell.pin_reason = None

@@ -323,7 +323,7 @@ class Definer:
         image = self.cell.image
         if image is None or not image.init:
             return
-        self.change.effects.constructed = self.cell.number
+        self.change.affected(constructed=self.cell.number)
         outcome = self.engine.call_many(image.init)
         if outcome.kind != "ok":
             error = self.execution.error(outcome)

@@ -88,7 +88,8 @@ class Runner:
         finally:
             relay.finish()
             if printed := len(relay.out) + len(relay.err):
-                self._execution.change.effects.printed += printed
+                change = self._execution.change
+                change.affected(printed=change.effects.printed + printed)
 
     def plan(self, source: str, language: str) -> Plan:
         """What a cell would be: nothing of it is compiled or run."""
@@ -171,7 +172,7 @@ class Runner:
                 change.results = self._core.results.recall()
                 self._define(plan, blocks)
                 if plan.actions:
-                    change.effects.names = mentioned(a.text for a in plan.actions)
+                    change.affected(names=mentioned(a.text for a in plan.actions))
                 self._core.history.keep(change)
         except BaseException:
             self._cell.state = CellState.FAILED
