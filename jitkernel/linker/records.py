@@ -106,6 +106,11 @@ class Symbol(_NewSymbol, Recorded):
         return self.kind is SymbolKind.FUNCTION
 
     @property
+    def cell(self) -> int:
+        """The number of the cell that defines it, 0 for none."""
+        return self.image.cell if self.image is not None else 0
+
+    @property
     def definition(self) -> Definition:
         """The definition that it leads to now, for `Linker.redefine`."""
         return self.state, self.address, self.size, self.image, self.kind, self.why

@@ -117,8 +117,7 @@ def _facts(handle: FunctionHandle) -> tuple[Signature | None, int, str]:
     known = _known_info(core, handle.name)
     if known is None:
         return None, 0, ""
-    symbol = core.program.symbol(handle.name)
-    cell = symbol.image.cell if symbol is not None and symbol.image is not None else 0
+    cell = core.program.owner(handle.name)
     record = core.store.get(cell) if cell else None
     source = record.source.strip("\n") if record is not None else ""
     return known if isinstance(known, Signature) else None, cell, source
@@ -470,8 +469,7 @@ class Symbol:
     @property
     def cell(self) -> int:
         """The number of the cell that defines it, 0 for others."""
-        image = self._linked.image
-        return image.cell if image is not None else 0
+        return self._linked.cell
 
     @property
     def users(self) -> tuple[int, ...]:

@@ -94,8 +94,7 @@ class Inspect:
                 )
             return cells[target], cells[target].names
         name = bare(target)
-        symbol = session.program.named(name)
-        owner = symbol.image.cell if symbol is not None and symbol.image is not None else 0
+        owner = session.program.owner(name)
         if owner not in cells:
             from jitkernel.session.handles import SymbolTable
 
@@ -135,9 +134,8 @@ class Inspect:
         from jitkernel.values.python import to_python
 
         core = self._core
-        symbol = core.program.named(name)
-        cell = symbol.image.cell if symbol is not None and symbol.image is not None else 0
-        literal = find(core.program.state.notes.language_of(cell) or "llvm").literal
+        language = core.program.state.notes.language_of(core.program.owner(name))
+        literal = find(language or "llvm").literal
         if literal is None:
             return value.text(core.places.describe)
         seen = core.prototypes.of(name).result

@@ -105,8 +105,7 @@ def _now(session: Session, made: MappedSymbol, cell: Cell) -> str:
         return "this definition"
     match symbol.state:
         case SymbolState.DEFINED:
-            owner = symbol.image.cell if symbol.image is not None else 0
-            return f"cell {owner}'s: {symbol.address:#x}"
+            return f"cell {symbol.cell}'s: {symbol.address:#x}"
         case SymbolState.FAR:
             return f"in the process: {symbol.address:#x}"
         case SymbolState.FIXED:

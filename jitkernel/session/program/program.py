@@ -124,8 +124,7 @@ class Program(Recorded):
         or where that has none (a library, an object, nobody), the language of the latest cell.  A
         `cell` (0: none) may define it for itself alone."""
         if cell is None:
-            symbol = self.named(name.removeprefix(CONTROL))
-            cell = symbol.image.cell if symbol is not None and symbol.image is not None else 0
+            cell = self.owner(name.removeprefix(CONTROL))
         language = self.state.notes.language_of(cell)
         if not language and self.speaks != "llvm" and not self._is_ir(cell):
             language = self.speaks
@@ -145,9 +144,14 @@ class Program(Recorded):
         skip = {c.number for c in apart if c is not None}
         return sorted({i.cell for i in symbol.users or () if i.cell and i.cell not in skip})
 
+    def owner(self, name: str) -> int:
+        """The number of the cell that defines what a user calls `name`, 0 for none."""
+        symbol = self.named(name)
+        return symbol.cell if symbol is not None else 0
+
     def cell_of(self, symbol: Symbol) -> Cell | None:
         """The cell that defines a symbol now."""
-        return self.cells.get(symbol.image.cell) if symbol.image is not None else None
+        return self.cells.get(symbol.cell)
 
     # -- placing -------------------------------------------------------------------------------
 
@@ -499,8 +503,7 @@ class Program(Recorded):
         symbol = self.linker.symbols.get(name)
         if symbol is None:
             return Definition()
-        image = symbol.image
-        return Definition(image.cell if image is not None else 0, symbol.info, symbol.why)
+        return Definition(symbol.cell, symbol.info, symbol.why)
 
     def keep_symbols(self, symbols: Iterable[Symbol], change: Change) -> None:
         """Keep symbols for as long as a change is."""

@@ -103,8 +103,7 @@ class _Comparison:
             found = self._code(name, one, other) if one.is_function else self._value(name, one)
             if found is not None:
                 yield found
-        yield from self._notes(typed)
-        yield from self._named_types()
+        yield from self._declarations(typed)
         yield from self._own_variables()
 
     # -- definitions and types -------------------------------------------------------------------
@@ -112,10 +111,9 @@ class _Comparison:
     def _alone(self, name: str, one: Symbol | None, other: Symbol | None) -> Difference:
         """A name that only one of them defines."""
         if one is not None:
-            cell = one.image.cell if one.image is not None else 0
-            return Difference("gone", self._called(name), _kind(one), "", cell)
+            return Difference("gone", self._called(name), _kind(one), "", one.cell)
         what = _kind(other) if other is not None else ""
-        return Difference("new", _called(self._there, name), "", what)
+        return Difference("new", self._there.program.called(name), "", what)
 
     def _types(self, name: str, one: Symbol, other: Symbol) -> Difference | None:
         """Of a name that both define: what it is."""
@@ -127,37 +125,16 @@ class _Comparison:
         if says[0] == says[1]:
             sized = (f"{says[0]}, {one.size} bytes", f"{says[0]}, {other.size} bytes")
             says = sized if one.size != other.size else (here, there)
-        return Difference(
-            "type", self._called(name), _short(says[0]), _short(says[1]), self._cell(one)
-        )
+        return Difference("type", self._called(name), _short(says[0]), _short(says[1]), one.cell)
 
-    def _notes(self, known: set[str]) -> Iterator[Difference]:
-        """What languages have declared: types, macros, signs of numbers."""
-        here, there = (core.program.state.notes.found for core in (self._here, self._there))
-        for key in sorted({*here, *there}):
-            name = key.rpartition(":")[2]
-            if name in known:
-                continue
-            language = find(key.partition(":")[0])
-            says = [
-                language.declares(notes[key].kept) if key in notes else ""
-                for notes in (here, there)
-            ]
-            if says[0] == says[1]:
-                continue
-            cell = here[key].cell if key in here else 0
-            yield _of_two(name, _short(says[0]), _short(says[1]), cell)
-
-    def _named_types(self) -> Iterator[Difference]:
-        """Types that cells of IR name; those of other languages are in their notes."""
-        here, there = self._here.program, self._there.program
-        for name in sorted({*here.state.owners, *there.state.owners}):
-            cells = [program.state.owners.get(name, 0) for program in (here, there)]
-            if here.state.notes.language_of(cells[0]) or there.state.notes.language_of(cells[1]):
-                continue
-            bodies = [_short(program.state.types.get(name, "")) for program in (here, there)]
-            if bodies[0] != bodies[1]:
-                yield _of_two(f"%{quote_name(name)}", bodies[0], bodies[1], cells[0])
+    def _declarations(self, known: set[str]) -> Iterator[Difference]:
+        """What cells have declared beside definitions; `known` are names of which it is told."""
+        here, there = _declared(self._here), _declared(self._there)
+        for fact in sorted({*here, *there}):
+            name, one, cell = here.get(fact) or there[fact]._replace(text="", cell=0)
+            other = there[fact].text if fact in there else ""
+            if one != other and name not in known:
+                yield _of_two(name, _short(one), _short(other), cell)
 
     # -- values ----------------------------------------------------------------------------------
 
@@ -171,7 +148,7 @@ class _Comparison:
         if found is None:
             return None
         where = self._called(name) + found.path
-        return Difference("value", where, found.here, found.there, self._cell(one))
+        return Difference("value", where, found.here, found.there, one.cell)
 
     def _seen(self, name: str, info: object, size: int) -> DataType:
         """What its bytes are, as the compared session has it: nothing is asked of this one."""
@@ -219,7 +196,7 @@ class _Comparison:
         ]
         if found[0] == found[1]:
             return None
-        return Difference("code", self._called(name), "", "", self._cell(one))
+        return Difference("code", self._called(name), "", "", one.cell)
 
     def _digests_of(self, core: Core, record: Record) -> dict[str, bytes]:
         key = id(core), record.number
@@ -233,21 +210,40 @@ class _Comparison:
     # -- words -----------------------------------------------------------------------------------
 
     def _called(self, name: str) -> str:
-        return _called(self._here, name)
-
-    def _cell(self, symbol: Symbol) -> int:
-        return symbol.image.cell if symbol.image is not None else 0
+        return self._here.program.called(name)
 
     @staticmethod
     def _said(core: Core, name: str) -> str:
         """How its language declares it; "" where that is IR."""
         notes, symbol = core.program.state.notes, core.program.linker.symbols[name]
-        cell = symbol.image.cell if symbol.image is not None else 0
+        cell = symbol.cell
         if not (language := notes.language_of(cell)):
             return ""
         end = f":{name.removeprefix(CONTROL)}"
         own = [n for key, n in notes.found.items() if key.endswith(end) and n.cell == cell]
         return next(filter(None, (find(language).declares(note.kept) for note in own)), "")
+
+
+class _Declared(NamedTuple):
+    """A name, all that its declaration says, and the number of the cell that has it."""
+
+    name: str
+    text: str
+    cell: int
+
+
+def _declared(core: Core) -> dict[tuple[str, str], _Declared]:
+    """What languages have declared: types, macros, signs of numbers; and the types that cells of IR
+    name, those of other languages are among the former."""
+    state, found = core.program.state, {}
+    for key, note in state.notes.found.items():
+        text = find(key.partition(":")[0]).declares(note.kept)
+        found["note", key] = _Declared(key.rpartition(":")[2], text, note.cell)
+    for name, cell in state.owners.items():
+        if not state.notes.language_of(cell):
+            body = _short(state.types.get(name, ""))
+            found["type", name] = _Declared(f"%{quote_name(name)}", body, cell)
+    return found
 
 
 def _of_two(name: str, here: str, there: str, cell: int) -> Difference:
@@ -261,13 +257,8 @@ def _own(core: Core) -> dict[str, Symbol]:
     return {
         name: symbol
         for name, symbol in core.program.linker.symbols.items()
-        if symbol.state is SymbolState.DEFINED and symbol.image is not None and symbol.image.cell
+        if symbol.state is SymbolState.DEFINED and symbol.cell
     }
-
-
-def _called(core: Core, name: str) -> str:
-    """A name as the language of its cell writes it."""
-    return core.program.called(name)
 
 
 def _kind(symbol: Symbol) -> str:
@@ -303,7 +294,7 @@ def _unknown(size: int) -> DataType:
 
 def _record(core: Core, symbol: Symbol) -> Record | None:
     """What the cell that defines a function was compiled to."""
-    return core.store.get(symbol.image.cell) if symbol.image is not None else None
+    return core.store.get(symbol.cell)
 
 
 def _asks(symbol: Symbol) -> bool:

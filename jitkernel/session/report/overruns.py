@@ -96,7 +96,7 @@ def _told(program: Program, origin: int, start: int, stop: int, last: int) -> st
 
 def _names(program: Program, symbols: Sequence[Symbol]) -> str:
     """`@a or @b (cell 1)`, the first few."""
-    cells = {s.image.cell: None for s in symbols if s.image is not None and s.image.cell}
+    cells = {symbol.cell: None for symbol in symbols if symbol.cell}
     text = cut_list([program.called(symbol.name) for symbol in symbols], _MOST)
     if not cells:
         return text

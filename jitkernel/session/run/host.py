@@ -282,13 +282,12 @@ class SessionView(SessionHost):
         symbols = dict(self._program.linker.symbols)
         return [
             name for name, s in symbols.items()
-            if s.is_function and s.image is not None and s.image.cell
+            if s.is_function and s.cell
         ]  # fmt: skip
 
     def cell_of(self, name: str) -> int:
         """The number of the cell that defines a name; 0 where none does."""
-        symbol = self._program.named(name)
-        return symbol.image.cell if symbol is not None and symbol.image is not None else 0
+        return self._program.owner(name)
 
     def source(self, cell: int) -> str:
         """The source of a cell, "" where it is gone."""

@@ -96,7 +96,7 @@ class Prototypes:
         symbol, notes = program.named(name), program.state.notes
         if not notes.found or (symbol is None and name not in program.state.declared):
             return None
-        cell = symbol.image.cell if symbol is not None and symbol.image is not None else 0
+        cell = symbol.cell if symbol is not None else 0
         if language := notes.language_of(cell):
             name = program.called(name, cell)  # a label may have given the symbol's
             view = _view(self._core, NotesSeen(notes.found, name, cell))
