@@ -249,4 +249,4 @@ def test_cycles_of_fresh_types_leave_nothing(s: Session) -> None:
         s.evict(s.cells[0].number)
         s.evict("f")
     s.gc(undo=True)
-    assert s.types == {} and not s.inspect.program.type_uses._count
+    assert s.types == {} and not s.inspect.program.uses._users

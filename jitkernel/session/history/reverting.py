@@ -48,11 +48,7 @@ def reconcile(program: Program, wanted: Change) -> Change:
             program.cells = RecordedDict(sorted(program.cells.items()))
         for number, was in reversed(facts.get("object", {}).items()):
             if number in program.cells:
-                now = program.version(was.cell, inverse)
-                own = {s.name: s.info for s in was.cell.exports if s.info is not None}
-                inverse.before["object", number] = now._replace(
-                    held=(), infos={**now.infos, **own}, record=program.store.get(number)
-                )
+                inverse.before["object", number] = program.object_version(was.cell, inverse)
                 bring_back(program, was, _owned(was, names))
         moving = {cell.image for cell in (*leaving, *[was.cell for was in removed])}
         _define(program, names, moving)

@@ -166,7 +166,8 @@ class Version(NamedTuple):
     `image` is what it was, None where it had none: its code, constants and variables were at the
     places of `former`, and `adopted` are blocks of others that it used.  `held` are all that are
     kept for it.  `infos` are the types that it takes names for, `stale` the versions of symbols
-    that it refers to.  `record` is the object, None for the one in the store.
+    that it refers to.  `record` is the object, None for the one in the store; where it is here,
+    `uses` are the functions of libraries and the types that the cell had.
     """
 
     cell: Cell
@@ -178,6 +179,7 @@ class Version(NamedTuple):
     stale: tuple[Symbol, ...] = ()
     infos: Mapping[str, Any] = {}
     record: Record | None = None
+    uses: tuple[tuple[tuple[str, Signature], ...], tuple[str, ...]] = ((), ())
 
 
 class LanguageNote(NamedTuple):

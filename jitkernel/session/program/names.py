@@ -1,10 +1,10 @@
 """What is remembered of names beside the linker's symbols.
 
 `HiddenNames` are those that ended with their cell, so that a hint can say where they were.
-`LibraryNames` are those that cells used as a library's, for the day a cell defines one of them
+`Uses` has those that cells used as a library's, for the day a cell defines one of them
 itself: LLVM knows what `strlen` and `pow` do and computes with that, and a cell that was compiled
-so does not even mention the name any more.  `TypeUses` says which cell defines which named types
-and which cells mention them, so that a type goes with the last of them.  `LanguageNotes` are what
+so does not even mention the name any more; and named types, which go with the last cell that
+mentions them.  `LanguageNotes` are what
 cells of a language have left for later cells of it.
 """
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import count
+from typing import Any
 
 from jitkernel.ir.module import entities
 from jitkernel.languages.llvm.plan import Kept, Plan
@@ -19,7 +20,7 @@ from jitkernel.rollback import Recorded, RecordedDict
 from jitkernel.session.program.cell import Cell, LanguageNote
 from jitkernel.session.program.signatures import Signature
 
-__all__ = ["HiddenNames", "LanguageNotes", "LibraryNames", "TypeUses", "defined_types"]
+__all__ = ["HiddenNames", "LanguageNotes", "Uses", "defined_types"]
 
 _KEPT = 1000  # names of each kind, the latest
 _versions = count(1)
@@ -45,37 +46,47 @@ class HiddenNames:
                 del names[next(iter(names))]
 
 
-class LibraryNames:
-    """By name: the cells in memory that declared it as a function of a library, and with what type.
+class Uses:
+    """By name: the cells in memory that declared it as a function of a library, and with what type;
+    by named type: those that mention it.
 
-    A cell's own list is `cell.libraries`; it is kept while the cell is away, so that `add` after
-    an undo needs no more than the cell.
+    A cell's own lists are `cell.libraries` and `cell.types`; they are kept while the cell is away,
+    so that `add` after an undo needs no more than the cell.
     """
 
     def __init__(self) -> None:
-        self._users: RecordedDict[str, RecordedDict[int, Signature]] = RecordedDict()
+        self._users: RecordedDict[Any, RecordedDict[int, Signature | None]] = RecordedDict()
 
     def add(self, cell: Cell) -> None:
         """A cell is in memory."""
-        for name, signature in cell.libraries:
-            self._users.setdefault(name, RecordedDict())[cell.number] = signature
+        for key, signature in _used(cell):
+            self._users.setdefault(key, RecordedDict())[cell.number] = signature
 
     def drop(self, cell: Cell) -> None:
-        """A cell left memory."""
-        for name, _ in cell.libraries:
-            users = self._users.get(name) or RecordedDict[int, Signature]()
+        """A cell left memory, or is about to use other names."""
+        for key, _ in _used(cell):
+            users = self._users.get(key) or RecordedDict[int, Signature | None]()
             users.pop(cell.number, None)
             if not users:
-                self._users.pop(name, None)
+                self._users.pop(key, None)
 
-    def users(
+    def of_library(
         self, name: str, apart: Iterable[Cell | None] = ()
     ) -> Iterator[tuple[int, Signature]]:
         """Numbers of the cells that declared `name`, with its type there."""
         skip = {c.number for c in apart if c is not None}
         for number, signature in self._users.get(name, {}).items():
-            if number not in skip:
+            if number not in skip and signature is not None:
                 yield number, signature
+
+    def unused_types(self, cells: Iterable[Cell]) -> list[str]:
+        """The types of cells that left which none in memory mentions."""
+        every = dict.fromkeys(name for cell in cells for name in cell.types)
+        return [name for name in every if ("type", name) not in self._users]
+
+
+def _used(cell: Cell) -> list[tuple[Any, Signature | None]]:
+    return [*cell.libraries, *[(("type", name), None) for name in cell.types]]
 
 
 def defined_types(module: str) -> frozenset[str]:
@@ -84,32 +95,6 @@ def defined_types(module: str) -> frozenset[str]:
         return frozenset()
     own = module.partition("\n")[2]
     return frozenset([found.name for found in entities(own, "type")])
-
-
-class TypeUses:
-    """How many cells in memory mention each type (`cell.types`)."""
-
-    def __init__(self) -> None:
-        self._count: RecordedDict[str, int] = RecordedDict()
-
-    def add(self, cell: Cell) -> None:
-        """A cell is in memory."""
-        for name in cell.types:
-            self._count[name] = self._count.get(name, 0) + 1
-
-    def drop(self, cell: Cell) -> None:
-        """A cell left memory."""
-        for name in cell.types:
-            left = self._count.get(name, 0) - 1
-            if left > 0:
-                self._count[name] = left
-            else:
-                self._count.pop(name, None)
-
-    def unused(self, cells: Iterable[Cell]) -> list[str]:
-        """The types of cells that left which none in memory mentions."""
-        every = dict.fromkeys(name for cell in cells for name in cell.types)
-        return [name for name in every if name not in self._count]
 
 
 class NotesSeen(Mapping[str, Kept]):

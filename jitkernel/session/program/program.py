@@ -13,6 +13,7 @@ from sys import intern
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.compiler.records import Compiled, FunctionInfo, Summary
+from jitkernel.errors import CompileError
 from jitkernel.ir.names import CONTROL
 from jitkernel.languages import find
 from jitkernel.linker import Former, Image, Linker, Symbol, SymbolState
@@ -32,7 +33,7 @@ from jitkernel.session.program.cell import (
     Version,
     cells_words,
 )
-from jitkernel.session.program.names import LibraryNames, TypeUses
+from jitkernel.session.program.names import Uses
 from jitkernel.session.program.relinking import retype as split_off
 from jitkernel.session.program.signatures import (
     Signature,
@@ -100,8 +101,7 @@ class Program(Recorded):
         self.running: tuple[Image, ...] = ()
         self._leaving: RecordedList[Cell] = RecordedList()  # see `let_go`
         self.data_cells = 0  # cells so far that had data and no code
-        self.libraries = LibraryNames()
-        self.type_uses = TypeUses()
+        self.uses = Uses()
         # By cell: what `__dso_handle` was in it before its object was linked again.
         self.handles: RecordedDict[int, tuple[int, ...]] = RecordedDict()
 
@@ -201,10 +201,9 @@ class Program(Recorded):
             self.cells[cell.number] = cell
             self._arrives(cell, change)
             cell.libraries = self._taken_from_libraries(summary)
-            self.libraries.add(cell)
             cell.types = tuple(map(intern, summary.types))
             cell.defines = tuple([intern(n) for n in summary.types if n in text.types])
-            self.type_uses.add(cell)
+            self.uses.add(cell)
             with Retargeting(linker) as retargeting:
                 for name in retype:
                     if name in before:
@@ -223,11 +222,12 @@ class Program(Recorded):
             if not image.exports and image.text is None and not image.blocks:
                 # Declarations alone: they are remembered, and only a cell of types is in memory.
                 linker.unlink(image)
-                self.libraries.drop(cell)
+                self.uses.drop(cell)
                 cell.image, cell.libraries = None, ()
-                if not (text.types or text.noted):
+                if text.types or text.noted:
+                    self.uses.add(cell)
+                else:
                     del self.cells[cell.number]
-                    self.type_uses.drop(cell)
             if cell.cell_id and cell.number in self.cells:
                 self.name(cell.cell_id, cell.number, change)
             return image
@@ -322,12 +322,10 @@ class Program(Recorded):
 
     def retype_cell(self, cell: Cell, summary: Summary, change: Change) -> None:
         """A live cell has been made anew: what it takes from libraries, and its types."""
-        self.libraries.drop(cell)
+        self.uses.drop(cell)
         cell.libraries = self._taken_from_libraries(summary)
-        self.libraries.add(cell)
-        self.type_uses.drop(cell)
         cell.types = tuple(map(intern, summary.types))
-        self.type_uses.add(cell)
+        self.uses.add(cell)
         self._learn_types(summary.types, cell, change, tell=False)
 
     def adopt(self, cell: Cell, change: Change) -> None:
@@ -435,7 +433,7 @@ class Program(Recorded):
         gone = list(gone)
         for key in self.state.notes.unneeded(gone):
             self.state.put("note", key, None, change.before)
-        for name in self.type_uses.unused(gone):
+        for name in self.uses.unused_types(gone):
             if name in self.state.types:
                 self.state.put("type", name, None, change.before)
             if name in self.state.owners:
@@ -470,8 +468,7 @@ class Program(Recorded):
         cell.image = None
         cell.state = state
         self.cells.pop(cell.number, None)
-        self.libraries.drop(cell)
-        self.type_uses.drop(cell)
+        self.uses.drop(cell)
         for name in cell.defines:
             if self.state.owners.get(name) == cell.number:
                 self.state.put("owner", name, 0, change.before)
@@ -497,6 +494,19 @@ class Program(Recorded):
         stale = stale_symbols(self.linker, image)
         held = image.blocks + cell.strings
         return Version(cell, True, image, former, image.adopted, held, stale, infos)
+
+    def object_version(self, cell: Cell, change: Change) -> Version:
+        """The same of a cell that stays and is about to have another object.  Raises
+        CompileError."""
+        record = self.store.get(cell.number)
+        if record is None or cell.image is None:
+            raise CompileError(f"cell {cell.number} cannot be made again: its source is gone")
+        version = self.version(cell, change)
+        own = {s.name: s.info for s in cell.exports if s.info is not None}
+        return version._replace(
+            held=(), infos={**version.infos, **own}, record=record,
+            uses=(cell.libraries, cell.types),
+        )  # fmt: skip
 
     def definition(self, name: str) -> Definition:
         """What defines a name now."""

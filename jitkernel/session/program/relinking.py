@@ -122,7 +122,7 @@ def _link_again(
         kept = [value_of(name, *place) for name, place in places.items() if name not in made.begins]
         own = {
             (v.name, v.size): arena.read(v.address, v.size)
-            for v in _locals(program, cell, image) if not v.is_first
+            for v in _variables_of(program, cell, image) if v.is_local and not v.is_first
         }  # fmt: skip
     elif image.data is not None and "data" not in zones:
         anew, places = True, _variables(program, image)
@@ -172,8 +172,7 @@ def bring_back(program: Program, was: Version, owned: frozenset[str]) -> None:
         cell.state = CellState.LIVE
         program.cells[cell.number] = cell
         program.note(cell)
-        program.libraries.add(cell)
-        program.type_uses.add(cell)
+        program.uses.add(cell)
     if was.image is None:
         return
     record = was.record or program.store.get(cell.number)
@@ -196,15 +195,17 @@ def bring_back(program: Program, was: Version, owned: frozenset[str]) -> None:
         keep_stale(linker, image, was.stale)
     _exchange(program, cell, image)
     if was.record is not None:
+        program.uses.drop(cell)
+        cell.libraries, cell.types = was.uses
+        program.uses.add(cell)
         cell.pin_reason = None
         program.store.put(was.record)
 
 
-def _locals(program: Program, cell: Cell, image: Image) -> list[LinkedVariable]:
-    """The variables that a cell has for itself, such as `static` ones within functions."""
+def _variables_of(program: Program, cell: Cell, image: Image) -> list[LinkedVariable]:
+    """The variables of a cell, those that it has for itself too, as `static` ones of functions."""
     record = program.store.get(cell.number)
-    every = linked_variables(program.linker, image, record.object) if record is not None else []
-    return [variable for variable in every if variable.is_local]
+    return linked_variables(program.linker, image, record.object) if record is not None else []
 
 
 def extend(
@@ -304,16 +305,13 @@ def remake(
 
     `leaving` are names that another cell is about to define.
     """
-    record_now, image = program.store.get(cell.number), cell.image
-    if record_now is None or image is None:
-        raise CompileError(f"cell {cell.number} cannot be made again: its source is gone")
+    version, image = (
+        program.object_version(cell, change),
+        present(cell.image, f"the code of {cell}"),
+    )
     infos = {name: info for name, info, defined in described(summary) if defined}
     was = {symbol.name: symbol.info for symbol in cell.exports if symbol.info is not None}
-    if ("object", cell.number) not in change.before:
-        version = program.version(cell, change)
-        change.before["object", cell.number] = version._replace(
-            held=(), infos={**version.infos, **was}, record=record_now
-        )
+    change.before.setdefault(("object", cell.number), version)
     for name in leaving.intersection(was):
         change.before.setdefault(("name", name), program.definition(name))
     before = _variables(program, image)
@@ -323,8 +321,7 @@ def remake(
     }  # fmt: skip
     again = begins & places.keys()
     if again:
-        every = linked_variables(program.linker, image, record_now.object)
-        again &= {variable.name for variable in every if variable.is_first}
+        again &= {v.name for v in _variables_of(program, cell, image) if v.is_first}
     blocks = image.blocks
     made = _Made(frozenset(cell.names) - leaving, places, again)
     _link_again(program, cell, record.object, frozenset(), made=made)

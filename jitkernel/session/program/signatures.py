@@ -282,7 +282,7 @@ def check_types(
         if symbol is not None and symbol.info is not None and not same:
             _compare(program, symbol, info, defined, apart, changed)
         if defined and isinstance(info, Signature) and name not in changed:
-            if not all(info.same(s) for _, s in program.libraries.users(name, (old, cell))):
+            if not all(info.same(s) for _, s in program.uses.of_library(name, (old, cell))):
                 changed[name] = None
     for call in summary.calls:
         symbol = symbols.get(call.callee)
@@ -374,7 +374,7 @@ def refuse_change(
     lines = []
     for name in names:
         symbol = program.linker.symbols.get(name)
-        library = dict(program.libraries.users(name, (old,)))
+        library = dict(program.uses.of_library(name, (old,)))
         known = symbol.info if symbol is not None else next(iter(library.values()))
         users = program.users(symbol, apart) if symbol is not None else []
         cells = sorted({*users, *library})

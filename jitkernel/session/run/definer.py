@@ -300,7 +300,7 @@ class Definer:
         for f in compiled.summary.functions:
             symbol = program.symbol(f.name) if f.defined else None
             if f.defined and (symbol is None or symbol.state != SymbolState.DEFINED):
-                for number, _ in program.libraries.users(f.name, (old, self.cell)):
+                for number, _ in program.uses.of_library(f.name, (old, self.cell)):
                     names.setdefault(number, set()).add(f.name)
         made: list[tuple[Cell, Record]] = []
         for number, new in sorted(names.items()):

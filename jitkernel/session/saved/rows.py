@@ -251,10 +251,9 @@ def read_cell(program: Program, number: int, row: list[Any], content: bytes, ind
     if libraries:
         found = [(name, info_of(info)) for name, info in libraries]
         cell.libraries = tuple([(n, s) for n, s in found if isinstance(s, Signature)])
-        program.libraries.add(cell)
     cell.types = tuple(map(intern, types))
     cell.defines = tuple(map(intern, defines))
-    program.type_uses.add(cell)
+    program.uses.add(cell)
     for name in cell.defines:
         program.state.owners[name] = number
     if handles:
