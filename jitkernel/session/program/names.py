@@ -100,15 +100,15 @@ def defined_types(module: str) -> frozenset[str]:
 class NotesSeen(Mapping[str, Kept]):
     """Notes by key, as they are when they are asked for.
 
-    As the cell `cell` sees them that defines a name: where the note of the name is another cell's,
-    its definition is in another language.
+    Where a name is given, as the cell `cell` sees them that defines it: where the note of the name
+    is another cell's, its definition is in another language.
     """
 
-    def __init__(self, notes: Mapping[str, LanguageNote], name: str, cell: int):
-        self._notes, self._end, self._cell = notes, f":{name}", cell
+    def __init__(self, notes: Mapping[str, LanguageNote], name: str = "", cell: int = 0):
+        self._notes, self._end, self._cell = notes, f":{name}" if name else "", cell
 
     def _hidden(self, key: str) -> bool:
-        if not key.endswith(self._end):
+        if not self._end or not key.endswith(self._end):
             return False
         note = self._notes.get(key)
         return note is None or note.cell != self._cell
@@ -127,30 +127,12 @@ class NotesSeen(Mapping[str, Kept]):
         return sum(1 for _ in self)
 
 
-class _OwnNotes(Mapping[str, Kept]):
-    """The notes with these keys."""
-
-    def __init__(self, notes: Mapping[str, LanguageNote], keys: Mapping[str, None]):
-        self._notes, self._keys = notes, keys
-
-    def __getitem__(self, key: str) -> Kept:
-        if key not in self._keys:
-            raise KeyError(key)
-        return self._notes[key].kept
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._keys)
-
-    def __len__(self) -> int:
-        return len(self._keys)
-
-
 class LanguageNotes(Recorded):
     """Notes by key; the session knows of each which cell left it and which others it needs."""
 
     def __init__(self) -> None:
         self.found: RecordedDict[str, LanguageNote] = RecordedDict()
-        self._of: RecordedDict[int, RecordedDict[str, None]] = RecordedDict()  # keys by cell
+        self._of: RecordedDict[int, RecordedDict[str, LanguageNote]] = RecordedDict()  # by cell
         self.version = 0  # another one whenever a note changes, and the same after a rollback
 
     @property
@@ -177,7 +159,7 @@ class LanguageNotes(Recorded):
 
     def kept_of(self, cell: int) -> Mapping[str, Kept]:
         """A cell's own notes by key, as they are when they are asked for."""
-        return _OwnNotes(self.found, self._of.get(cell, {}))
+        return NotesSeen(self._of.get(cell, {}))
 
     @property
     def languages(self) -> set[str]:
@@ -209,4 +191,4 @@ class LanguageNotes(Recorded):
             self.found.pop(key, None)
         else:
             self.found[key] = note
-            self._of.setdefault(note.cell, RecordedDict())[key] = None
+            self._of.setdefault(note.cell, RecordedDict())[key] = note
