@@ -119,8 +119,9 @@ class Prototypes:
             if text := find(language).declaration(name, self._view()):
                 request = Request(text, label=f"the declaration of {name}")
                 summary = core.engine.pool.compile(request).summary
-                for said, info, _ in described(summary):
-                    core.program.state.put("declared", said, info)
+                with core.engine.arena.rollback.atomic():
+                    for said, info, _ in described(summary):
+                        core.program.state.put("declared", said, info)
                 return
 
     def check(self, name: str, arguments: Sequence[Any]) -> Sequence[DataType | None]:
