@@ -106,20 +106,23 @@ def adopt(linker: Linker, image: Image, blocks: Iterable[Block]) -> None:
             image.adopted += (block,)
 
 
-def restore_exports(linker: Linker, image: Image, symbols: Iterable[Symbol]) -> None:
-    """Point symbols at what an image has under their names; they may be other records than it knew,
-    where a name was forgotten meanwhile."""
-    exports = list(image.exports)
+def restore_exports(linker: Linker, image: Image, symbols: Iterable[Symbol]) -> bool:
+    """Point symbols at what an image has under their names; whether one of them is another record
+    than the image knew, because the name was forgotten meanwhile."""
+    exports, replaced = list(image.exports), False
     where = {symbol.name: at for at, (symbol, _, _) in enumerate(exports)}
     for symbol in symbols:
         at = where.get(symbol.name)
         if at is None:
             continue
         other, address, size = exports[at]
-        exports[at] = symbol, address, size
+        if other is not symbol:
+            exports[at] = symbol, address, size
+            replaced = True
         definition = (SymbolState.DEFINED, address, size, image, other.kind, "")
         linker.redefine(symbol, definition)
     image.exports = tuple(exports)
+    return replaced
 
 
 def drop_initialisers(image: Image) -> None:
