@@ -60,12 +60,12 @@ def reconcile(program: Program, wanted: Change) -> Change:
             symbol = program.symbol(name) if why else None
             if symbol is not None and symbol.state is SymbolState.MISSING:
                 set_reason(program.linker, symbol, why)
-    for key, value in facts.get("id", {}).items():
-        is_there = value in program.cells or program.has_notes(value)
-        program.name(key, value if is_there else 0, inverse)
     for kind in _OF_STATE:
         for key, value in facts.get(kind, {}).items():
             program.state.put(kind, key, value, inverse.before)
+    for cell_id, number in facts.get("id", {}).items():  # a cell is there if its notes are again
+        is_there = number in program.cells or program.has_notes(number)
+        program.name(cell_id, number if is_there else 0, inverse)
     forget(program, wanted)
     return inverse
 
