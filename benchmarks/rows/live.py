@@ -40,8 +40,8 @@ def live_cells(scale: Scale) -> Iterator[Figure]:
         grown = {name: mappings(pid) - maps.get(name, 0) for name, pid in pids(s)}
         bad = sum(writable_and_executable(pid) for _, pid in pids(s))
         zones = {
-            name: (z.used / many, z.padding / many, z.extents)
-            for name, z in s.inspect.zones().items()
+            name: (z.list.used / many, z.list.padding / many, len(z.list.live))
+            for name, z in s.inspect.engine.arena.zones.items()
         }
         parts = after.per(before, many - low)
         span = f"{low:,} to {many:,} cells"

@@ -37,7 +37,7 @@ def messages(scale: Scale) -> Iterator[Figure]:
     with Session(spare=False) as s:
         s.run(tiny("base"))
         s.call("base", 2)
-        child: Any = s._core.engine.executor._channel.child
+        child: Any = s.inspect.engine.executor._channel.child
         counting = child.socket = _Counting(child.socket)
         s.call("base", 2)
         assert counting.sent == 1, "a call is one message: the count works"
@@ -61,9 +61,9 @@ def padding(scale: Scale) -> Iterator[Figure]:
     count = scale.pick(200, 2_000)
     with Session(opt_level=0, spare=False) as s:
         s.run_many([_mixed(i) for i in range(count)])
-        zones = s.inspect.zones()
+        zones = {name: zone.list for name, zone in s.inspect.engine.arena.zones.items()}
     for name, zone in zones.items():
-        if zone.extents:
+        if zone.live:
             yield Figure(
                 f"padding per cell in zone {name}, cells of mixed sizes", zone.padding / count, "bytes",
                 16, note=f"{zone.used / count:.0f} bytes used per cell",

@@ -15,6 +15,7 @@ from jitkernel.languages import registry as languages
 from jitkernel.languages.c import prototypes
 from jitkernel.languages.c.prototypes import prototype
 from jitkernel.languages.c.prototypes import type_of as ask
+from jitkernel.languages.prototypes import code_of_elements
 
 np = pytest.importorskip("numpy")
 pytest.importorskip("ziglang")
@@ -280,6 +281,6 @@ def test_what_parameters_say(parameter, code):
     notes = {f"c:i:{n}": Note(f"c:i:{n}", k, t, 1, 0).encode() for n, (k, t) in texts.items()}
     known = SimpleNamespace(notes=notes, setting=lambda name: "")
     found = prototype("f", known)
-    codes = [p.code if p else "" for p in found.pointees] if found is not None else []
+    codes = [code_of_elements(p) if p else "" for p in found.pointees] if found is not None else []
     assert codes == (["", code] if code else [])
     assert prototype("real", known) is prototype("g", known) is None

@@ -91,7 +91,7 @@ class Cell(Recorded):
         for name, value in _DEFAULTS:
             set_first(self, name, value)
         set_first(self, "number", number)
-        set_first(self, "cell_id", cell_id)
+        set_first(self, "cell_id", cell_id or None)
         set_first(self, "options", options)
 
     @property

@@ -680,3 +680,11 @@ def test_what_is_in_no_text_and_has_no_code_does_not_follow(s):
     cells(s, ("b", "struct s { char c[e]; };"), ("a", "int g(void) { return 2; }\n#define e 7"))
     cells(s, ("t", "typedef char t[3];"))
     assert run(s, "(int) sizeof(struct s) + g() + (int) sizeof(t)").value == 7 + 2 + 3
+
+
+def test_a_client_that_sends_no_names_of_cells_sends_empty_ones(s):
+    s.run("#include <stdlib.h>\nint f(void) { return 1; }", "c", cell_id="")
+    s.run("int f(void) { return 2; }", "c", cell_id="")  # the include is another cell's, and stays
+    assert s.run("abs(-f())", "c", cell_id="").value == 2
+    s.run('int g(int x) { return x ? atoi("3") : (exit(1), 0); }', "c", cell_id="")
+    assert s.call("g", 1) == 3
