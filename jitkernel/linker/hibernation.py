@@ -25,7 +25,7 @@ from jitkernel.linker.binding import Bindings, OutOfRange
 from jitkernel.linker.rebasing import FIELD, IMMOVABLE, base_relocations
 from jitkernel.linker.records import SITE, BaseRelocations, Image, Symbol, SymbolState
 from jitkernel.linker.x86_64 import PC32, STUB_SIZE, TABLE, raise_stub
-from jitkernel.rollback import RecordedDict, later
+from jitkernel.rollback import RecordedDict, later, note
 
 if TYPE_CHECKING:
     from jitkernel.linker.linker import Linker
@@ -50,14 +50,13 @@ class CodeTable:
         """Keep bytes for an image that has none here; False where the disk is full."""
         try:
             if self._db is None:
-                self._db = sqlite3.connect("", isolation_level=None, check_same_thread=False)
-                for setting in ("journal_mode = memory", "cache_size = -512"):
-                    self._db.execute(f"pragma {setting}")
-                self._db.execute(_CODE)
+                self._db = _code_database()
             made = self._db.execute("insert into code (bytes) values (?)", (data,))
         except sqlite3.Error:
             return False
-        self._at[image] = present(made.lastrowid, "the number of a row")
+        number = present(made.lastrowid, "the number of a row")
+        note(self._delete, number)
+        self._at[image] = number
         return True
 
     def get(self, image: Image) -> bytes | None:
@@ -88,6 +87,15 @@ class CodeTable:
         if self._db is not None:
             self._db.close()
             self._db = None
+
+
+def _code_database() -> sqlite3.Connection:
+    """An empty database of code: without a name, it is a file only where it grows."""
+    db = sqlite3.connect("", isolation_level=None, check_same_thread=False)
+    for setting in ("journal_mode = memory", "cache_size = -512"):
+        db.execute(f"pragma {setting}")
+    db.execute(_CODE)
+    return db
 
 
 class _Saved(NamedTuple):

@@ -311,7 +311,7 @@ class Journal:
             self.symbols[symbol] = None
 
     def take(self) -> tuple[dict[Symbol, None], dict[int, None], dict[tuple[Any, str], None]]:
-        """What was noted; the journal is empty then."""
+        """Give what was noted; the journal is empty then."""
         found = (self.symbols, self.cells, self.facts)
         self.symbols, self.cells, self.facts = {}, {}, {}
         return found
