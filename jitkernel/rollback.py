@@ -4,7 +4,7 @@ Records whose class is `Recorded`, and dictionaries and lists that are `Recorded
 `RecordedList`, note what they held before each write while an `Atomic` block of the thread is
 open.  Where an exception leaves the block, at whatever line and of whatever kind, everything is as
 it was when the block began; this is a database's rollback journal, in memory.  What is not such a
-record says itself how a step is taken back (`note`), or is done only when the block has ended
+record says itself how a step is taken back (`log_undo`), or is done only when the block has ended
 (`later`).  Start from `Rollback.atomic`.
 
 Outside such a block a write costs a look at one thread-local variable.
@@ -25,7 +25,7 @@ __all__ = [
     "RecordedList",
     "Rollback",
     "later",
-    "note",
+    "log_undo",
     "recording",
     "set_first",
 ]
@@ -55,7 +55,7 @@ _put = object.__setattr__
 set_first = object.__setattr__
 
 
-def note(back: Callable[..., object], *arguments: Any) -> None:
+def log_undo(back: Callable[..., object], *arguments: Any) -> None:
     """Log a call that takes back what is done next.  It may be made twice, and before the step."""
     if _open and (log := _thread.log) is not None:
         log += (back, *arguments, 1 + len(arguments))
@@ -208,7 +208,7 @@ class Rollback:
     """The atomic blocks of one session; one thread at a time has one open.
 
     `repair` is called with the objects that were put back, so that what is derived from them is
-    made anew.  Both it and what `note` was given may be interrupted and are called again then.
+    made anew.  Both it and what `log_undo` was given may be interrupted and are called again then.
     """
 
     def __init__(self) -> None:

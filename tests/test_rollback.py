@@ -10,7 +10,7 @@ from jitkernel.rollback import (
     RecordedList,
     Rollback,
     later,
-    note,
+    log_undo,
     recording,
 )
 
@@ -91,12 +91,12 @@ def test_steps_of_other_kinds() -> None:
     with rollback.atomic():
         assert recording()
         later(done.append, "in the end")
-        note(done.append, "back")
+        log_undo(done.append, "back")
         assert not done
     assert done == ["in the end"] and not recording()
     with pytest.raises(Failed), rollback.atomic():
         later(done.append, "never")
-        note(done.append, "back")
+        log_undo(done.append, "back")
         raise Failed
     assert done == ["in the end", "back"]
     later(done.append, "at once")
@@ -122,7 +122,7 @@ def test_a_step_back_that_fails_is_made_again() -> None:
 
     with pytest.raises(Failed), rollback.atomic():
         point.x = 5
-        note(back)
+        log_undo(back)
         raise KeyError
     assert rollback.open and point.x == 5
     rollback.recover()

@@ -21,7 +21,7 @@ from jitkernel.arena.freelist import Extent, FreeList
 from jitkernel.arena.writes import Writes
 from jitkernel.arena.zone import PAGE, Region, Zone, memfd
 from jitkernel.errors import ArenaFull, JitError
-from jitkernel.rollback import Recorded, RecordedDict, Rollback, later, note, recording
+from jitkernel.rollback import Recorded, RecordedDict, Rollback, later, log_undo, recording
 
 __all__ = ["LOWEST", "HIGHEST", "Arena", "Region", "Zone"]
 
@@ -163,7 +163,7 @@ class Arena(Recorded):
             except ValueError as error:
                 raise ArenaFull(f"the {name} zone: {error}", name, 0) from None
             for start, size in ranges:
-                note(z.poison_again, start, size)
+                log_undo(z.poison_again, start, size)
             start, size = max(ranges)
             high = max(z.high, start + (size + -size % z.list.granule or z.list.granule))
             for low, stop in z.list.holes() if z.poison is not None else ():
@@ -279,7 +279,7 @@ class Arena(Recorded):
         """Note bytes that are about to be overwritten, for an atomic block that fails."""
         if recording():
             size = min(size, self.base + self.capacity - start)
-            note(self._bytes_again, start, self.read(start, size))
+            log_undo(self._bytes_again, start, self.read(start, size))
 
     def _bytes_again(self, start: int, data: bytes) -> None:
         for z in self.zones.values():

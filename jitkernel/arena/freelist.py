@@ -11,7 +11,7 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from jitkernel.rollback import note
+from jitkernel.rollback import log_undo
 
 __all__ = ["Extent", "FreeList"]
 
@@ -90,7 +90,7 @@ class FreeList:
             if index == len(sizes):
                 return None
             hole = at = next(reversed(self._starts[sizes[index]]))
-        note(self._untake, at)
+        log_undo(self._untake, at)
         self._cut(hole, self._stop_of[hole], at, size, need)
         return at
 
@@ -102,7 +102,7 @@ class FreeList:
         need = (size + self.granule - 1) & -self.granule or self.granule
         for hole, stop in self._stop_of.items():
             if hole <= at and at + need <= stop:
-                note(self._untake, at)
+                log_undo(self._untake, at)
                 self._cut(hole, stop, at, size, need)
                 return True
         return False
@@ -128,7 +128,7 @@ class FreeList:
         taken = dict(ranges)
         holes = self._holes([*self.live.items(), *taken.items()])
         for start in taken:
-            note(self._untake, start)
+            log_undo(self._untake, start)
         self._torn = True
         self.live.update(taken)
         self._tile(holes)
@@ -142,7 +142,7 @@ class FreeList:
         need = (size + self.granule - 1) & -self.granule or self.granule
         start, stop = at, at + need
         before, after = self._start_of.get(start), self._stop_of.get(stop)
-        note(self._ungive, at, size, start if before is None else before, after or stop)
+        log_undo(self._ungive, at, size, start if before is None else before, after or stop)
         self._torn = True
         del self.live[at]
         self.used -= size

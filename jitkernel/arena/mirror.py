@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from jitkernel.arena.arena import Arena
 from jitkernel.arena.zone import PAGE
-from jitkernel.rollback import Recorded, RecordedDict, note
+from jitkernel.rollback import Recorded, RecordedDict, log_undo
 
 __all__ = ["ChangedPage", "Digests", "Mirror", "Range", "Snapshot"]
 
@@ -68,7 +68,7 @@ class Mirror(Recorded):
         self._waits: dict[int, tuple[int, int]] = {}  # by piece: until which look, for how many
         arena.writes.join(self)
 
-    def note(self, address: int, content: bytes) -> None:
+    def learn(self, address: int, content: bytes) -> None:
         """A page was this at the last look; the bytes after `content` were zero."""
         index = address - (address - self._zone.start) % _PIECE
         self._clean.discard(index)
@@ -104,7 +104,7 @@ class Mirror(Recorded):
         if arena.fd < 0:
             return []
         found: list[ChangedPage] = []
-        note(self._clean.clear)  # what is known may become older than that
+        log_undo(self._clean.clear)  # what is known may become older than that
         stop, before = min(self._zone.high, self._zone.start + self.limit), self._stop
         large = stop - self._zone.start >= _LARGE
         clean = arena.writes.clean(self._zone.start, stop, self) if large else []

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jitkernel.arena.freelist import Extent, FreeList
 from jitkernel.errors import JitError
-from jitkernel.rollback import note
+from jitkernel.rollback import log_undo
 
 if TYPE_CHECKING:
     from jitkernel.arena.arena import Arena
@@ -61,7 +61,7 @@ class Zone:
 
     def hand_out(self, start: int, size: int) -> Extent:
         """Make an extent that was taken its owner's: what is free beside it is poison."""
-        note(self.poison_again, start, size)
+        log_undo(self.poison_again, start, size)
         stop = start + size
         if self.punched:
             self.unpunch(start, stop)

@@ -131,7 +131,7 @@ class InlineExecutor(Executor):
         self._tell_unwind()
         self.enter, self._renew = native("jk_here"), native("jk_renew")
         self._pid = os.getpid()
-        self.services.note()
+        self.services.remember()
         self._threads.look()
         _alive.add(self)
 

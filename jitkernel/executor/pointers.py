@@ -56,9 +56,10 @@ def _patterns(ranges: Sequence[Range]) -> list[re.Pattern[bytes]]:
     return [re.compile(re.escape((u << 24).to_bytes(8, "little")[3:])) for u in sorted(upper)]
 
 
-def live_words(arena: Arena, zone: str, apart: Sequence[Range] = ()) -> Iterator[bytes]:
-    """The content of a zone's live extents, but for those that begin where one of `apart` does."""
-    skip = {start for start, _, _ in apart}
+def live_words(arena: Arena, zone: str, excluding: Sequence[Range] = ()) -> Iterator[bytes]:
+    """The content of a zone's live extents, but for those that begin where one of `excluding`
+    does."""
+    skip = {start for start, _, _ in excluding}
     for start, size in sorted(arena.zones[zone].list.live.items()):
         if start not in skip:
             for at in range(start, start + size, _CHUNK):

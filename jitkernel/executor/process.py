@@ -51,7 +51,7 @@ class ProcessExecutor(Executor):
     ):
         super().__init__(arena, entry, settings, on_output, on_input)
         self.services = Services(self._ask, self._here, self.settings.env, self.settings.cwd)
-        self._channel = ExecutorChannel(self, self.control, self.services.note)
+        self._channel = ExecutorChannel(self, self.control, self.services.remember)
         self._tracking = Tracking()
         self._mark = os.urandom(8).hex()
         self._alone_after = 0  # how many forks had been when nothing lived of them any more

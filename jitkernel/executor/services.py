@@ -48,7 +48,7 @@ class Services:
         self._spans: dict[int, list[procfs.Mapped]] = {}
         self._memory: dict[int, list[Range]] = {}
 
-    def note(self) -> None:
+    def remember(self) -> None:
         """Remember where the libraries of the present process are, and its memory."""
         generation, pid = self._here()
         self._spans[generation] = procfs.libraries(pid)
@@ -113,7 +113,7 @@ class Services:
         self._ask(LIBRARY, _plain(path))
         if path not in self.libraries:
             self.libraries += (path,)
-        self.note()
+        self.remember()
 
     def locate(self, addresses: Sequence[int], generation: int | None = None) -> list[str]:
         """`strlen+0x2d, libc.so.6` for addresses in libraries, "" for others.

@@ -84,7 +84,7 @@ class Bindings:
         """The address of a symbol's stub, made if there is none.  Raises ArenaFull."""
         if not symbol.stub:
             symbol.stub = self.arena.reserve("text", STUB_SIZE)[1]
-            self.note(symbol)
+            self.mark_dirty(symbol)
             self.write_stub(symbol)
         return symbol.stub
 
@@ -96,7 +96,7 @@ class Bindings:
         elif state is FAR or state is FIXED:
             if not symbol.far_slot:
                 symbol.far_slot = self.arena.reserve("rodata", 8)[1]
-                self.note(symbol)
+                self.mark_dirty(symbol)
             self.write_far_slot(symbol)
             code = x86_64.far_stub(stub, symbol.far_slot)
         else:
@@ -113,18 +113,18 @@ class Bindings:
         if not symbol.slot:
             value = self.value(symbol)
             symbol.slot = self.arena.reserve("rodata", 8)[1]
-            self.note(symbol)
+            self.mark_dirty(symbol)
             _U64.pack_into(self.view, symbol.slot - self.base, value)
         return symbol.slot
 
-    def note(self, symbol: Symbol) -> None:
+    def mark_dirty(self, symbol: Symbol) -> None:
         """A symbol is not what it was."""
         if self.journal is not None:
             self.journal.symbols[symbol] = None
 
     def free(self, symbol: Symbol) -> None:
         """Give a symbol's stub and slots back."""
-        self.note(symbol)
+        self.mark_dirty(symbol)
         for which in ("stub", "slot", "far_slot"):
             self._free_one(symbol, which)
 

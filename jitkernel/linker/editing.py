@@ -43,13 +43,13 @@ __all__ = [
 
 def describe(linker: Linker, symbol: Symbol, info: Any) -> None:
     """Say what a symbol's type or signature is; the linker itself does not look at it."""
-    linker.bind.note(symbol)
+    linker.bind.mark_dirty(symbol)
     symbol.info = info
 
 
 def set_reason(linker: Linker, symbol: Symbol, why: str) -> None:
     """Say why calls of a symbol raise, where not because nobody has defined it yet."""
-    linker.bind.note(symbol)
+    linker.bind.mark_dirty(symbol)
     symbol.why = why
 
 

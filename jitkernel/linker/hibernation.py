@@ -25,7 +25,7 @@ from jitkernel.linker.binding import Bindings, OutOfRange
 from jitkernel.linker.rebasing import FIELD, IMMOVABLE, base_relocations
 from jitkernel.linker.records import SITE, BaseRelocations, Image, Symbol, SymbolState
 from jitkernel.linker.x86_64 import PC32, STUB_SIZE, TABLE, raise_stub
-from jitkernel.rollback import RecordedDict, later, note
+from jitkernel.rollback import RecordedDict, later, log_undo
 
 if TYPE_CHECKING:
     from jitkernel.linker.linker import Linker
@@ -55,7 +55,7 @@ class CodeTable:
         except sqlite3.Error:
             return False
         number = present(made.lastrowid, "the number of a row")
-        note(self._delete, number)
+        log_undo(self._delete, number)
         self._at[image] = number
         return True
 

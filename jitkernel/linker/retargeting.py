@@ -102,7 +102,7 @@ class Retargeting:
         fresh, symbol.stub = symbol.stub, stale.stub
         stale.stub = fresh
         for one in (symbol, stale):
-            self._linker.bind.note(one)
+            self._linker.bind.mark_dirty(one)
             if one.stub:
                 self._linker.bind.write_stub(one)
         return fresh

@@ -21,7 +21,7 @@ from jitkernel.linker.builder import Builder, SectionDraft
 from jitkernel.linker.ifuncs import make_ordinary
 from jitkernel.linker.layout import SPECIAL
 from jitkernel.linker.thread_locals import emulate
-from jitkernel.portable.gathering import Gathered, Home, gather
+from jitkernel.portable.gathering import ExportSource, Gathered, gather
 from jitkernel.wording import cut_list
 
 __all__ = ["Built", "build", "merge_objects"]
@@ -57,7 +57,7 @@ class Built:
 
 
 def build(
-    home: Home,
+    home: ExportSource,
     names: Iterable[str],
     present: bool = False,
     cpu: str = "",
@@ -147,12 +147,12 @@ def merge_objects(
     return builder.write(), undefined
 
 
-def _is_own(home: Home, name: str) -> bool:
+def _is_own(home: ExportSource, name: str) -> bool:
     symbol = home.program.symbol(name)
     return symbol is not None and symbol.state is SymbolState.DEFINED
 
 
-def _refuse_python(home: Home, gathered: Gathered, seen: Iterable[str]) -> None:
+def _refuse_python(home: ExportSource, gathered: Gathered, seen: Iterable[str]) -> None:
     """Say which functions of Python's would have to come along, each once, and no other."""
     (text,) = _compiled(home.engine.pool, gathered, seen, ("text",))
     needed = {f.name for f in functions(text.decode("utf-8", "surrogateescape"), "define")}
@@ -175,7 +175,7 @@ def _refuse_python(home: Home, gathered: Gathered, seen: Iterable[str]) -> None:
     )
 
 
-def _needs(home: Home, names: Iterable[str]) -> dict[str, str]:
+def _needs(home: ExportSource, names: Iterable[str]) -> dict[str, str]:
     """The libraries that have names here."""
     names = [n for n in names if not n.startswith(("__start_", "__stop_"))]
     if not names:

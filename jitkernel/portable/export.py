@@ -14,7 +14,7 @@ from jitkernel.errors import UsageError
 from jitkernel.files import refuse_irregular, write_whole
 from jitkernel.portable import FORMS
 from jitkernel.portable.building import Built, build
-from jitkernel.portable.gathering import Home
+from jitkernel.portable.gathering import ExportSource
 from jitkernel.portable.header import header
 from jitkernel.portable.python_module import python_module
 from jitkernel.portable.records import Exported
@@ -26,7 +26,7 @@ __all__ = ["export"]
 _MANY = 8  # labels that are shown
 
 
-def _content(home: Home, built: Built, form: str, path: str) -> bytes:
+def _content(home: ExportSource, built: Built, form: str, path: str) -> bytes:
     """The bytes of the file, by its ending."""
     (name, ending), made = os.path.splitext(os.path.basename(path)), built.made[form]
     if ending == ".a":
@@ -44,7 +44,11 @@ def _content(home: Home, built: Built, form: str, path: str) -> bytes:
 
 
 def export(
-    home: Home, names: Iterable[str], path: str, globals: Literal["present", "first"], cpu: str
+    home: ExportSource,
+    names: Iterable[str],
+    path: str,
+    globals: Literal["present", "first"],
+    cpu: str,
 ) -> Exported:
     """Write functions and variables to a file with all that they need; see `Session.export`."""
     ending = os.path.splitext(path)[1]

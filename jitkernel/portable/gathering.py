@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from jitkernel.session.program.cell import Cell
     from jitkernel.session.program.program import Program
 
-__all__ = ["Gathered", "Home", "cells_of", "gather"]
+__all__ = ["Gathered", "ExportSource", "cells_of", "gather"]
 
 
 @dataclass(frozen=True, slots=True)
-class Home:
+class ExportSource:
     """The place that functions leave from: a session's program, and what compiles it.
 
     `prototype` says what their language sees in them, where that is more than IR tells.
@@ -65,7 +65,7 @@ class Gathered:
 
 
 def gather(
-    home: Home,
+    home: ExportSource,
     names: Iterable[str],
     present: bool,
     cpu: str = "",
@@ -80,7 +80,7 @@ def gather(
     return _Gathering(home, names, present, cpu, more).run()
 
 
-def cells_of(home: Home, names: Iterable[str]) -> list[Cell]:
+def cells_of(home: ExportSource, names: Iterable[str]) -> list[Cell]:
     """The cells that have the code of names and of what they refer to, by number."""
     found = _Gathering(home, names, False, "", ())
     found.take_all()
@@ -89,7 +89,7 @@ def cells_of(home: Home, names: Iterable[str]) -> list[Cell]:
 
 class _Gathering:
     def __init__(
-        self, home: Home, names: Iterable[str], present: bool, cpu: str, more: Iterable[str]
+        self, home: ExportSource, names: Iterable[str], present: bool, cpu: str, more: Iterable[str]
     ):
         self._program, self._engine, self._present = home.program, home.engine, present
         self._exports = {name: self._known(name) for name in dict.fromkeys(map(bare, names))}

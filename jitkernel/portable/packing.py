@@ -11,7 +11,7 @@ from jitkernel.ir.expansion import is_digest
 from jitkernel.ir.names import bare
 from jitkernel.portable.building import build
 from jitkernel.portable.content import Content
-from jitkernel.portable.gathering import Home, cells_of
+from jitkernel.portable.gathering import ExportSource, cells_of
 from jitkernel.session.program.signatures import Signature
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _KEPT = 32  # functions of a session
 _packed: WeakKeyDictionary[Program, dict[Hashable, tuple[object, Content]]] = WeakKeyDictionary()
 
 
-def pack(home: Home, name: str, present: bool) -> Content:
+def pack(home: ExportSource, name: str, present: bool) -> Content:
     """A function with all that it needs.
 
     What was packed is kept until one of its cells is another: a pool pickles a function for each

@@ -18,14 +18,16 @@ from jitkernel.portable.c_types import NoEquivalent, check_callable
 from jitkernel.session.program.signatures import Signature, Variable
 
 if TYPE_CHECKING:
-    from jitkernel.portable.gathering import Home
+    from jitkernel.portable.gathering import ExportSource
 
 __all__ = ["python_module"]
 
 _WIDTH = 96
 
 
-def python_module(home: Home, exports: Mapping[str, Signature | Variable], library: bytes) -> str:
+def python_module(
+    home: ExportSource, exports: Mapping[str, Signature | Variable], library: bytes
+) -> str:
     """The text of a module with a function for each of `exports`.  Raises UsageError for what
     ctypes cannot call."""
     rows = []

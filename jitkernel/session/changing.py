@@ -89,7 +89,7 @@ class Changing(Running):
         cells = self.find(*which)
         for cell in cells:
             cell.kept = on
-            self._core.program.note(cell)
+            self._core.program.mark_dirty(cell)
             if on:
                 self._core.residency.bring_back(cell)
         return cells

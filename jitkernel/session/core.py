@@ -23,7 +23,7 @@ from jitkernel.session.arrays import Arrays
 from jitkernel.session.engine import Engine
 from jitkernel.session.history.snapshot import DataShadow
 from jitkernel.session.history.undo import UndoHistory
-from jitkernel.session.operation import FORKED, Cleanups, Foreign, Signals
+from jitkernel.session.operation import FORKED, Cleanups, InterruptibleCall, Signals
 from jitkernel.session.program.names import HiddenNames
 from jitkernel.session.program.program import Program
 from jitkernel.session.report.places import Places
@@ -32,7 +32,7 @@ from jitkernel.session.residency.garbage import GarbageCollector
 from jitkernel.session.residency.residency import Residency
 from jitkernel.session.run.host import Execution, SessionHost
 from jitkernel.session.run.results import Results, Streams
-from jitkernel.session.saved.keeping import Keeper
+from jitkernel.session.saved.keeping import SessionFile
 from jitkernel.session.saved.store import Store
 from jitkernel.session.saved.texts import Texts
 
@@ -85,7 +85,7 @@ class Core:
         self.operating = False  # an operation is in progress
         self.operations = 0  # how many there have been
         self.direct: DirectCalls | None = None  # where code runs in this process
-        self.foreign = Foreign()
+        self.foreign = InterruptibleCall()
         self.signals = Signals(self.interrupt, lambda: self.operating and not self.foreign)
         self.cleanups = Cleanups()
         self.sink: Sink = Streams()  # who hears what no cell or call has a sink for
@@ -93,7 +93,7 @@ class Core:
         self.restored: Restored | None = None
         self.withheld: list[str] = []  # libraries that its file names and that are not trusted
         try:
-            self.keeper = Keeper(self, given)  # the file's settings are the session's
+            self.keeper = SessionFile(self, given)  # the file's settings are the session's
             self.engine = Engine(self.settings, self, worker)
         except BaseException:
             self.store.close()

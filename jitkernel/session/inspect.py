@@ -216,7 +216,7 @@ class Inspect:
         """What slab and processes held when cells had ended, the oldest first, and what they hold
         now: a bounded number of samples, thinned out evenly."""
         with self._core.lock:
-            self.observers.note_memory(self._core.number, now=True)
+            self.observers.sample_memory(self._core.number, now=True)
             return self.observers.log.samples
 
     # -- what addresses are ----------------------------------------------------------------------

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from jitkernel.session.core import Core
 
 __all__ = [
-    "FORKED", "Cleanups", "Foreign", "Signals", "checked", "operation", "without_collections",
+    "FORKED", "Cleanups", "InterruptibleCall", "Signals", "checked", "operation",
+    "without_collections",
 ]  # fmt: skip
 
 FORKED = (
@@ -134,7 +135,7 @@ class _Run:
         self.again = 0.0  # when it is interrupted another time, as it has gone on
 
 
-class Foreign:
+class InterruptibleCall:
     """Code of somebody else's that runs in this process, and that whoever interrupts ends at once:
     a language reads a cell.  What it does to the session is made of atomic steps, as elsewhere.
 

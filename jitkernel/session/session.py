@@ -30,7 +30,7 @@ from jitkernel.wording import counted
 
 if TYPE_CHECKING:
     from jitkernel.compiler.process import WorkerProcess
-    from jitkernel.portable.gathering import Home
+    from jitkernel.portable.gathering import ExportSource
     from jitkernel.portable.records import Exported
     from jitkernel.portable.travelling import PortableFunction
     from jitkernel.session.core import Core
@@ -342,12 +342,12 @@ class Session(Changing):
 
         return portable(pack(self._home(), name, globals))
 
-    def _home(self) -> Home:
+    def _home(self) -> ExportSource:
         """Where its functions leave from."""
-        from jitkernel.portable.gathering import Home
+        from jitkernel.portable.gathering import ExportSource
 
         core = self._core
-        return Home(core.program, core.engine, core.prototypes.declared)
+        return ExportSource(core.program, core.engine, core.prototypes.declared)
 
     def __iter__(self) -> Iterator[Cell]:
         return iter(self.cells)

@@ -74,8 +74,8 @@ def test_what_is_noted_is_what_was(arena: Arena) -> None:
     arena.write(extent.start, b"a" * 10)
     arena.write(extent.start + 2 * PAGE, b"b" * PAGE)
     mirror = Mirror(arena, "data")
-    mirror.note(extent.start, b"a" * 10)
-    mirror.note(extent.start + 2 * PAGE, b"b" * (PAGE - 1) + b"c")
+    mirror.learn(extent.start, b"a" * 10)
+    mirror.learn(extent.start + 2 * PAGE, b"b" * (PAGE - 1) + b"c")
     assert [(s.address, s.was[-1:], s.now[-1:]) for s in mirror.look()] == [
         (extent.start + 2 * PAGE, b"c", b"b")
     ]

@@ -15,7 +15,7 @@ from jitkernel import Session
 from jitkernel.errors import Interrupted
 from jitkernel.languages import Known, plan, registry
 from jitkernel.languages.llvm.plan import Plan
-from jitkernel.session.operation import Foreign
+from jitkernel.session.operation import InterruptibleCall
 
 pytestmark = pytest.mark.process
 
@@ -144,7 +144,7 @@ def test_ctrl_c_while_a_language_reads(s: Session, endless: Endless) -> None:
 
 def test_nothing_is_on_its_way_when_foreign_code_has_ended() -> None:
     """Presses at any moment end that code or nothing."""
-    foreign, over = Foreign(), threading.Event()
+    foreign, over = InterruptibleCall(), threading.Event()
 
     def press() -> None:
         while not over.is_set():
@@ -167,7 +167,7 @@ def test_nothing_is_on_its_way_when_foreign_code_has_ended() -> None:
 
 def test_a_thread_that_is_just_being_started_is_not_ended_instead() -> None:
     """Until it runs, it has the number of the one that starts it."""
-    foreign, over = Foreign(), threading.Event()
+    foreign, over = InterruptibleCall(), threading.Event()
 
     def press() -> None:
         while not over.is_set():
@@ -194,7 +194,7 @@ def test_a_thread_that_is_just_being_started_is_not_ended_instead() -> None:
 
 def test_what_goes_on_in_spite_of_it_is_interrupted_again() -> None:
     """The exception may arrive where Python, or the code, drops it."""
-    foreign, begun = Foreign(), threading.Event()
+    foreign, begun = InterruptibleCall(), threading.Event()
 
     def stubborn() -> None:
         begun.set()

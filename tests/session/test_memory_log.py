@@ -24,7 +24,7 @@ class Slab:
 def test_the_number_of_samples_is_bounded_and_the_ends_are_there(count):
     log = MemoryLog(Slab(), kept=10)
     for cell in range(1, count + 1):
-        log.note(cell, 0, (), now=True)
+        log.sample(cell, 0, (), now=True)
     cells = [s.cell for s in log.samples]
     assert len(cells) <= 10 and cells == sorted(set(cells))
     assert cells[0] == 1 and cells[-1] == count
@@ -35,23 +35,23 @@ def test_a_peak_outlives_thinning():
     log = MemoryLog(slab, kept=10)
     for cell in range(1, 300):
         slab.size = 1 << 30 if cell == 77 else 4096
-        log.note(cell, 0, (), now=True)
+        log.sample(cell, 0, (), now=True)
     assert [s.cell for s in log.samples if s.slab == 1 << 30] == [77]
 
 
 def test_samples_are_not_taken_all_the_time():
     log = MemoryLog(Slab(), often=3600)
     for cell in range(100):
-        log.note(cell, 0, ())
+        log.sample(cell, 0, ())
     assert [s.cell for s in log.samples] == [0]
-    log.note(100, 0, (), now=True)
+    log.sample(100, 0, (), now=True)
     assert [s.cell for s in log.samples] == [0, 100]
 
 
 def test_looking_again_adds_nothing():
     log = MemoryLog(Slab())
     for _ in range(5):
-        log.note(3, 0, (), now=True)
+        log.sample(3, 0, (), now=True)
     assert len(log.samples) == 1
 
 

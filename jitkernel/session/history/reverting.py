@@ -92,7 +92,7 @@ def _define(program: Program, names: Mapping[str, Definition], moving: set[Image
         symbol = symbols.get(name)
         if symbol is None:
             continue
-        linker.bind.note(symbol)
+        linker.bind.mark_dirty(symbol)
         # Where nobody defines it afterwards, it keeps its type for the users that stay.
         if owner or (info is not None and moving.issuperset(symbol.users or ())):
             describe(linker, symbol, info)
@@ -103,7 +103,7 @@ def _define(program: Program, names: Mapping[str, Definition], moving: set[Image
                 returned.setdefault(owned, []).append(symbol)
     for image, given in returned.items():
         if restore_exports(linker, image, given):
-            program.note(program.cells[image.cell])
+            program.mark_dirty(program.cells[image.cell])
 
 
 def _split(program: Program, versions: Mapping[Symbol, Any], inverse: Change) -> None:

@@ -21,7 +21,7 @@ from jitkernel.executor.services import UPPER
 from jitkernel.ir.names import symbols_in
 from jitkernel.linker import SymbolState
 from jitkernel.reach import reached
-from jitkernel.rollback import note
+from jitkernel.rollback import log_undo
 from jitkernel.session.program.cell import Change, cells_words
 from jitkernel.wording import counted
 
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 __all__ = [
     "CHUNK",
     "DataShadow",
-    "apart",
     "beyond",
     "count_far_words",
+    "excluding",
     "far_words",
     "grown",
     "lasting",
@@ -99,7 +99,7 @@ class DataShadow:
 
     def lost(self) -> list[Range]:
         """What was written beyond the limit up to the last `changes`; told once."""
-        note(self._lose, self._lost)
+        log_undo(self._lose, self._lost)
         lost, self._lost = self._lost, []
         return lost
 
@@ -107,10 +107,10 @@ class DataShadow:
         """These were written, too: who took them has failed."""
         self._lost = [*ranges, *(r for r in self._lost if r not in ranges)]
 
-    def note(self) -> None:
+    def take_back_on_failure(self) -> None:
         """Where the atomic block that is open fails, the data zone holds again what it did at the
         last `changes`; it costs next to nothing."""
-        note(self._back, self._mirror.snapshot())
+        log_undo(self._back, self._mirror.snapshot())
 
     def _back(self, taken: Snapshot) -> None:
         self.restore(self._mirror.since(taken))
@@ -182,7 +182,7 @@ def count_far_words(address: int, data: bytes | memoryview, memory: Memory) -> i
 _SHOWN = 5  # names
 
 
-def apart(lost: Sequence[Range], change: Change) -> list[Range]:
+def excluding(lost: Sequence[Range], change: Change) -> list[Range]:
     """Those of the ranges that are no data of a cell that the change brought: that leaves."""
     own = [
         block.extent

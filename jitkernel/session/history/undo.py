@@ -18,8 +18,8 @@ from jitkernel.session.history.dependence import Obstacle, obstacles, overwritte
 from jitkernel.session.history.reverting import forget, reconcile
 from jitkernel.session.history.snapshot import (
     DataShadow,
-    apart,
     beyond,
+    excluding,
     lasting,
     lost_words,
     size_words,
@@ -108,7 +108,7 @@ class UndoHistory(Recorded):
     def code_runs(self) -> None:
         """Code is about to run in an atomic block: where that fails, data is again what it was when
         the block's change began."""
-        self._shadow.note()
+        self._shadow.take_back_on_failure()
 
     def trim(self) -> None:
         """Forget what is beyond the depth now: first runs that only looked.  Whether the last one
@@ -357,7 +357,7 @@ class UndoHistory(Recorded):
             self.forget_undone()
         if self._done:
             if lost:
-                self._done[-1].lost += apart(lost, self._done[-1])
+                self._done[-1].lost += excluding(lost, self._done[-1])
             if pages:
                 self._done[-1].remember(pages)
                 for change in beyond(self._done, 4 * self._shadow.limit):

@@ -71,10 +71,10 @@ class Uses:
                 self._users.pop(key, None)
 
     def of_library(
-        self, name: str, apart: Iterable[Cell | None] = ()
+        self, name: str, excluding: Iterable[Cell | None] = ()
     ) -> Iterator[tuple[int, Signature]]:
         """Numbers of the cells that declared `name`, with its type there."""
-        skip = {c.number for c in apart if c is not None}
+        skip = {c.number for c in excluding if c is not None}
         for number, signature in self._users.get(name, {}).items():
             if number not in skip and signature is not None:
                 yield number, signature

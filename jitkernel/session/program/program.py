@@ -139,9 +139,9 @@ class Program(Recorded):
         record = self.store.get(cell) if cell in self.cells else None
         return record is not None and not record.is_linked
 
-    def users(self, symbol: Symbol, apart: Iterable[Cell | None] = ()) -> list[int]:
-        """Numbers of the cells that refer to a symbol, except those `apart`."""
-        skip = {c.number for c in apart if c is not None}
+    def users(self, symbol: Symbol, excluding: Iterable[Cell | None] = ()) -> list[int]:
+        """Numbers of the cells that refer to a symbol, except those of `excluding`."""
+        skip = {c.number for c in excluding if c is not None}
         return sorted({i.cell for i in symbol.users or () if i.cell and i.cell not in skip})
 
     def owner(self, name: str) -> int:
@@ -305,7 +305,7 @@ class Program(Recorded):
             return
         self.say(cell, notes, change)
         if cell.number not in self.cells:
-            self.note(cell)
+            self.mark_dirty(cell)
             self.cells[cell.number] = cell
             self._arrives(cell, change)
             if cell.cell_id:
@@ -330,7 +330,7 @@ class Program(Recorded):
 
     def adopt(self, cell: Cell, change: Change) -> None:
         """Keep a cell that has data but no code."""
-        self.note(cell)
+        self.mark_dirty(cell)
         self.data_cells += 1
         self.cells[cell.number] = cell
         self._arrives(cell, change)
@@ -351,7 +351,7 @@ class Program(Recorded):
             return cell.number
         return self.positions.setdefault(cell.cell_id, cell.number)
 
-    def note(self, cell: Cell) -> None:
+    def mark_dirty(self, cell: Cell) -> None:
         """A cell owns something else than it did."""
         if self.linker.bind.journal is not None:
             self.linker.bind.journal.cells[cell.number] = None
@@ -444,7 +444,7 @@ class Program(Recorded):
     def remove(self, cell: Cell, state: CellState, change: Change, why: str = "") -> None:
         """Take a cell's image out; its data stays reserved for as long as `change` is kept.  Calls
         of what it defined raise `why`."""
-        self.note(cell)
+        self.mark_dirty(cell)
         image = cell.image
         exports = cell.exports
         for symbol in exports:

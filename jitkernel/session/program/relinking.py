@@ -171,7 +171,7 @@ def bring_back(program: Program, was: Version, owned: frozenset[str]) -> None:
             linker.retain_block(block)
         cell.state = CellState.LIVE
         program.cells[cell.number] = cell
-        program.note(cell)
+        program.mark_dirty(cell)
         program.uses.add(cell)
     if was.image is None:
         return
@@ -222,7 +222,7 @@ def extend(
             return False
     block = add_variable(program.linker, image, name, data, align)
     cell.add_extra((name, block.extent.start, len(data), block))
-    program.note(cell)
+    program.mark_dirty(cell)
     describe(program.linker, program.linker.symbols[name], info)
     change.before.setdefault(("name", name), Definition())
     return True

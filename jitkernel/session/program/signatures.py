@@ -269,7 +269,7 @@ def check_types(
 
     others: list[Cell] = []
 
-    def apart() -> list[Cell]:
+    def excluding() -> list[Cell]:
         if not others:
             others[:] = [cell, *remade, *_leaving(program, summary, old)]
         return others
@@ -277,10 +277,10 @@ def check_types(
     for name, info, defined in described(summary):
         symbol = symbols.get(name)
         if symbol is None or symbol.state != SymbolState.DEFINED:
-            _check_threads(program, name, apart)
+            _check_threads(program, name, excluding)
         same = defined and name.removeprefix(CONTROL) in unchanged
         if symbol is not None and symbol.info is not None and not same:
-            _compare(program, symbol, info, defined, apart, changed)
+            _compare(program, symbol, info, defined, excluding, changed)
         if defined and isinstance(info, Signature) and name not in changed:
             if not all(info.same(s) for _, s in program.uses.of_library(name, (old, cell))):
                 changed[name] = None
@@ -294,14 +294,14 @@ def check_types(
     return list(changed)
 
 
-def _check_threads(program: Program, name: str, apart: Callable[[], list[Cell]]) -> None:
+def _check_threads(program: Program, name: str, excluding: Callable[[], list[Cell]]) -> None:
     """Refuse a name that means one variable here and one for each thread elsewhere."""
     bare = name.removeprefix(CONTROL)
     other = program.symbol(bare if bare != name else CONTROL + name)
     if other is None or other.state != SymbolState.DEFINED:
         return
     owner = program.cell_of(other)
-    if owner is None or owner in apart():
+    if owner is None or owner in excluding():
         return
     here, there = "thread-local", "is not"
     if bare == name:
@@ -333,14 +333,14 @@ def _compare(
     symbol: Symbol,
     new: Signature | Variable,
     defined: bool,
-    apart: Callable[[], list[Cell]],
+    excluding: Callable[[], list[Cell]],
     changed: dict[str, None],
 ) -> None:
     known = symbol.info
     if known is new or same_type(known, new):
         return
     if defined:
-        if program.users(symbol, apart()):
+        if program.users(symbol, excluding()):
             changed[symbol.name] = None
         return
     if symbol.state == SymbolState.FAR or symbol.state == SymbolState.FIXED:
@@ -349,7 +349,7 @@ def _compare(
         owner = program.cell_of(symbol)
         by = f"cell {owner.number} defines it as" if owner else "the session defines it as"
     else:
-        users = program.users(symbol, apart())
+        users = program.users(symbol, excluding())
         if not users:
             return
         by = f"{cells_words(users)} {'uses' if len(users) == 1 else 'use'} it as"
@@ -369,14 +369,14 @@ def refuse_change(
     program: Program, names: Sequence[str], summary: Summary, old: Cell | None
 ) -> None:
     """Raise the TypeMismatch that names who relies on the old types."""
-    apart = _leaving(program, summary, old)
+    excluding = _leaving(program, summary, old)
     news = {name: str(info) for name, info, _ in described(summary)}
     lines = []
     for name in names:
         symbol = program.linker.symbols.get(name)
         library = dict(program.uses.of_library(name, (old,)))
         known = symbol.info if symbol is not None else next(iter(library.values()))
-        users = program.users(symbol, apart) if symbol is not None else []
+        users = program.users(symbol, excluding) if symbol is not None else []
         cells = sorted({*users, *library})
         lines.append(
             f"{program.called(name)} is {_shown(known)} and would become "

@@ -79,7 +79,7 @@ class MemoryLog:
         """Whether the last sample is old enough for another one."""
         return time.monotonic() >= self._due
 
-    def note(self, cell: int, executor: int, workers: Sequence[int], now: bool = False) -> None:
+    def sample(self, cell: int, executor: int, workers: Sequence[int], now: bool = False) -> None:
         """A cell ended: take a sample if the last one is old enough, or `now`.
 
         `executor` and `workers` are process ids; 0 is none.

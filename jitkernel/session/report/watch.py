@@ -303,10 +303,10 @@ class Observers:
         """A cell or a call has ended, the latest cell being this: observers are called."""
         if self.watches:
             self.watches.ended()
-        self.note_memory(cell)
+        self.sample_memory(cell)
 
-    def note_memory(self, cell: int, now: bool = False) -> None:
-        """Sample what is held, this being the latest cell: see `MemoryLog.note`."""
+    def sample_memory(self, cell: int, now: bool = False) -> None:
+        """Sample what is held, this being the latest cell: see `MemoryLog.sample`."""
         if not self._engine.closed and (now or self.log.is_due):
             workers = [pid for pid, _, _ in self._engine.pool.processes()]
-            self.log.note(cell, self._engine.executor.process, workers, now)
+            self.log.sample(cell, self._engine.executor.process, workers, now)

@@ -237,7 +237,7 @@ class Caller:
     @contextlib.contextmanager
     def _calling(self) -> Iterator[tuple[_CallHost, Scratch]]:
         """While it lasts, the call hears the program, and what its arguments need is in memory."""
-        with Scratch(self._core, "the call") as scratch, Heard(self._core, self._execution.relay):
+        with Scratch(self._core, "the call") as scratch, Heard(self._core, self._execution.tee):
             execution = self._execution
             host = _CallHost(self._core, scratch.own, execution.error, execution.provide)
             yield host, scratch

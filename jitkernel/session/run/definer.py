@@ -60,7 +60,7 @@ class Definer:
 
     def __init__(self, execution: Execution, plan: Plan = NO_PLAN):
         core = execution.core
-        self.execution, self.core, self.relay = execution, core, execution.relay
+        self.execution, self.core, self.tee = execution, core, execution.tee
         self.engine, self.program = core.engine, core.program
         self.cell, self.options = execution.cell, execution.options
         self.plan = plan
@@ -92,10 +92,10 @@ class Definer:
             if body != "opaque" and program.state.types.get(name, body) != body
         }  # fmt: skip
         replaced = program.state.ids.get(self.cell.cell_id or "", 0)
-        apart = {replaced, *self.change.facts("object")}
+        excluding = {replaced, *self.change.facts("object")}
         for number, cell in list(program.cells.items()) if changed else ():
             uses = sorted(changed.intersection(cell.types).difference(cell.defines))
-            if not uses or number in apart or program.state.notes.language_of(number):
+            if not uses or number in excluding or program.state.notes.language_of(number):
                 continue
             record = self.core.store.get(number)
             if record is not None and cell.image is not None:
@@ -180,11 +180,11 @@ class Definer:
             self.core.release_contexts()  # of cells that were replaced since
         self.engine.check_stop()
         try:
-            waiting = partial(self.relay.waiting, "LLVM")
+            waiting = partial(self.tee.waiting, "LLVM")
             compiled = self.engine.pool.compile(request, self.options.fresh, waiting)
         except CompileError as error:
             raise self.explained(error, request, source) from None
-        self.relay.compiled()
+        self.tee.compiled()
         warnings = compiled.warnings
         if warnings and (source_of := self._translated(request)) is not None:
             at = _places(request, source_of)
@@ -195,7 +195,7 @@ class Definer:
                 if told.isdisjoint(_function_lines(request, source_of, w.line))
             )
         for warning in warnings:
-            self.relay.note(f"{warning.severity}: {warning.render()}")
+            self.tee.note(f"{warning.severity}: {warning.render()}")
         return compiled
 
     def explained(self, error: CompileError, request: Request, source: str) -> CompileError:
@@ -350,11 +350,11 @@ class Definer:
         if image is not None:
             spelled = self.plan.spelled
             for text in status_lines(self.program, self.cell, image, self.change, spelled):
-                self.relay.note(text)
+                self.tee.note(text)
         elif self.change.facts("type") and not self.plan.notes:
-            self.relay.note(type_line(self.program, self.cell, self.change))
+            self.tee.note(type_line(self.program, self.cell, self.change))
         for note in self.change.notes:
-            self.relay.note(note)
+            self.tee.note(note)
 
     def remake(
         self, remakes: Sequence[Remake], leaving: frozenset[str],
@@ -441,7 +441,7 @@ class Definer:
         back.
         """
         core, cell = self.core, self.cell
-        with Heard(core, self.relay):
+        with Heard(core, self.tee):
             core.number = cell.number
             with self.execution.changing(title(cell.number, source)):
                 self.place(request, compiled, source, read=read)
@@ -452,8 +452,8 @@ class Definer:
                     self.unconstructed = True
                 core.history.keep(self.change)
             self.say_status()
-            self.relay.result.cell = cell
-            return self.relay.result
+            self.tee.result.cell = cell
+            return self.tee.result
 
 
 def _defined(compiled: Compiled, read: ReadObject | None) -> list[str]:

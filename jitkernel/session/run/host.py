@@ -24,7 +24,7 @@ from jitkernel.procfs import memory
 from jitkernel.session.history.snapshot import far_words, grown
 from jitkernel.session.program.cell import Cell, Change
 from jitkernel.session.program.signatures import Signature, Variable
-from jitkernel.session.run.results import Relay, Sink
+from jitkernel.session.run.results import OutputTee, Sink
 from jitkernel.session.settings import USUAL, CellOptions
 from jitkernel.values.value import TypedValue
 from jitkernel.wording import counted
@@ -307,7 +307,7 @@ class LanguageHost(SessionView):
 
     def __init__(self, execution: Execution):
         super().__init__(execution.core, execution.own, execution.error)
-        self.output, self.waiting = execution.relay.output, execution.relay.waiting
+        self.output, self.waiting = execution.tee.output, execution.tee.waiting
         self.number, self.opt_level = execution.cell.number, execution.options.opt_level
         self.sanitize, self.file = execution.options.sanitize, execution.options.file
         self._cpu = execution.options.cpu
@@ -363,7 +363,7 @@ class Heard:
 class Execution:
     """On whose behalf code runs: a cell, or a call that is none, in a core whose lock is held.
 
-    `cell` owns the data that this needs; `relay` gets what the program prints, and `error` is the
+    `cell` owns the data that this needs; `tee` gets what the program prints, and `error` is the
     exception for what stopped it.  Cells are numbered from the latest on; `number` asks for a later
     one.
     """
@@ -377,7 +377,7 @@ class Execution:
         number: int | None = None,
     ):
         self.core, self.options = core, options or USUAL
-        self.relay = Relay(sink or core.sink)
+        self.tee = OutputTee(sink or core.sink)
         self._number, self._cell_id = max(number or 0, core.number + 1), cell_id
         self.is_run = False  # of a cell, whose change can be taken back
 
@@ -408,7 +408,7 @@ class Execution:
     def own(self, block: Block) -> None:
         """A block of data is this cell's from now on; a cell without code is kept for it."""
         self.cell.strings += (block,)
-        self.core.program.note(self.cell)
+        self.core.program.mark_dirty(self.cell)
         if self.is_run and self.cell.number not in self.core.program.cells:
             self.core.program.adopt(self.cell, self.change)
         elif self.cell.image is None and len(self.cell.strings) == 1:

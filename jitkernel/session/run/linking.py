@@ -101,7 +101,7 @@ def _add_archive(
     full = linked.archive.path
     source = f"; %link {path}{' --whole' * whole}"
     number = definer.cell.number if taken else 0
-    with Heard(core, definer.relay):
+    with Heard(core, definer.tee):
         execution.change = core.history.begin(title(number, source) if number else source[2:])
         execution.change.cell = number
         with core.engine.arena.rollback.atomic():
@@ -115,14 +115,14 @@ def _add_archive(
             core.history.keep(execution.change)
     if taken:
         definer.say_status()
-        definer.relay.result.cell = definer.cell
-    definer.relay.note(_summary(definer, linked.archive, taken))
+        definer.tee.result.cell = definer.cell
+    definer.tee.note(_summary(definer, linked.archive, taken))
     if waits:
-        definer.relay.note(
+        definer.tee.note(
             f"members that read {program.called(waits)}, which nobody defines, wait for what has "
             "it: %link that too"
         )
-    return definer.relay.result
+    return definer.tee.result
 
 
 def _summary(definer: Definer, archive: Archive, taken: Sequence[Taken]) -> str:
@@ -195,7 +195,7 @@ def _provide(
 def _place_members(execution: Execution, taken: Sequence[Taken], own: Collection[str]) -> None:
     """Place members as a cell that belongs to the change of an execution, or to one of its own."""
     core = execution.core
-    fresh = Definer(Execution(core, execution.relay))
+    fresh = Definer(Execution(core, execution.tee))
     labels = _labels(taken)
     source = f"; %link {labels}"
     change = execution.change if execution.is_run else core.history.begin(source[2:])
@@ -208,4 +208,4 @@ def _place_members(execution: Execution, taken: Sequence[Taken], own: Collection
         fresh.construct()
         if not execution.is_run:
             core.history.keep(change)
-    execution.relay.note(f"cell {fresh.cell.number}: linked on demand: {labels}")
+    execution.tee.note(f"cell {fresh.cell.number}: linked on demand: {labels}")

@@ -1,8 +1,8 @@
 """What running a cell gives back, and where its output goes meanwhile.
 
 Start from `Result`; a kernel implements `Sink`, `Streams` is that of library use.  `Results` are
-the values behind `_` and `_5`; `Relay` passes what a running cell reports on to the sink and into
-the result.
+the values behind `_` and `_5`; `OutputTee` passes what a running cell reports on to the sink and
+into the result.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from jitkernel.values.value import TypedValue
 
 __all__ = [
-    "Collector", "LARGE", "Relay", "Result", "Results", "Sink", "Streams", "StreamsOf", "Values",
-    "print_bytes",
+    "Collector", "LARGE", "OutputTee", "Result", "Results", "Sink", "Streams", "StreamsOf",
+    "Values", "print_bytes",
 ]  # fmt: skip
 
 #: Values of more bytes than this are large: `LIMIT` bytes of them are kept, and only here.
@@ -222,7 +222,7 @@ def print_bytes(name: str, data: bytes) -> None:
     stream.write(decoder.decode(data))
 
 
-class Relay(Collector):
+class OutputTee(Collector):
     """The session's sink while one cell runs: what the program prints and notes go on to `sink` and
     into the result.  What a statement shows or asks for goes to `sink` itself."""
 

@@ -72,7 +72,7 @@ class Runner:
     def __init__(self, execution: Execution):
         core = execution.core
         self._execution = execution
-        self._core, self._relay, self._cell = core, execution.relay, execution.cell
+        self._core, self._tee, self._cell = core, execution.tee, execution.cell
         self._engine, self._program = core.engine, core.program
         self._plan = NO_PLAN
 
@@ -80,14 +80,14 @@ class Runner:
 
     def run(self, source: str, language: str = "llvm") -> Result:
         """Run a cell's source; see `Session.run`."""
-        self._language, relay = find(language), self._relay
+        self._language, tee = find(language), self._tee
         self._program.speaks = self._language.name
         try:
-            with Heard(self._core, relay):
+            with Heard(self._core, tee):
                 return self._run(source)
         finally:
-            relay.finish()
-            if printed := len(relay.out) + len(relay.err):
+            tee.finish()
+            if printed := len(tee.out) + len(tee.err):
                 change = self._execution.change
                 change.affected(printed=change.effects.printed + printed)
 
@@ -115,7 +115,7 @@ class Runner:
                 " a cell before, or within a block"
             )
         for warning in plan.warnings:
-            self._relay.note(f"{warning.severity}: {warning.render()}")
+            self._tee.note(f"{warning.severity}: {warning.render()}")
         self._plan = plan
         blocks = [self._prepare(action.module, "entities", often=True) for action in actions]
         self._core.cleanups.add(self._drop_blocks)
@@ -156,12 +156,12 @@ class Runner:
                 plan = self._read(source)
         self._plan = plan
         for warning in plan.warnings:
-            self._relay.note(f"{warning.severity}: {warning.render()}")
+            self._tee.note(f"{warning.severity}: {warning.render()}")
         if not plan.has_code:
             for action in plan.actions:
                 self._magic(action)
                 self._engine.check_stop()
-            return self._relay.result
+            return self._tee.result
         self._core.number = self._cell.number
         self._core.residency.clock += 1
         number = self._cell.number
@@ -178,7 +178,7 @@ class Runner:
             self._cell.state = CellState.FAILED
             raise
         self._core.hidden.add(plan, self._cell.number)
-        self._relay.result.cell = self._cell
+        self._tee.result.cell = self._cell
         if change.notes or any(kind in _TOLD for kind, _ in change.before):
             self._definer.say_status()
         if not plan.actions:  # else what a statement has lost is told with it
@@ -193,8 +193,8 @@ class Runner:
         finally:
             self._cell.ran = perf_counter_ns() - began if plan.actions else 0
         if words := self._overruns(plan):
-            self._relay.note(words)
-        return self._relay.result
+            self._tee.note(words)
+        return self._tee.result
 
     def _define(self, plan: Plan, blocks: dict[int, CellBlock]) -> None:
         """All that can be refused is done before the first statement runs."""
@@ -258,13 +258,13 @@ class Runner:
         if values:
             value = values[-1][1]
             self._core.results.keep(self._cell.number, value)
-            self._relay.result.give(value)
-            self._relay.result.text, self._relay.result.html = self._written(value)
+            self._tee.result.give(value)
+            self._tee.result.text, self._tee.result.html = self._written(value)
 
     def _tell_notices(self) -> None:
         self._engine.tell_replaced()
         while self._engine.notices:
-            self._relay.note(self._engine.notices.pop(0))
+            self._tee.note(self._engine.notices.pop(0))
 
     def _overruns(self, plan: Plan) -> str:
         """Where code of the cell has run: what it has written behind variables, in words."""
@@ -429,21 +429,21 @@ class Runner:
         )
         if symbol is not None and symbol.state == SymbolState.MISSING:
             where = "nobody defines it yet"
-        self._relay.sink.shown("", f"@{quote_name(name)} {signature}, {where}", "")
+        self._tee.sink.shown("", f"@{quote_name(name)} {signature}, {where}", "")
         return None
 
     def _magic(self, action: Any) -> None:
         match action:
             case MagicAction():
                 self._core.texts.magic()
-                self._relay.sink.magic(action)
+                self._tee.sink.magic(action)
             case ShellAction():
-                self._relay.sink.shell(action)
+                self._tee.sink.shell(action)
             case InspectAction():
-                self._relay.sink.inspect(action)
+                self._tee.sink.inspect(action)
 
     def _show(self, label: str, value: TypedValue) -> None:
-        self._relay.sink.shown(label, *self._written(value))
+        self._tee.sink.shown(label, *self._written(value))
 
     def _written(self, value: TypedValue) -> tuple[str, str]:
         """The value as text, and in HTML where that says more, else nothing."""

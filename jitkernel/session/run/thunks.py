@@ -19,7 +19,7 @@ from jitkernel.ir.types import function_type
 from jitkernel.linker import Image, Linker, Symbol, SymbolKind
 from jitkernel.printable import shortened
 from jitkernel.procfs import memory, write_memory
-from jitkernel.rollback import note
+from jitkernel.rollback import log_undo
 from jitkernel.session.program.signatures import Signature, attributes_of
 from jitkernel.values.datatype import DataType
 from jitkernel.values.ir import data_type
@@ -149,11 +149,11 @@ class Thunks:
                 compiled.object, "jk_thunk", kinds={"clock_gettime": "function"}
             )
             found = Thunk(key, address, image, arguments, layout)
-            note(thunks.pop, key, None)
+            log_undo(thunks.pop, key, None)
             thunks[key] = found
             if len(thunks) > _KEPT:
                 first, oldest = next(iter(thunks.items()))
-                note(thunks.setdefault, first, oldest)
+                log_undo(thunks.setdefault, first, oldest)
                 del thunks[first]
                 linker.unlink(oldest.image)
         return found

@@ -1,1 +1,1 @@
-"""A session in a file, and how it comes back.  Start from `keeping.Keeper`."""
+"""A session in a file, and how it comes back.  Start from `keeping.SessionFile`."""

@@ -1,5 +1,5 @@
 """A session and its file: what is in it when the session begins, and what is written after each
-cell.  Start from `Keeper`; `open_copy` makes a new session from a file that is only read.
+cell.  Start from `SessionFile`; `open_copy` makes a new session from a file that is only read.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from jitkernel.session.core import Core
     from jitkernel.session.session import Session
 
-__all__ = ["Keeper", "open_copy", "open_rebuilt"]
+__all__ = ["SessionFile", "open_copy", "open_rebuilt"]
 
 
-class Keeper:
+class SessionFile:
     """What a session's store has of it; made before the session's engine is.
 
     A store that holds a session decides its `saved_settings`, but for those that `chosen` names.
@@ -114,7 +114,7 @@ class Keeper:
         writer = self._writer = Writer(self._session, self._session.store.tables)
         writer.numbers = self._numbers
         for key, _, content in rows["pages"]:
-            writer.pages.note(int(key), content)
+            writer.pages.learn(int(key), content)
         writer.head = {str(key): body for key, body, _ in rows["facts"] if key in HEAD}
         self._whole = False
 

@@ -56,12 +56,12 @@ class Pages:
         self._mirrors = [(arena.zones[name], Mirror(arena, name)) for name in ZONES]
         self._gone: frozenset[Extent] = frozenset()
 
-    def note(self, number: int, content: bytes) -> None:
+    def learn(self, number: int, content: bytes) -> None:
         """Page `number` (its address / 4096) is in the file with this content."""
         at = number * PAGE
         for zone, mirror in self._mirrors:
             if zone.start <= at < zone.stop:
-                mirror.note(at, content)
+                mirror.learn(at, content)
 
     def changes(self, gone: Iterable[Extent]) -> tuple[list[tuple[int, bytes]], list[int]]:
         """Pages to write, zeros at their ends left out, and numbers of pages to delete; `gone` is
