@@ -155,6 +155,7 @@ class Notebook:
         if os.getpid() != self._process:
             return
         self._frontend.history.close()
+        self.out.close()
         if self._started is not None:
             with contextlib.suppress(Exception):
                 self._started.close()

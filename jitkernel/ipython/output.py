@@ -50,6 +50,10 @@ class NotebookOutput(Output):
         self.show_held()
         self._streams.finish()
 
+    def close(self) -> None:
+        """The session ends."""
+        self._streams.close()
+
     # -- as an Output ----------------------------------------------------------------------
 
     def write(self, name: str, data: bytes | str) -> None:

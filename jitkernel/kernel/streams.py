@@ -34,7 +34,7 @@ Later = Callable[[float, Callable[[], None]], None]  # (seconds, what to call)
 
 class Rest:
     """Output of cells that was not shown: a file each of the last cells, in a folder that goes
-    with this process."""
+    with the session, or with this process."""
 
     def __init__(self) -> None:
         self._folder: tempfile.TemporaryDirectory[str] | None = None
@@ -56,6 +56,12 @@ class Rest:
             with contextlib.suppress(OSError):
                 os.unlink(self._files.pop(0))
         return path
+
+    def close(self) -> None:
+        """Remove all of them."""
+        if self._folder is not None:
+            self._folder.cleanup()
+            self._folder, self._files = None, []
 
 
 class OutputStreams:
@@ -91,6 +97,12 @@ class OutputStreams:
                 name: codecs.getincrementaldecoder("utf-8")("replace")
                 for name in ("stdout", "stderr")
             }
+
+    def close(self) -> None:
+        """The session ends: what was not shown goes with it."""
+        with self._lock:
+            self._forget()
+            self._rest.close()
 
     def write(self, name: str, data: bytes | str) -> None:
         """Take bytes (a character may be split between two calls) or text."""

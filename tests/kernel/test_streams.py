@@ -103,6 +103,20 @@ def test_the_rest_of_the_last_cells_is_kept_while_the_streams_are() -> None:
     assert not any(f.exists() for f in files)
 
 
+def test_the_rest_goes_with_the_session() -> None:
+    r = Recorder(10)
+    r.streams.write("stdout", b"x" * 100)
+    file = Path(re.search(r"the rest is in (\S+) while", r.text("stderr"))[1])
+    assert file.exists()
+    r.streams.close()
+    assert not file.parent.exists()
+    r.streams.reset(10)  # another session of the same notebook
+    r.streams.write("stdout", b"x" * 100)
+    again = Path(re.findall(r"the rest is in (\S+) while", r.text("stderr"))[-1])
+    assert again.exists() and again.parent != file.parent
+    r.streams.close()
+
+
 def test_no_more_than_a_bound_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streams, "_LARGEST", 25)
     r = Recorder(limit=10)
