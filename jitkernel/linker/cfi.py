@@ -179,58 +179,60 @@ def _run(cursor: Cursor, cie: Cie, row: Row, initial: Row, at: int, pc: int) -> 
     stack: list[tuple[int, int, dict[int, int]]] = []
     while cursor.at < len(cursor.data):
         code = cursor.byte()
-        high, low = code & 0xC0, code & 0x3F
-        step = -1
-        if high == 0x40:  # advance_loc
-            step = low
-        elif high == 0x80:  # offset
-            saved[low] = cursor.uleb() * cie.data_align
-        elif high == 0xC0:  # restore
-            _restore(saved, initial, low)
-        elif code == 0x00:  # nop
-            continue
-        elif code == 0x01:  # set_loc
-            at = cursor.pointer(cie.encoding)
-            step = 0
-        elif code in (0x02, 0x03, 0x04):  # advance_loc1, 2, 4
-            step = cursor.fixed(1 << code - 2)
-        elif code == 0x05:  # offset_extended
-            number = cursor.uleb()
-            saved[number] = cursor.uleb() * cie.data_align
-        elif code == 0x06:  # restore_extended
-            _restore(saved, initial, cursor.uleb())
-        elif code in (0x07, 0x08):  # undefined, same_value
-            saved.pop(cursor.uleb(), None)
+        step = _advance(cursor, cie, code, at)
+        if step is not None:
+            at += step
+            if at > pc:
+                break
         elif code == 0x0A:  # remember_state
             stack.append((register, offset, dict(saved)))
         elif code == 0x0B:  # restore_state
             register, offset, saved = stack.pop()
-        elif code == 0x0C:  # def_cfa
-            register, offset = cursor.uleb(), cursor.uleb()
-        elif code == 0x0D:  # def_cfa_register
-            register = cursor.uleb()
-        elif code == 0x0E:  # def_cfa_offset
-            offset = cursor.uleb()
-        elif code == 0x11:  # offset_extended_sf
-            number = cursor.uleb()
-            saved[number] = cursor.sleb() * cie.data_align
-        elif code == 0x12:  # def_cfa_sf
-            register, offset = cursor.uleb(), cursor.sleb() * cie.data_align
-        elif code == 0x13:  # def_cfa_offset_sf
-            offset = cursor.sleb() * cie.data_align
-        elif code == 0x2E:  # GNU_args_size
-            cursor.uleb()
-        elif code == 0x10:  # expression: a register that cannot be found; the frame still can
-            saved.pop(cursor.uleb(), None)
-            size = cursor.uleb()
-            cursor.at += size
-        else:  # def_cfa_expression and what is rarer still
-            raise _Unsupported(f"call frame instruction {code:#x}")
-        if step >= 0:
-            at += step * cie.code_align
-            if at > pc:
-                break
+        elif code in (0x0C, 0x0D, 0x0E, 0x12, 0x13):
+            if code in (0x0C, 0x0D, 0x12):  # def_cfa, def_cfa_register, def_cfa_sf
+                register = cursor.uleb()
+            if code in (0x0C, 0x0E):  # def_cfa, def_cfa_offset
+                offset = cursor.uleb()
+            elif code != 0x0D:  # def_cfa_sf, def_cfa_offset_sf
+                offset = cursor.sleb() * cie.data_align
+        else:
+            _save(cursor, cie, code, saved, initial)
     return Row(register, offset, saved)
+
+
+def _advance(cursor: Cursor, cie: Cie, code: int, at: int) -> int | None:
+    """The bytes of code that an instruction goes on by; None where it says something else."""
+    if code & 0xC0 == 0x40:  # advance_loc
+        return (code & 0x3F) * cie.code_align
+    if code == 0x01:  # set_loc: to that address
+        return cursor.pointer(cie.encoding) - at
+    if code in (0x02, 0x03, 0x04):  # advance_loc1, 2, 4
+        return cursor.fixed(1 << code - 2) * cie.code_align
+    return None
+
+
+def _save(cursor: Cursor, cie: Cie, code: int, saved: dict[int, int], initial: Row) -> None:
+    """An instruction that says where a register is saved."""
+    high, low = code & 0xC0, code & 0x3F
+    if high == 0x80:  # offset
+        saved[low] = cursor.uleb() * cie.data_align
+    elif high == 0xC0:  # restore
+        _restore(saved, initial, low)
+    elif code in (0x05, 0x11):  # offset_extended, offset_extended_sf
+        number = cursor.uleb()
+        saved[number] = (cursor.uleb() if code == 0x05 else cursor.sleb()) * cie.data_align
+    elif code == 0x06:  # restore_extended
+        _restore(saved, initial, cursor.uleb())
+    elif code in (0x07, 0x08):  # undefined, same_value
+        saved.pop(cursor.uleb(), None)
+    elif code == 0x2E:  # GNU_args_size
+        cursor.uleb()
+    elif code == 0x10:  # expression: a register that cannot be found; the frame still can
+        saved.pop(cursor.uleb(), None)
+        size = cursor.uleb()
+        cursor.at += size
+    elif code:  # but for nop: def_cfa_expression and what is rarer still
+        raise _Unsupported(f"call frame instruction {code:#x}")
 
 
 def _restore(saved: dict[int, int], initial: Row, number: int) -> None:

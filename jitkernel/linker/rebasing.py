@@ -143,9 +143,7 @@ def pin_reason(obj: ElfObject) -> str:
             if target is None or target[0] != "text":
                 continue
             if place[0] == "text":
-                type = info & 0xFFFF_FFFF
-                jump = offset and code[offset - 1] in _CALL_OR_JUMP
-                if type == BRANCH or (type == PC32 and (jump or _conditional(code, offset))):
+                if _is_jump(code, offset, info & 0xFFFF_FFFF):
                     continue
                 return "its code takes the address of a function or a label of its own"
             if place[0] == "data":
@@ -168,6 +166,13 @@ def may_escape(obj: ElfObject) -> bool:
     )
 
 
-def _conditional(code: bytes, offset: int) -> bool:
-    """True if the field at `offset` is that of a conditional jump (SDM volume 2, Jcc: 0F 80+cc)."""
+def _is_jump(code: bytes, offset: int, type: int) -> bool:
+    """True if the field at `offset` is that of a call or a jump, a conditional one too (SDM volume
+    2, Jcc: 0F 80+cc)."""
+    if type == BRANCH:
+        return True
+    if type != PC32 or not offset:
+        return False
+    if code[offset - 1] in _CALL_OR_JUMP:
+        return True
     return offset > 1 and code[offset - 2] == 0x0F and code[offset - 1] & 0xF0 == 0x80

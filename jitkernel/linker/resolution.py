@@ -7,7 +7,7 @@ but in no table yet; what an existing one becomes is noted in `Resolution.change
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from jitkernel.arena import Extent
@@ -318,6 +318,19 @@ def _import(
             _set_kind(symbol, FUNCTION if said == "function" else DATA, new, changes)
     if unresolved:
         _look_up(job, layout, unresolved, targets, new, changes)
+    if asked:
+        _leave(job, asked, new, changes)
+    return dso, stubs
+
+
+def _leave(
+    job: Job,
+    asked: Iterable[tuple[Symbol, bool]],
+    new: Mapping[str, Symbol],
+    changes: dict[Symbol, Definition],
+) -> None:
+    """Give symbols that nobody defined, each with whether a weak reference asks for it, the state
+    that they have where that is still so.  Raises LinkError for variables."""
     for symbol, weak in asked:
         state, address, size, image, kind, why = changes.get(symbol) or symbol.definition
         if state is MISSING and weak and not symbol.users:
@@ -332,7 +345,6 @@ def _import(
             set_first(symbol, "state", state)
         elif state is not symbol.state or symbol in changes:
             changes[symbol] = state, address, size, image, kind, why
-    return dso, stubs
 
 
 def _set_kind(

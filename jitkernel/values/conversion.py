@@ -111,10 +111,7 @@ def to_bytes(
     match type.kind:
         case "int" | "bool":
             if isinstance(thing, int) or (hasattr(thing, "__index__") and not is_buffer(thing)):
-                whole, bits = operator.index(thing), type.bits
-                if not -(1 << bits - 1) <= whole < 1 << bits:
-                    raise UsageError(f"{what}: {whole} does not fit {called() or type.words}")
-                return encode_int(bool(whole) if type.kind == "bool" else whole, bits, type.size)
+                return _whole(type, operator.index(thing), what, called)
         case "float":
             if isinstance(thing, (int, float)) and not isinstance(thing, bool):
                 return _real(type, thing, what)
@@ -131,6 +128,12 @@ def to_bytes(
                 return thing
             raise _refusal(type, thing, what)
     raise UsageError(f"{what}: a Python {_name(thing)} cannot be {called() or type.words}")
+
+
+def _whole(type: DataType, whole: int, what: str, called: Callable[[], str]) -> bytes:
+    if not -(1 << type.bits - 1) <= whole < 1 << type.bits:
+        raise UsageError(f"{what}: {whole} does not fit {called() or type.words}")
+    return encode_int(bool(whole) if type.kind == "bool" else whole, type.bits, type.size)
 
 
 def is_buffer(thing: Any) -> bool:
