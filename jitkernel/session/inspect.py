@@ -71,6 +71,8 @@ class Inspect:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> object:
+            if name not in Inspect.__annotations__:
+                raise AttributeError(f"Session.inspect has no attribute {name!r}")
             return getattr(self._core, name)
 
     # -- cells and symbols -----------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from operator import attrgetter
 
 import pytest
 
@@ -60,3 +61,8 @@ def test_looking_changes_nothing(s: Session) -> None:
     assert s.memory()["zones"] == before
     assert look.undo_steps()[0].cell == number
     assert s.call("sq", 7) == 49
+
+
+def test_what_is_no_part_of_it_is_not_passed_on(s: Session) -> None:
+    with pytest.raises(AttributeError, match=r"Session\.inspect has no attribute 'lock'"):
+        attrgetter("lock")(s.inspect)
