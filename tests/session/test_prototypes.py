@@ -11,9 +11,9 @@ from types import SimpleNamespace
 import pytest
 
 from jitkernel.errors import UsageError
+from jitkernel.languages.llvm.plan import LanguageNote
 from jitkernel.languages.prototypes import Prototype
 from jitkernel.portable import arrival
-from jitkernel.session.program.cell import LanguageNote
 from jitkernel.session.program.names import NotesSeen
 
 np = pytest.importorskip("numpy")
@@ -401,11 +401,11 @@ def test_a_call_looks_at_the_notes_that_it_needs(fresh, monkeypatch):
 
 def test_notes_may_come_while_they_are_read():
     """Who reads a variable from another thread waits for no cell."""
-    notes = {f"c:i:n{i}": LanguageNote(1, str(i), frozenset()) for i in range(4)}
+    notes = {f"c:i:n{i}": LanguageNote(str(i), cell=1) for i in range(4)}
     texts = NotesSeen(notes, "n2", 2)
     found = iter(texts)
     assert next(found) == "c:i:n0"
-    notes["c:i:late"] = LanguageNote(3, "", frozenset())
+    notes["c:i:late"] = LanguageNote("", cell=3)
     assert [*found] == ["c:i:n1", "c:i:n3"]
     assert len(texts) == 4 and "c:i:n2" not in texts and texts["c:i:n3"] == "3"
 

@@ -26,7 +26,7 @@ from jitkernel.languages.c.notes import (
 )
 from jitkernel.languages.c.tokens import tokens, words
 from jitkernel.languages.c.unit import Unit
-from jitkernel.languages.llvm.plan import PlanNote
+from jitkernel.languages.llvm.plan import LanguageNote
 from jitkernel.values.c import declare, promoted
 from jitkernel.values.debug_info import Types
 
@@ -38,7 +38,7 @@ _SPELLED = 80  # characters of a declaration in a status line
 def learned(
     unit: Unit, before: Notes, types: Types, symbols: Iterable[str],
     macros_of: Callable[[int], Iterable[str]], needed: Collection[str], folders: Sequence[str],
-) -> dict[str, PlanNote]:  # fmt: skip
+) -> dict[str, LanguageNote]:  # fmt: skip
     """The notes of a unit's cell, which defines these symbols; `before` are those of the others,
     `macros_of` tells the macros that a line was expanded from, `needed` are names that the headers
     which it includes need, `folders` are where those are looked for."""
@@ -87,7 +87,7 @@ def learned(
             *_read_again(unit, before),
             *left(before, unit.reading.replaces, unit.owned),
         ],
-    ) | {key: PlanNote("") for key in before.hidden if key not in unit.owned}
+    ) | {key: LanguageNote("") for key in before.hidden if key not in unit.owned}
 
 
 def _meant_otherwise(unit: Unit, before: Notes) -> Iterator[Note]:
@@ -167,7 +167,7 @@ def _completed(note: Note, types: Types, text: str) -> Note:
     return replace(note, text=text, deduced=bool(note.definition))
 
 
-def spelled(unit: Unit, own: Iterable[str], notes: Mapping[str, PlanNote]) -> dict[str, str]:
+def spelled(unit: Unit, own: Iterable[str], notes: Mapping[str, LanguageNote]) -> dict[str, str]:
     """Symbols as C declares them: `int sq(int x)`."""
     found = {}
     names = {note.symbol: note.name for note in unit.own}

@@ -19,7 +19,7 @@ from jitkernel.errors import UsageError
 from jitkernel.forms import Maybe, check
 from jitkernel.languages.c.pointed import forward, pointers
 from jitkernel.languages.c.tokens import all_words, asked_for, tokens, words
-from jitkernel.languages.llvm.plan import Kept, PlanNote
+from jitkernel.languages.llvm.plan import Kept, LanguageNote
 
 __all__ = [
     "DIRECTIVE",
@@ -543,14 +543,14 @@ class Notes:
 
 def plan_notes(
     is_known: Callable[[str], bool], notes: Iterable[Note], others: Iterable[Note] = ()
-) -> dict[str, PlanNote]:
+) -> dict[str, LanguageNote]:
     """The notes as a plan leaves them, and `others`, which stay their cells'; each needs what it
     mentions of the keys that are known."""
-    found: dict[str, PlanNote] = {}
+    found: dict[str, LanguageNote] = {}
     for note, cell in (*((n, 0) for n in notes), *((n, n.cell) for n in others)):
         said = mentioned(note.meant) if note.kind != "include" else ()
         needs = note.needs.union(note.uses, filter(is_known, said)) - {note.key, *note.also}
-        found[note.key] = PlanNote(note, needs, cell)
-        same = PlanNote(Alias(note.key), frozenset((note.key,)), cell)
+        found[note.key] = LanguageNote(note, needs, cell)
+        same = LanguageNote(Alias(note.key), frozenset((note.key,)), cell)
         found |= dict.fromkeys(note.also, same)
     return found

@@ -40,7 +40,7 @@ from jitkernel.languages.c.unit import Run, Unit, unit_of
 from jitkernel.languages.c.words import TAGS
 from jitkernel.languages.c.written import Written, written
 from jitkernel.languages.language import Known, Once, Remake, plan, split_commands
-from jitkernel.languages.llvm.plan import Plan, PlanNote
+from jitkernel.languages.llvm.plan import LanguageNote, Plan
 from jitkernel.values.c import function_in_c, type_in_c
 from jitkernel.values.datatype import DataType
 from jitkernel.values.debug_info import Types
@@ -393,7 +393,7 @@ class _Reader:
                     return [f"run it: %run main{arguments}"]
         return []
 
-    def _learned(self, unit: Unit, types: Types, own: list[str]) -> dict[str, PlanNote]:
+    def _learned(self, unit: Unit, types: Types, own: list[str]) -> dict[str, LanguageNote]:
         """The cell's notes.  A header that it includes may need what stands before it; what that
         is, clang tells when it compiles what later cells are given."""
         number, needed = self._known.number, set(self._guesses.needed)

@@ -32,7 +32,7 @@ __all__ = [
     "InspectAction",
     "MagicAction",
     "Plan",
-    "PlanNote",
+    "LanguageNote",
     "Remake",
     "RunAction",
     "ShellAction",
@@ -98,10 +98,10 @@ class Declaration(Protocol):
 Kept: TypeAlias = str | Declaration
 
 
-class PlanNote(NamedTuple):
-    """A note of a cell's language for later cells ("": there is none any more), the keys of the
-    notes that it needs, and the number of the cell whose it is, 0 for that which leaves it.
-    """
+class LanguageNote(NamedTuple):
+    """A note for later cells of a language: what that keeps, the keys of the notes that this one
+    needs, and the number of the cell whose it is.  In a plan, "" is kept of what there is no more,
+    and the cell is 0 for the one that leaves the note."""
 
     kept: Kept
     needs: frozenset[str] = frozenset()
@@ -192,7 +192,7 @@ class Plan:
     local_names: frozenset[str] = frozenset()
     types: dict[str, str] = field(default_factory=dict)
     warnings: tuple[Diagnostic, ...] = ()
-    notes: Mapping[str, PlanNote] = field(default_factory=dict)
+    notes: Mapping[str, LanguageNote] = field(default_factory=dict)
     keep: frozenset[str] = frozenset()
     unchanged: frozenset[str] = frozenset()
     spelled: Mapping[str, str] = field(default_factory=dict)

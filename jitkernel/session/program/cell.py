@@ -23,7 +23,6 @@ from jitkernel.values.value import TypedValue
 from jitkernel.wording import cut_list
 
 if TYPE_CHECKING:
-    from jitkernel.languages.llvm.plan import Kept
     from jitkernel.linker import Block, Image, Symbol
     from jitkernel.session.program.signatures import Signature
     from jitkernel.session.program.state import Fact, Kind
@@ -35,7 +34,6 @@ __all__ = [
     "Change",
     "Definition",
     "Effects",
-    "LanguageNote",
     "Version",
     "cells_words",
     "names_of",
@@ -180,15 +178,6 @@ class Version(NamedTuple):
     infos: Mapping[str, Any] = {}
     record: Record | None = None
     uses: tuple[tuple[tuple[str, Signature], ...], tuple[str, ...]] = ((), ())
-
-
-class LanguageNote(NamedTuple):
-    """What a cell of a language has left for later ones: its number, what its language
-    keeps, and the keys of the notes that this one needs."""
-
-    cell: int
-    kept: Kept
-    needs: frozenset[str] = frozenset()
 
 
 class Effects(NamedTuple):

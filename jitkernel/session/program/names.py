@@ -15,9 +15,9 @@ from itertools import count
 from typing import Any
 
 from jitkernel.ir.module import entities
-from jitkernel.languages.llvm.plan import Kept, Plan
+from jitkernel.languages.llvm.plan import Kept, LanguageNote, Plan
 from jitkernel.rollback import Recorded, RecordedDict
-from jitkernel.session.program.cell import Cell, LanguageNote
+from jitkernel.session.program.cell import Cell
 from jitkernel.session.program.signatures import Signature
 
 __all__ = ["HiddenNames", "LanguageNotes", "Uses", "defined_types"]

@@ -16,6 +16,7 @@ from jitkernel.compiler.records import Compiled, FunctionInfo, Summary
 from jitkernel.errors import CompileError
 from jitkernel.ir.names import CONTROL
 from jitkernel.languages import find
+from jitkernel.languages.llvm.plan import LanguageNote
 from jitkernel.linker import Former, Image, Linker, Symbol, SymbolState
 from jitkernel.linker.editing import describe, set_reason
 from jitkernel.linker.layout import ReadObject
@@ -29,7 +30,6 @@ from jitkernel.session.program.cell import (
     CellState,
     Change,
     Definition,
-    LanguageNote,
     Version,
     cells_words,
 )
@@ -49,7 +49,6 @@ from jitkernel.session.saved.store import Store
 from jitkernel.wording import cut_list
 
 if TYPE_CHECKING:
-    from jitkernel.languages.llvm.plan import PlanNote
     from jitkernel.session.engine import Engine
 
 __all__ = ["CellText", "Program"]
@@ -299,7 +298,7 @@ class Program(Recorded):
             self._arrives(cell, change)
             self._retire(old, cell, old, change)
 
-    def learn_notes(self, cell: Cell, notes: Mapping[str, PlanNote], change: Change) -> None:
+    def learn_notes(self, cell: Cell, notes: Mapping[str, LanguageNote], change: Change) -> None:
         """Keep what a cell's language leaves for later ones; a cell may have nothing else."""
         if not notes:
             return
@@ -311,13 +310,13 @@ class Program(Recorded):
             if cell.cell_id:
                 self.name(cell.cell_id, cell.number, change)
 
-    def say(self, cell: Cell, notes: Mapping[str, PlanNote], change: Change) -> None:
+    def say(self, cell: Cell, notes: Mapping[str, LanguageNote], change: Change) -> None:
         """Have a cell's notes in place of those of their keys; what it says of notes of others is
         for those that are still there."""
         for key, (kept, needs, owner) in notes.items():
             if owner and key not in self.state.notes.found:
                 continue
-            note = LanguageNote(owner or cell.number, kept, needs) if kept else None
+            note = LanguageNote(kept, needs, owner or cell.number) if kept else None
             self.state.put("note", key, note, change.before)
 
     def retype_cell(self, cell: Cell, summary: Summary, change: Change) -> None:

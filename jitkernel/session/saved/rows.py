@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from jitkernel.arena import Extent
 from jitkernel.forms import Maybe, check
 from jitkernel.ir.types import function_type, parse_type
+from jitkernel.languages.llvm.plan import LanguageNote
 from jitkernel.linker import (
     Block,
     Image,
@@ -27,7 +28,7 @@ from jitkernel.linker import (
 )
 from jitkernel.linker.editing import restore_image, restore_symbol, restore_uses
 from jitkernel.linker.records import SITE
-from jitkernel.session.program.cell import Cell, CellState, LanguageNote
+from jitkernel.session.program.cell import Cell, CellState
 from jitkernel.session.program.signatures import (
     Signature,
     Variable,
@@ -340,7 +341,7 @@ def _note_row(program: Program, key: str, note: LanguageNote) -> list[Any]:
 
 
 def _read_note(program: Program, key: str, row: list[Any]) -> None:
-    program.state.notes.set(key, LanguageNote(row[0], row[1], frozenset(row[2])))
+    program.state.notes.set(key, LanguageNote(row[1], frozenset(row[2]), row[0]))
 
 
 def _read_declared(program: Program, key: str, row: list[Any]) -> None:
