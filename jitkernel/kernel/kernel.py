@@ -19,7 +19,7 @@ from traitlets import Any as AnyTrait
 from traitlets import Instance
 
 from jitkernel._version import __version__
-from jitkernel.errors import Interrupted, JitError
+from jitkernel.errors import Interrupted, JitError, UsageError
 from jitkernel.kernel.between import Between
 from jitkernel.kernel.displays import error_content, mask
 from jitkernel.kernel.early import find_language
@@ -244,6 +244,8 @@ class JITKernel(JITKernelSettings, Kernel):
         position = _within(code, cursor_pos)
         try:
             view = inspect_at(self.frontend, code, position, detail_level)
+        except UsageError as error:  # what there is to do before anything can be told
+            view = View(str(error))
         except Exception:
             self.log.exception("inspection")
             view = None

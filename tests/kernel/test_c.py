@@ -36,11 +36,15 @@ int main(int argc, char **argv) {
 """
 
 
+def launched(*more: str) -> Kernel:
+    spec = json.loads((kernelspec_source("jitkernel-c") / "kernel.json").read_text())
+    return Kernel(*[a for a in spec["argv"] if a.startswith("--JITKernel")], *more)
+
+
 @pytest.fixture(scope="module")
 def tile() -> Iterator[Kernel]:
     """The kernel as its launcher tile starts it."""
-    spec = json.loads((kernelspec_source("jitkernel-c") / "kernel.json").read_text())
-    running = Kernel(*[a for a in spec["argv"] if a.startswith("--JITKernel")])
+    running = launched()
     yield running
     running.stop()
 
@@ -221,6 +225,16 @@ def test_without_the_package() -> None:
     assert "state='note'" in doctor and "pip install 'jitkernel[c]'" in doctor
     assert refused.startswith("UsageError C cells need clang: pip install 'jitkernel[c]'")
     assert first == last == "i32 3"
+
+
+def test_what_is_missing_is_told_by_shift_tab_too() -> None:
+    running = launched("--Compiler.clang=/usr/bin/false")
+    try:
+        found = ask(running, "inspect", "sq(", 3)
+        assert "/usr/bin/false does not answer as a clang" in found["data"]["text/plain"]
+        assert "Traceback" not in Kernel.logged()
+    finally:
+        running.stop()
 
 
 def test_the_doctor_tries_it() -> None:
