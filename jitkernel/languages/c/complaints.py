@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 
 from jitkernel.errors import CompileError, Diagnostic
@@ -17,9 +17,11 @@ from jitkernel.languages.c.clang import Complaint
 from jitkernel.languages.c.code import Code
 from jitkernel.languages.c.generated import OWN, file_name
 from jitkernel.languages.c.miswritten import hint_of, is_foreign, python_line
+from jitkernel.languages.c.notes import MACRO, Notes
 from jitkernel.languages.c.pieces import Piece, PieceKind
 from jitkernel.languages.c.tokens import Token, Unfinished, closing, tokens
 from jitkernel.languages.c.unit import Unit
+from jitkernel.wording import did_you_mean
 
 __all__ = ["Complaints", "missed"]
 
@@ -32,8 +34,10 @@ _DIFFERS = (
 _INCOMPLETE = (
     r"incomplete (?:\w+ )*type '(?:[^']*' \(aka ')?(?:(?:const|volatile) )*(?:struct|union|enum) "
 )
+_NAMELESS = re.compile(rf"{_UNKNOWN}(\w+)'")
 _MISSED = re.compile(rf"(?:(?:{_UNKNOWN}|{_DIFFERS})(?=\w+')|{_INCOMPLETE})(\w+)")
 _ERRORS = 3  # complaints that are shown
+_ALIKE = 0.75  # as `difflib` has it: names that are taken for another that was meant
 _TYPE_OF = re.compile(r"'(?:__)?typeof(?:__)? ?\([^)]*\)' \(aka ('[^']*')\)")
 _RETURNS = re.compile(rf"void function '{OWN}\w+' should not return a value")
 _MEANT = re.compile(r"did you mean '([^']*)'\?")  # in a note of its own
@@ -53,13 +57,25 @@ def missed(message: str) -> str:
 
 
 class Complaints:
-    """The errors of one cell of C, which clang calls `file`; `is_macro` tells of a word.
-    `code` and `tokens` are what clang was given for it, where that is known.
+    """The errors of one cell of C, which clang calls `file`; `notes` are what earlier cells have
+    declared.  `code` and `tokens` are what clang was given for it, where that is known.
     """
 
-    def __init__(self, source: str, file: str, is_macro: Callable[[str], bool]):
-        self._lines, self._file, self._is_macro = source.split("\n"), file, is_macro
+    def __init__(self, source: str, file: str, notes: Notes):
+        self._lines, self._file, self._notes = source.split("\n"), file, notes
         self.code, self.tokens = Code(source), list[Token]()
+
+    def _meant(self, message: str) -> str:
+        """The name of an earlier cell's that may have been meant by one that clang does not know:
+        it is told of those alone that the cell mentions."""
+        found = _NAMELESS.search(message) if "did you mean" not in message else None
+        if found is None:
+            return ""
+        known = [name for name in self._notes.names() if name != found[1]]
+        return did_you_mean(found[1], known, "`{}`".format, cutoff=_ALIKE).removeprefix("; ")
+
+    def _is_macro(self, word: str) -> bool:
+        return MACRO + word in self._notes
 
     def at(self, message: str, line: int, column: int, hint: str = "") -> CompileError:
         """An error at a place of the cell."""
@@ -227,6 +243,7 @@ class Complaints:
             fix = complaint.fix.strip()
             hint = f"write `{fix}`" if fix and "did you mean" not in complaint.message else ""
             hint = hint or hint_of(complaint.message, self._lines, line, column, self._is_macro)
+            hint = hint or self._meant(complaint.message)
             return Diagnostic(_plain(complaint.message), line, column, text, hint, severity)
         own = complaint.file in ("", "session", "-", "<stdin>")
         where = "" if own else f"{_nearer(complaint.file)}, line {line}: "

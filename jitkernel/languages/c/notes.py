@@ -291,6 +291,11 @@ class Notes:
         """The note of a name that is neither tag nor macro."""
         return self.get(IDENTIFIER + name)
 
+    def names(self) -> list[str]:
+        """The identifiers and macros that cells have declared."""
+        kinds = IDENTIFIER, MACRO
+        return [key[len(IDENTIFIER) :] for key in self._kept if key.startswith(kinds)]
+
     def meaning(self, name: str) -> Literal["type", "value", ""]:
         """The kind of a name: a type or anything else, "" where it has no note."""
         if (note := self.identifier(name)) is None:

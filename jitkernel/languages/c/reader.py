@@ -93,7 +93,7 @@ class _Reader:
         self._notes.hide(known.replaces, self._commands.code)
         self._guesses = Guesses()
         self._file = file_name(known.number)
-        self._complaints = Complaints(source, self._file, lambda w: MACRO + w in self._notes)
+        self._complaints = Complaints(source, self._file, self._notes)
         self._macros_of: Callable[[int], Iterable[str]] = lambda line: ()
         self._written: list[Written] = []
 

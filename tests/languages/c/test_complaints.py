@@ -256,3 +256,14 @@ def test_a_mistake_in_one_that_does_is_told_in_c(s):
     with pytest.raises(CompileError) as raised:
         run(s, "(struct {int x;}){nope}")
     assert str(raised.value).startswith("line 1, column 19: use of undeclared identifier 'nope'")
+
+
+def test_a_name_that_is_nearly_an_earlier_cells_is_told(s) -> None:
+    s.run("int speed = 3, spare;\n#define FAST 9\nint twice(int n) { return 2 * n; }", "c")
+    for text, meant in (("sped + 1", "speed"), ("twcie(2)", "twice"), ("FASTT", "FAST")):
+        with pytest.raises(CompileError, match=f"; did you mean `{meant}`\\?"):
+            s.run(text, "c")
+    for text in ("other", "abcdef(1)"):
+        with pytest.raises(CompileError) as caught:
+            s.run(text, "c")
+        assert "did you mean" not in str(caught.value)
