@@ -7,6 +7,7 @@ import os
 import resource
 import signal
 import time
+from pathlib import Path
 
 import pytest
 from processes import gone, runs
@@ -36,6 +37,17 @@ def taken(monkeypatch):
 def waits():
     """The process that waits."""
     return ahead._waiting[0].child
+
+
+def reads():
+    """The process that waits, once it has been loaded and waits for its text."""
+    child = waits()
+    call = Path(f"/proc/{child.pid}/syscall")  # read is 0, and so is standard input
+    deadline = time.monotonic() + 30
+    while call.read_text().split()[:2] != ["0", "0x0"]:
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    return child
 
 
 def test_the_next_cell_finds_a_process_that_waits(taken):
@@ -147,7 +159,7 @@ def test_one_that_does_not_answer_is_replaced_at_once(taken):
 def test_one_that_ends_before_it_has_read_is_replaced(taken):
     with Session() as s:
         s.run("int x = 1;", "c")
-        resource.prlimit(waits().pid, resource.RLIMIT_AS, (1 << 20, 1 << 20))
+        resource.prlimit(reads().pid, resource.RLIMIT_AS, (1 << 20, 1 << 20))
         assert s.run("x + 1", "c").text == "(int) 2"
         assert taken[-1]
 
