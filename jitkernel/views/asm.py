@@ -66,13 +66,13 @@ def asm(
     cell, functions = code_of(session, target, traps=True)
     rows = session.inspect.places.lines.of_cell(cell.number) if lines else []
     describe = describer(session, cell)
-    views = [_function(session, code, syntax, rows, describe) for code in functions]
-    if any(line for _, line in rows):
-        used = {
-            line
-            for at, line in rows
-            if line and any(s.address <= at < s.address + s.size for s in functions)
-        }
+    views, used = [], set[int]()
+    for code in functions:
+        content = session.inspect.engine.arena.read(code.address, code.size)
+        found = decode(content, code.address, describe, syntax, rows)
+        used.update(i.line for i in found)
+        views.append(listing(_title(session, code), "\n".join(disassemble(found))))
+    if any(used):
         views.append(
             source_lines(session.source(cell.number), used, f"Lines of cell {cell.number}")
         )
@@ -155,26 +155,13 @@ def source_lines(source: str, used: set[int], title: str) -> View:
     return listing(title, "\n".join(f"{n:>{width}}  {origins.line(n)}" for n in shown))
 
 
-def _function(
-    session: Session,
-    code: Code,
-    syntax: str,
-    rows: list[tuple[int, int]],
-    describe: Callable[[int], str],
-) -> View:
-    start, stop = code.address, code.address + code.size
-    before = [row for row in rows if row[0] <= start][-1:]
-    mine = [*before, *(row for row in rows if start < row[0] < stop)]
-    markers = [(at, str(line) if line else "") for at, line in mine]
-    shown = markers if any(text for _, text in markers) else None
-    content = session.inspect.engine.arena.read(start, code.size)
+def _title(session: Session, code: Code) -> str:
     size = "0 bytes, and a trap in their place," if code.trap else f"{code.size} bytes"
     said = session.inspect.spelled(code.name) if code.type else ""
     called = session.inspect.program.called(code.name, code.cell or None)
     title = said or f"{called}: {code.type or 'known to its cell only'}"
-    title += f", {size}"
-    title += f" at {start:#x}" + (f", cell {code.cell}" if code.cell else "")
-    return listing(title, "\n".join(disassemble(content, start, describe, syntax, shown)))
+    cell = f", cell {code.cell}" if code.cell else ""
+    return f"{title}, {size} at {code.address:#x}{cell}"
 
 
 def describer(session: Session, cell: Cell | None = None) -> Callable[[int], str]:
@@ -208,7 +195,7 @@ class Instruction:
     """One instruction: where it stands, its bytes, its text, and what its operands lead to.
 
     `target` is the address of a branch or of memory relative to the instruction, 0 where there is
-    none; `refers` its name, or a label of the same code.
+    none; `refers` its name, or a label of the same code; `line` the cell's line, 0 for none.
     """
 
     address: int
@@ -218,6 +205,7 @@ class Instruction:
     label: str = ""
     target: int = 0
     refers: str = ""
+    line: int = 0
 
 
 def decode(
@@ -225,12 +213,14 @@ def decode(
     address: int,
     describe: Callable[[int], str] = lambda address: "",
     syntax: str = "intel",
+    lines: Sequence[tuple[int, int]] = (),
 ) -> list[Instruction]:
     """The instructions of `code`, which stands at `address`.
 
     Targets of jumps within the code get the labels L1, L2, ...  `describe(address)` names an
     address (`@sq`, `@g+4`), or returns an empty string.  Bytes that are no instruction become
-    `.byte`.  `syntax` is `intel` or `att`.
+    `.byte`.  `syntax` is `intel` or `att`; `lines` are addresses with the cell's line from there
+    on, ascending.
     """
     from capstone import CS_ARCH_X86, CS_MODE_64, CS_OPT_SYNTAX_ATT, CS_OPT_SYNTAX_INTEL, Cs
 
@@ -266,34 +256,21 @@ def decode(
     for start, size, mnemonic, operands in rows:
         raw = code[start - address : start - address + size]
         target, refers = _refers_to(start + size, operands, address, stop, labels, describe)
-        label = labels.get(start, "")
-        found.append(Instruction(start, raw, mnemonic, operands, label, target, refers))
+        label, row = labels.get(start, ""), bisect_right(lines, (start, 1 << 62)) - 1
+        line = lines[row][1] if row >= 0 else 0
+        found.append(Instruction(start, raw, mnemonic, operands, label, target, refers, line))
     return found
 
 
-def disassemble(
-    code: bytes,
-    address: int,
-    describe: Callable[[int], str],
-    syntax: str = "intel",
-    markers: Sequence[tuple[int, str]] | None = None,
-) -> Iterator[str]:
-    """Lines of text: marker, label, offset, bytes, instruction, what it refers to.
-
-    `markers` are addresses and what stands in the first column from there on, ascending.
-    """
-    found = decode(code, address, describe, syntax)
+def disassemble(found: Sequence[Instruction]) -> Iterator[str]:
+    """Lines of text: the cell's line, label, offset, bytes, instruction, what it refers to."""
     wide = max((min(len(i.code), _ROW) for i in found), default=1)
     mark = max((len(i.label) for i in found), default=0)
-    first = max((len(text) for _, text in markers), default=0) if markers is not None else 0
-    starts = [start for start, _ in markers or ()]
+    first = max((len(str(i.line)) for i in found if i.line), default=0)
     for instruction in found:
-        here = instruction.address
-        lead = ""
-        if markers is not None:
-            at = bisect_right(starts, here) - 1
-            lead = f"{markers[at][1] if at >= 0 else '':>{first}}  "
-        head = f"{lead}{instruction.label:<{mark}} +{here - address:<4d}  "
+        lead = f"{instruction.line or '':>{first}}  " if first else ""
+        offset = instruction.address - found[0].address
+        head = f"{lead}{instruction.label:<{mark}} +{offset:<4d}  "
         line = (
             f"{head}{instruction.code[:_ROW].hex(' '):<{3 * wide}} "
             f"{instruction.mnemonic:<7} {instruction.operands}"

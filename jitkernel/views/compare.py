@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import struct
 import textwrap
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
@@ -243,15 +242,9 @@ def placed(session: Session, name: str, syntax: str) -> Side:
     cell, (code,) = code_of(session, name)
     lines = session.inspect.places.lines.of_cell(cell.number)
     content = session.inspect.engine.arena.read(code.address, code.size)
-    rows = _rows(decode(content, code.address, describer(session, cell), syntax), lines)
-    return Side(
-        f"{session.inspect.program.called(name)}, cell {cell.number}",
-        name,
-        cell.number,
-        rows,
-        code.size,
-        True,
-    )
+    found = decode(content, code.address, describer(session, cell), syntax, lines)
+    title = f"{session.inspect.program.called(name)}, cell {cell.number}"
+    return Side(title, name, cell.number, _rows(found), code.size, True)
 
 
 def compiled(
@@ -278,26 +271,16 @@ def compiled(
     content = obj.content(section)[value : value + size]
 
     def describe(address: int) -> str:
-        return (
-            called(starts[address - base].removesuffix(".inline"), cell)
-            if address - base in starts
-            else ""
-        )
+        start = starts.get(address - base, "")
+        return start and called(start.removesuffix(".inline"), cell)
 
-    def relocated(i: Instruction) -> str:
+    found = decode(content, value + base, describe, syntax, lines)
+    for number, i in enumerate(found):
         at = i.address - base
-        return next(
-            (
-                called(names[o].removesuffix(".inline"))
-                for o in range(at, at + len(i.code))
-                if o in names
-            ),
-            "",
-        )
-
-    found = [replace(i, refers=relocated(i) or i.refers)
-             for i in decode(content, value + base, describe, syntax)]  # fmt: skip
-    return Side(title, name, cell, _rows(found, lines), size, True, data)
+        for name_there in (names[o] for o in range(at, at + len(i.code)) if o in names):
+            found[number] = replace(i, refers=called(name_there.removesuffix(".inline")))
+            break
+    return Side(title, name, cell, _rows(found), size, True, data)
 
 
 def elsewhere(
@@ -341,9 +324,8 @@ def _functions(obj: ElfObject) -> dict[str, tuple[int, int, int]]:
     }
 
 
-def _rows(code: Iterable[Instruction], lines: Sequence[tuple[int, int]]) -> tuple[Row, ...]:
-    """Instructions as they are compared, where they lead by name, not by number; `lines` are
-    addresses with the line from there on, ascending."""
+def _rows(code: Iterable[Instruction]) -> tuple[Row, ...]:
+    """Instructions as they are compared, where they lead by name, not by number."""
     rows: list[Row] = []
     for i in code:
         if i.label:
@@ -353,6 +335,5 @@ def _rows(code: Iterable[Instruction], lines: Sequence[tuple[int, int]]) -> tupl
             text = f"{i.mnemonic} {i.refers}"
         elif i.refers:
             text += f" ; {i.refers}"
-        at = bisect_right(lines, (i.address, 1 << 62)) - 1
-        rows.append((lines[at][1] if at >= 0 else 0, text, True))
+        rows.append((i.line, text, True))
     return tuple(rows)

@@ -13,7 +13,7 @@ from stripped import assert_complete
 from jitkernel import Session
 from jitkernel.errors import CompileError, UsageError
 from jitkernel.ir.names import bare, written
-from jitkernel.views.asm import asm, disassemble
+from jitkernel.views.asm import asm, decode, disassemble
 from jitkernel.views.foreign import foreign, unplaced
 
 LOOP = """\
@@ -60,7 +60,7 @@ def test_instructions_are_those_of_objdump(session: Session, tmp_path: Path) -> 
         for m in re.finditer(r"^ *([0-9a-f]+):\s+(\S+)", said, re.M)
     ]
     ours = []
-    for line in disassemble(code, symbol.address, lambda address: ""):
+    for line in disassemble(decode(code, symbol.address)):
         found = re.search(r"\+(\d+) +(?:[0-9a-f]{2} )+(?:… )? *(\S+)", line)
         assert found, line
         ours.append((int(found[1]), found[2]))
@@ -98,7 +98,7 @@ def test_functions_that_only_their_cell_knows() -> None:
 
 def test_all_bytes_of_long_instructions_are_there() -> None:
     code = bytes.fromhex("48b8efcdab8967452301c3")  # movabs rax, 0x123456789abcdef; ret
-    lines = list(disassemble(code, 0x1000, lambda address: ""))
+    lines = list(disassemble(decode(code, 0x1000)))
     assert [line.split("  ")[1] if i == 0 else line.split()[-1] for i, line in enumerate(lines)]
     assert " ".join(lines).count("23 01") == 1 and len(lines) == 3
 
@@ -158,7 +158,7 @@ def test_a_pasted_cell_of_another_machine_is_read_not_run(session: Session) -> N
 
 
 def test_bytes_that_are_no_code() -> None:
-    lines = list(disassemble(b"\x06\xc3", 0x1000, lambda address: ""))
+    lines = list(disassemble(decode(b"\x06\xc3", 0x1000)))
     assert ".byte" in lines[0] and "ret" in lines[1]
 
 
