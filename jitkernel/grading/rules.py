@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from jitkernel.errors import UsageError
-from jitkernel.ir.instructions import Instruction, blocks
+from jitkernel.ir.instructions import Instruction, instructions
 from jitkernel.ir.module import functions
 from jitkernel.wording import counted
 
@@ -81,9 +81,8 @@ def _instructions(session: Session, name: str, raw: bool) -> list[Instruction]:
     module = session.inspect.module(cell)
     if not raw:
         module = session.inspect.engine.pool.printed(session.inspect.request(cell))
-    begin, end = next((f.body() for f in functions(module, "define") if f.name == name), (0, 0))
-    found = blocks(module, begin + 1, end - 1)
-    return [Instruction.read(module[a:b]) for block in found for a, b in block.instructions]
+    found = (f for f in functions(module, "define") if f.name == name)
+    return [Instruction.read(text) for function in found for text in instructions(function)]
 
 
 def _opcode(session: Session, name: str, opcode: str, wanted: bool, raw: bool) -> Finding:

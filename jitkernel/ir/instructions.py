@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from jitkernel.ir.keywords import BINARY_OPCODES, CAST_OPCODES, TERMINATORS
+from jitkernel.ir.module import Entity
 from jitkernel.ir.names import NAME, SKIP, decode_name, quote_name
 from jitkernel.ir.text import after_flags, after_space, commas, line_end, without_comments
 from jitkernel.ir.types import (
@@ -37,6 +38,7 @@ __all__ = [
     "Instruction",
     "blocks",
     "call_declaration",
+    "instructions",
     "successors",
 ]
 
@@ -122,6 +124,13 @@ def blocks(text: str, start: int, stop: int) -> list[Block]:
         found[-1].instructions.append((at, at + len(text[at:end].rstrip())))
         at = following
     return found if found[0].instructions else found[1:]
+
+
+def instructions(function: Entity) -> list[str]:
+    """The texts of the instructions of a function that is defined, in order."""
+    source, (begin, end) = function.source, function.body()
+    found = blocks(source, begin + 1, end - 1)
+    return [source[start:stop] for block in found for start, stop in block.instructions]
 
 
 def successors(text: str) -> list[tuple[str, str]]:

@@ -12,12 +12,12 @@ from jitkernel.compiler.machine_ir import stages
 from jitkernel.compiler.pass_trace import PassTrace
 from jitkernel.compiler.records import Options
 from jitkernel.errors import CompileError
-from jitkernel.ir.module import Entity, entities
+from jitkernel.ir.instructions import instructions
+from jitkernel.ir.module import Entity, entities, functions
 from jitkernel.ir.text import replaced
 from jitkernel.session import CellOptions, Session
 from jitkernel.session.operation import operation
 from jitkernel.session.run.results import Collector
-from jitkernel.transform.module import Module
 from jitkernel.transform.process import Transformed, transform
 
 __all__ = ["Effect", "Figure", "apply_pass"]
@@ -137,7 +137,7 @@ def _strong(text: str, source: str) -> str:
 
 
 def _count(text: str) -> int:
-    return sum(len(function.instructions) for function in Module(text).functions.values())
+    return sum(len(instructions(function)) for function in functions(text, "define"))
 
 
 def _machine(trace: PassTrace) -> int:

@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING
 from jitkernel.compiler.machine_ir import LEFT_OUT, STAGES, Stage
 from jitkernel.compiler.pass_trace import PassTrace
 from jitkernel.errors import UsageError
-from jitkernel.ir.names import bare, written
+from jitkernel.ir.instructions import instructions
+from jitkernel.ir.module import functions
+from jitkernel.ir.names import bare
 from jitkernel.linker.records import sites
 from jitkernel.views.asm import asm, code_of
-from jitkernel.views.diff import clip, difference_view, parts
+from jitkernel.views.diff import clip, difference_view
 from jitkernel.views.object import object as object_view
 from jitkernel.views.passes import (
     changed_steps,
@@ -114,18 +116,16 @@ def _glance(
 ) -> View:
     """The way down in numbers."""
 
-    def lines(module: str) -> int:
-        found = parts(module)
-        kept = [found.get(written(only), "")] if only else [t for n, t in found.items() if n]
-        body = [line for text in kept for line in text.partition("{\n")[2].splitlines()]
-        return sum(line.startswith("  ") and not line.startswith("   ") for line in body)
+    def count(module: str) -> int:
+        found = (f for f in functions(module, "define") if only in ("", f.name))
+        return sum(len(instructions(function)) for function in found)
 
     def of(stage: str, what: str) -> int:
         return sum(getattr(s, what) for found in machine.values() for s in found if s.name == stage)
 
     rows: list[tuple[object, ...]] = [
-        ("IR, before the first pass", lines(trace.before), "instructions"),
-        ("IR, after the last pass", lines(trace.after), "instructions"),
+        ("IR, before the first pass", count(trace.before), "instructions"),
+        ("IR, after the last pass", count(trace.after), "instructions"),
         ("machine IR, selected", of("isel", "instructions"), "instructions"),
         ("machine IR, registers allocated", of("regalloc", "instructions"),
          f"instructions, {of('regalloc', 'spills')} spills, {of('regalloc', 'reloads')} reloads"),
