@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from enum import Enum
 
-from jitkernel.errors import CompileError, Diagnostic
+from jitkernel.errors import CompileError, Diagnostic, present
 from jitkernel.ir.keywords import ENTITY_WORDS, OPCODES, VARIABLE_WORDS
 from jitkernel.ir.module import body_end
 from jitkernel.ir.names import COMMENT, INLINE_SPACE, NAME, SKIP, SPACE
@@ -75,27 +75,44 @@ class Problem:
     incomplete: bool = False
 
 
-_LINE = re.compile(r"[^\n]*")
-# A shell command goes on where its line ends in a backslash, as in a shell.
-_SHELL_LINE = re.compile(r"(?:[^\n\\]|\\[^\n]|\\\n)*\\?")
-_INSPECT = re.compile(
-    rf"(?:\?\??[ \t]*(?:@{NAME}|%{{0,2}}[\w.]+)|(?:@{NAME}|%{{0,2}}[A-Za-z_][\w.]*)[ \t]*\?\??)"
-    rf"{INLINE_SPACE}(?:;[^\n]*)?(?=\n|\Z)"
+# What a statement begins with, and of which kind that makes it; the first that matches counts.
+_FORMS: tuple[tuple[Kind, str], ...] = (
+    (
+        Kind.INSPECT,
+        rf"(?:\?\??[ \t]*(?:@{NAME}|%{{0,2}}[\w.]+)|(?:@{NAME}|%{{0,2}}[A-Za-z_][\w.]*)[ \t]*\?\??)"
+        rf"{INLINE_SPACE}(?:;[^\n]*)?(?=\n|\Z)",
+    ),
+    (Kind.TYPE, rf"%{NAME}{SPACE}={INLINE_SPACE}type\b"),
+    (Kind.INSTRUCTION, rf"%{NAME}{SPACE}=(?!=)"),
+    (Kind.CELL_MAGIC, r"%%[A-Za-z_]"),
+    (Kind.MAGIC, r"%[A-Za-z_]"),
+    (
+        Kind.METADATA,
+        r"!(?:\d+[ \t]*=|[-a-zA-Z$._][-\w$.]*(?:[ \t]+=|[ \t]*=[ \t]*(?:!|distinct\b)))",
+    ),
+    (Kind.SHELL, "!"),
+    (Kind.ENTITY, rf"@{NAME}{SPACE}={INLINE_SPACE}(?:{'|'.join(VARIABLE_WORDS)})\b"),
+    (Kind.ASSIGN, rf"@{NAME}{SPACE}=(?!=)"),
+    (Kind.CALL, rf"@{NAME}{INLINE_SPACE}\("),
+    (Kind.SHOW, rf"@{NAME}{INLINE_SPACE}(?=;|\n|\Z)"),
+    (Kind.ENTITY, rf"\^\d+|\${NAME}"),
+    (Kind.LABEL, f"{NAME}:"),
+    (Kind.RESULT, rf"_\d*{INLINE_SPACE}(?=;|\n|\Z)"),
+    (Kind.ENTITY, rf"(?:{'|'.join(ENTITY_WORDS)})(?![\w.])"),
+    (Kind.INSTRUCTION, rf"(?:{'|'.join(OPCODES)})(?![\w.])"),
 )
-_LOCAL = re.compile(rf"%{NAME}{SPACE}=(?!=){INLINE_SPACE}(type\b)?")
-_MAGIC = re.compile(r"%[A-Za-z_][\w.]*")
-_CELL_MAGIC = re.compile(r"%%[A-Za-z_][\w.]*")
-_METADATA = re.compile(
-    r"!(?:\d+[ \t]*=|[-a-zA-Z$._][-\w$.]*(?:[ \t]+=|[ \t]*=[ \t]*(?:!|distinct\b)))"
-)
-_GLOBAL = re.compile(rf"@{NAME}")
-_AFTER = re.compile(rf"{SPACE}(=)(?!=){INLINE_SPACE}([a-z_]+\b)?|{INLINE_SPACE}(?:(\()|(;|\n|\Z))")
+_BEGINS = re.compile("|".join(f"({form})" for _, form in _FORMS))
+# What ends with its line, or where its first words end; all else is read to its end.
+_EXTENTS = {
+    **dict.fromkeys((Kind.MAGIC, Kind.INSPECT), re.compile(r"[^\n]*")),
+    # A shell command goes on where its line ends in a backslash, as in a shell.
+    Kind.SHELL: re.compile(r"(?:[^\n\\]|\\[^\n]|\\\n)*\\?"),
+    Kind.CELL_MAGIC: re.compile(r"(?s:.*)"),
+    Kind.LABEL: re.compile(f"{NAME}:"),  # an instruction may follow on the same line
+}
 # What a definition begins with, whose name and sign may stand on several lines.
 _DEFINED = re.compile(rf"[@%!]{NAME}{SPACE}=")
-_LABEL = re.compile(f"{NAME}:")
-_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
-_SUMMARY = re.compile(rf"\^\d+|\${NAME}")
-_RESULT = re.compile(rf"_\d*{INLINE_SPACE}(?=;|\n|\Z)")
+# `to label` of an invoke, clauses of a landingpad.
 _CONTINUES = re.compile(r"(?:to[ \t]+label|unwind[ \t]+label|cleanup|catch|filter)\b")
 _REST_EMPTY = re.compile(rf"{INLINE_SPACE}(?:;|\n|\Z)")
 _BODY_FOLLOWS = re.compile(
@@ -110,8 +127,8 @@ _LINE_STRING_TOKEN = re.compile(
     r'(?<=[@%])"[^"]*"|(?<![c@%])"(?:\\[^\n]|[^"\\\n])*"|"[^"\n]*"|"|'
     rf"{COMMENT}|/\*|[()\[\]{{}}<>@\n]"
 )
-_BODY_TOKEN = re.compile(SKIP + r'|"|/\*')
 _CLOSER = {"(": ")", "[": "]", "{": "}", "<": ">"}
+_OPENER = {closer: opener for opener, closer in _CLOSER.items()}
 _MOST_PROBLEMS = 10
 
 
@@ -158,48 +175,6 @@ def diagnostic(
     return Diagnostic(message, line, column, text, hint, severity)
 
 
-def _classify(source: str, at: int, first: bool) -> Kind:
-    """The kind of the statement that begins at `at` (not a blank, not a comment)."""
-    head = source[at]
-    if head in "?%@_" or head.isalpha():
-        if _INSPECT.match(source, at):
-            return Kind.INSPECT
-    if head == "%":
-        local = _LOCAL.match(source, at)
-        if local:
-            return Kind.TYPE if local[1] else Kind.INSTRUCTION
-        if _CELL_MAGIC.match(source, at):
-            return Kind.CELL_MAGIC if first else Kind.UNKNOWN
-        return Kind.MAGIC if _MAGIC.match(source, at) else Kind.UNKNOWN
-    if head == "!":
-        return Kind.METADATA if _METADATA.match(source, at) else Kind.SHELL
-    if head == "@":
-        return _classify_global(source, at)
-    if head in "^$":
-        return Kind.ENTITY if _SUMMARY.match(source, at) else Kind.UNKNOWN
-    if _LABEL.match(source, at):
-        return Kind.LABEL
-    if head == "_" and _RESULT.match(source, at):
-        return Kind.RESULT
-    word = _WORD.match(source, at)
-    if word:
-        if word[0] in ENTITY_WORDS:
-            return Kind.ENTITY
-        if word[0] in OPCODES:
-            return Kind.INSTRUCTION
-    return Kind.UNKNOWN
-
-
-def _classify_global(source: str, at: int) -> Kind:
-    name = _GLOBAL.match(source, at)
-    after = _AFTER.match(source, name.end()) if name else None
-    if not after:
-        return Kind.UNKNOWN
-    if after[1]:
-        return Kind.ENTITY if after[2] in VARIABLE_WORDS else Kind.ASSIGN
-    return Kind.CALL if after[3] else Kind.SHOW
-
-
 class _Scanner:
     """Walks over the source once; `line` is the line of the offset `counted`."""
 
@@ -210,87 +185,54 @@ class _Scanner:
         self.line, self.counted, self.line_start = 1, 0, 0
 
     def run(self) -> None:
-        source, at = self.source, 0
-        while len(self.problems) < _MOST_PROBLEMS:
-            at = after_space(source, at)
-            if at >= len(source):
-                break
-            at = self.statement(at)
+        at = after_space(self.source, 0)
+        while at < len(self.source) and len(self.problems) < _MOST_PROBLEMS:
+            at = after_space(self.source, self.statement(at))
+
+    def statement(self, at: int) -> int:
+        """Reads the statement at `at`; answers where the next may begin."""
+        source = self.source
+        found = _BEGINS.match(source, at)
+        kind = _FORMS[(found.lastindex or 0) - 1][0] if found else Kind.UNKNOWN
+        if kind is Kind.CELL_MAGIC and (self.statements or self.problems):
+            kind = Kind.UNKNOWN
+        if kind is Kind.UNKNOWN:
+            return self.unknown(at)
+        if pattern := _EXTENTS.get(kind):
+            stop = after = present(pattern.match(source, at), "what begins it").end()
+        elif extent := self.extent(at, kind):
+            stop, after = extent
+        else:
+            return self.next_line(at)
+        text = source[at:stop].rstrip()
+        if "/*" in text and kind in (Kind.TYPE, Kind.METADATA, Kind.ENTITY, Kind.INSTRUCTION):
+            text = without_comments(text, kept=";").rstrip()
+        stop = at + len(text)
+        line = self.count_to(at)
+        column = at - self.line_start + 1
+        last_line = self.count_to(stop)
+        self.statements.append(Statement(kind, text, at, stop, line, column, last_line))
+        return after
 
     def count_to(self, at: int) -> int:
         """The line that offset `at` is on; `at` never goes back."""
-        lines = self.source.count("\n", self.counted, at)
-        if lines:
+        if lines := self.source.count("\n", self.counted, at):
             self.line += lines
             self.line_start = self.source.rfind("\n", 0, at) + 1
         self.counted = at
         return self.line
 
-    def statement(self, at: int) -> int:
-        """Reads the statement at `at`; answers where the next may begin."""
-        source = self.source
-        kind = _classify(source, at, not self.statements and not self.problems)
-        if source.startswith("/*", at):
-            return self.open_comment(at)
-        if kind is Kind.UNKNOWN:
-            if self.statements and self.statements[-1].kind is Kind.INSTRUCTION:
-                if _CONTINUES.match(source, at):  # `to label` of an invoke, clauses of a landingpad
-                    return self.extend_last(at)
-            return self.unknown(at)
-        if kind is Kind.CELL_MAGIC:
-            return self.add(kind, at, len(source), len(source))
-        if kind in (Kind.MAGIC, Kind.SHELL, Kind.INSPECT):
-            pattern = _SHELL_LINE if kind is Kind.SHELL else _LINE
-            match = pattern.match(source, at)
-            end = match.end() if match else at
-            return self.add(kind, at, end, end)
-        if kind is Kind.LABEL:  # an instruction may follow on the same line
-            label = _LABEL.match(source, at)
-            end = label.end() if label else at
-            return self.add(kind, at, end, end)
-        found = self.extent(at, kind)
-        if found is None:
-            return self.next_line(at)
-        stop, after = found
-        return self.add(kind, at, stop, after)
-
     def next_line(self, at: int) -> int:
         end = self.source.find("\n", at)
         return len(self.source) if end < 0 else end
-
-    def text(self, kind: Kind, start: int, stop: int) -> str:
-        text = self.source[start:stop].rstrip()
-        is_code = kind in (Kind.TYPE, Kind.METADATA, Kind.ENTITY, Kind.INSTRUCTION)
-        return without_comments(text, kept=";").rstrip() if is_code and "/*" in text else text
-
-    def add(self, kind: Kind, start: int, stop: int, after: int) -> int:
-        line = self.count_to(start)
-        column = start - self.line_start + 1
-        text = self.text(kind, start, stop)
-        last_line = self.count_to(start + len(text))
-        stop = start + len(text)
-        self.statements.append(Statement(kind, text, start, stop, line, column, last_line))
-        return after
-
-    def extend_last(self, at: int) -> int:
-        found = self.extent(at, Kind.INSTRUCTION)
-        if found is None:
-            return self.next_line(at)
-        stop, after = found
-        last = self.statements.pop()
-        text = self.text(last.kind, last.start, stop)
-        stop = last.start + len(text)
-        self.statements.append(
-            Statement(
-                last.kind, text, last.start, stop, last.line, last.column, self.count_to(stop)
-            )
-        )
-        return after
 
     def problem(self, at: int, message: str, hint: str = "", incomplete: bool = False) -> None:
         self.problems.append(Problem(diagnostic(self.source, at, message, hint), incomplete))
 
     def unknown(self, at: int) -> int:
+        if self.source.startswith("/*", at):
+            self.unclosed(at)
+            return len(self.source)
         end = self.next_line(at)
         from jitkernel.languages.llvm.miswritten import nearest_form  # only for errors
 
@@ -308,52 +250,49 @@ class _Scanner:
         defined = _DEFINED.match(source, start)
         at, comment = defined.end() if defined else start, -1
         while match := pattern.search(source, at):
-            token, here, at = match[0][0], match.start(), match.end()
+            token, here, at = match[0], match.start(), match.end()
             if token == "\n":
                 if not open_at:
-                    whole = body or not is_define
-                    more = None if whole else _BODY_FOLLOWS.match(source, after_space(source, at))
-                    if more is None:
+                    following = after_space(source, at)
+                    goes_on = kind is Kind.INSTRUCTION and _CONTINUES.match(source, following)
+                    if is_define and not body:
+                        goes_on = _BODY_FOLLOWS.match(source, following)
+                    if not goes_on:
                         return (here if comment < 0 else comment), here
-                    at = more.start()
+                    at = goes_on.start()
                 comment = -1
-            elif match[0] == "/*":
-                return self.open_comment(here), len(source)
-            elif match[0] == '"':
-                return self.open_string(here, multi_line=pattern is _TOKEN)
-            elif token in '/"':
-                continue
-            elif token == ";":
+            elif token in ("/*", '"'):
+                several = self.unclosed(here, one_line=pattern is not _TOKEN)
+                return (len(source), len(source)) if several else None
+            elif token[0] == ";":
                 comment = here
             elif token == "@":
                 named = named or not open_at
-            elif token in "([{<":
+            elif token in _CLOSER:
                 if token != "{" or not (is_define and parameters) or open_at:
                     open_at.append((token, here))
                     continue
                 at, body = self.body(here), True
                 if not _REST_EMPTY.match(source, at):
                     return at, at  # another statement follows on the same line
-            elif not self.closes(token, here, open_at):
-                return None
-            else:
+            elif token in _OPENER:
+                if not self.closes(token, here, open_at):
+                    return None
                 parameters |= named and token == ")" and not open_at
         if open_at:
             opener, opened = open_at[-1]
             self.problem(opened, f"this '{opener}' is never closed", incomplete=True)
             return len(source), len(source)
-        stop = len(source) if comment < 0 else comment
-        return stop, len(source)
+        return (len(source) if comment < 0 else comment), len(source)
 
-    def open_string(self, at: int, multi_line: bool) -> tuple[int, int] | None:
-        """A string that does not end; where it may have several lines, more may follow."""
-        hint = "" if multi_line else "a quote inside a string is written \\22"
-        self.problem(at, "this string is never closed", hint, incomplete=multi_line)
-        return (len(self.source), len(self.source)) if multi_line else None
-
-    def open_comment(self, at: int) -> int:
-        self.problem(at, "this comment is never closed", "it ends with */", incomplete=True)
-        return len(self.source)
+    def unclosed(self, at: int, one_line: bool = False) -> bool:
+        """A string or a comment that does not end; True where more may follow."""
+        if self.source.startswith("/*", at):
+            self.problem(at, "this comment is never closed", "it ends with */", incomplete=True)
+            return True
+        hint = "a quote inside a string is written \\22" if one_line else ""
+        self.problem(at, "this string is never closed", hint, incomplete=not one_line)
+        return not one_line
 
     def closes(self, token: str, at: int, open_at: list[tuple[str, int]]) -> bool:
         """True if a bracket closes the one that was opened last; else it is a problem."""
@@ -376,16 +315,12 @@ class _Scanner:
 
         Inside, only braces count: whatever else is out of order, LLVM says it better.
         """
-        end = body_end(self.source, start)
-        if end >= 0:
+        if (end := body_end(self.source, start)) >= 0:
             return end
-        tokens = _BODY_TOKEN.finditer(self.source, start)
-        match = next((m for m in tokens if m[0] in ('"', "/*")), None)
-        if match is None:
+        tokens = _TOKEN.finditer(self.source, start)
+        if match := next((m for m in tokens if m[0] in ('"', "/*")), None):
+            self.unclosed(match.start())
+        else:
             hint = "a function's body ends with '}'"
             self.problem(start, "this '{' is never closed", hint, incomplete=True)
-        elif match[0] == "/*":
-            self.open_comment(match.start())
-        else:
-            self.problem(match.start(), "this string is never closed", incomplete=True)
         return len(self.source)
