@@ -21,6 +21,7 @@ from jitkernel.grading.inputs import (
     decode,
     draw,
     encode,
+    filled,
     smaller,
     told,
     written_call,
@@ -184,11 +185,14 @@ class _Trial:
     reference: int  # its address
     limit: float  # seconds that a call may take
     slow: bool = False
-    arrays: list[int] = field(init=False)
+    #: by argument, that of its array with what guards it; None where it has none
+    arrays: list[int | None] = field(init=False)
 
     def __post_init__(self) -> None:
-        kinds = [kind for kind in self.exercise.kinds if kind.in_memory]
-        self.arrays = [self.scratch.reserve(capacity(k) + 2 * len(_GUARD)) for k in kinds]
+        self.arrays = [
+            self.scratch.reserve(capacity(kind) + 2 * len(_GUARD)) if kind.in_memory else None
+            for kind in self.exercise.kinds
+        ]
 
     def complaint(self, values: tuple[Any, ...]) -> str:
         """The fault of the student's answer and what it printed; empty where it is right."""
@@ -258,10 +262,10 @@ class _Trial:
         """The argument that a pointer leads into, and where: `argument #1 + 8 bytes`."""
         if not pointer:
             return "null"
-        arrays = iter(self.arrays)
-        for number, kind in enumerate(self.exercise.kinds, 1):
-            if kind.in_memory:
-                start = next(arrays) + len(_GUARD)
+        kinds = self.exercise.kinds
+        for number, (kind, array) in enumerate(zip(kinds, self.arrays, strict=True), 1):
+            if array is not None:
+                start = array + len(_GUARD)
                 if start <= pointer <= start + capacity(kind):
                     return f"argument #{number} + {pointer - start} bytes"
         return _NOWHERE
@@ -271,32 +275,24 @@ class _Trial:
     def _arguments(self, values: tuple[Any, ...]) -> list[Any]:
         """The arguments of a call: arrays written afresh, lengths filled in."""
         arguments: list[Any] = []
-        free, arrays = iter(values), iter(self.arrays)
-        last: Any = ()
-        for kind in self.exercise.kinds:
-            if kind.name == "length":
-                arguments.append(len(last))
+        given = filled(self.exercise.kinds, values)
+        for (kind, value), start in zip(given, self.arrays, strict=True):
+            if start is None:
+                arguments.append(value)
                 continue
-            last = next(free)
-            if kind.in_memory:
-                start = next(arrays)
-                size = capacity(kind) + len(_GUARD)
-                data = encode(kind, last)
-                fill = _GUARD * (size // len(_GUARD) + 1)
-                self.scratch.write(start, _GUARD + data + fill[: size - len(data)])
-                arguments.append(start + len(_GUARD))
-            else:
-                arguments.append(last)
+            size, data = capacity(kind) + len(_GUARD), encode(kind, value)
+            fill = _GUARD * (size // len(_GUARD) + 1)
+            self.scratch.write(start, _GUARD + data + fill[: size - len(data)])
+            arguments.append(start + len(_GUARD))
         return arguments
 
     def _pointed(self, values: tuple[Any, ...]) -> Iterator[tuple[Kind, Any, bytes, bytes, bytes]]:
         """Kind and value of each array, and the bytes before, in and behind it, as they are."""
-        arrays = iter(self.arrays)
-        free = [kind for kind in self.exercise.kinds if kind.name != "length"]
-        for kind, value in zip(free, values, strict=True):
-            if kind.in_memory:
+        given = filled(self.exercise.kinds, values)
+        for (kind, value), start in zip(given, self.arrays, strict=True):
+            if start is not None:
                 size = capacity(kind) + 2 * len(_GUARD)
-                data = self.session.inspect.engine.arena.read(next(arrays), size)
+                data = self.session.inspect.engine.arena.read(start, size)
                 stop = len(_GUARD) + len(encode(kind, value))
                 yield kind, value, data[: len(_GUARD)], data[len(_GUARD) : stop], data[stop:]
 

@@ -19,8 +19,8 @@ from jitkernel.ir.names import written
 from jitkernel.ir.types import FloatType, FunctionType, IntType, PointerType, Type
 
 __all__ = [
-    "MOST", "Kind", "capacity", "decode", "draw", "encode", "kinds_of", "smaller", "told",
-    "written_call",
+    "MOST", "Kind", "capacity", "decode", "draw", "encode", "filled", "kinds_of", "smaller",
+    "told", "written_call",
 ]  # fmt: skip
 
 MOST = 32  # elements of an array, characters of a text
@@ -224,18 +224,18 @@ def _smaller(kind: Kind, value: Any) -> Iterator[Any]:
                         yield changed
 
 
+def filled(kinds: tuple[Kind, ...], values: tuple[Any, ...]) -> Iterator[tuple[Kind, Any]]:
+    """Each argument's kind and value; a length is that of the value before it."""
+    free = iter(values)
+    last: Any = ()
+    for kind in kinds:
+        last = len(last) if kind.name == "length" else next(free)
+        yield kind, last
+
+
 def written_call(function: str, kinds: tuple[Kind, ...], values: tuple[Any, ...]) -> str:
     """The call as it reads best: `@sum([3, 1], 2)`."""
-    words: list[str] = []
-    free = iter(values)
-    last: Any = None
-    for kind in kinds:
-        if kind.name == "length":
-            words.append(str(len(last)))
-            continue
-        last = next(free)
-        words.append(told(kind, last))
-    return f"{written(function)}({', '.join(words)})"
+    return f"{written(function)}({', '.join(told(*each) for each in filled(kinds, values))})"
 
 
 def told(kind: Kind, value: Any) -> str:
