@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from jitkernel.ir.names import COMMENT, NAME, SKIP, SPACE
 
 __all__ = [
+    "Cursor",
     "after_flags",
     "after_space",
     "closing",
@@ -25,6 +26,7 @@ __all__ = [
 ]
 
 _SPACE = re.compile(SPACE)
+_SPACE_BEGINS = " \t\r\n;/"
 _BRACKETS = re.compile(SKIP + r"|[(\[{<>}\])]")
 _PIECES = re.compile(SKIP + r"|[(\[{<>}\]),]")
 _LINES = re.compile(SKIP + r"|[(\[{<>}\])\n]")
@@ -45,6 +47,42 @@ _DEPTH = {**dict.fromkeys("([{<", 1), **dict.fromkeys(")]}>", -1)}
 _PLAIN_TYPE = re.compile(
     r"ptr(?:\s+addrspace\(\s*\d+\s*\))?|%" + NAME + r"|(?:i\d+|[a-z]\w*)(?![\w(])|target\("
 )
+
+
+class Cursor:
+    """A place in a text that is read from left to right, over blanks and comments, up to `stop`."""
+
+    def __init__(self, text: str, at: int = 0, stop: int | None = None):
+        self.text, self.at, self.stop = text, at, len(text) if stop is None else stop
+        self.depth = 0  # of what is nested, for readers that have a limit
+
+    def peek(self) -> str:
+        """The first character of what comes next; "" at the end."""
+        if self.text[self.at : self.at + 1] in _SPACE_BEGINS:
+            self.at = min(after_space(self.text, self.at), self.stop)
+        return self.text[self.at] if self.at < self.stop else ""
+
+    def take(self, token: str) -> bool:
+        """Go over a token; False where it does not come next."""
+        found = self.text.startswith(token, self.at, self.stop)
+        if not found and self.text[self.at : self.at + 1] in _SPACE_BEGINS:
+            self.peek()
+            found = self.text.startswith(token, self.at, self.stop)
+        if found:
+            self.at += len(token)
+        return found
+
+    def match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
+        """Go over what a pattern matches just here."""
+        if found := pattern.match(self.text, self.at, self.stop):
+            self.at = found.end()
+        return found
+
+    def token(self, pattern: re.Pattern[str]) -> str:
+        """Go over what a pattern matches that comes next, and return it; "" where it does not."""
+        self.peek()
+        found = self.match(pattern)
+        return found[0] if found else ""
 
 
 def after_space(text: str, start: int) -> int:

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from jitkernel.ir.names import NAME, SPACE, decode_name, quote_name
-from jitkernel.ir.text import after_space
+from jitkernel.ir.text import Cursor
 
 __all__ = [
     "ArrayType",
@@ -181,44 +181,24 @@ _ADDRESS_SPACE = re.compile(rf"addrspace{SPACE}\(")
 _TARGET = re.compile(r'\(\s*"[^"]*"[^()]*\)')
 
 
-class _Reader:
-    """A cursor over a text; one method per grammar rule."""
-
-    def __init__(self, text: str, position: int):
-        self.text, self.at, self.depth = text, position, 0
+class _Reader(Cursor):
+    """One method per grammar rule."""
 
     def fail(self, message: str) -> TypeSyntaxError:
         return TypeSyntaxError(message, self.at)
-
-    def space(self) -> None:
-        self.at = after_space(self.text, self.at)
-
-    def take(self, token: str) -> bool:
-        self.space()
-        if self.text.startswith(token, self.at):
-            self.at += len(token)
-            return True
-        return False
 
     def expect(self, token: str) -> None:
         if not self.take(token):
             raise self.fail(f"expected '{token}' in a type")
 
-    def match(self, pattern: re.Pattern[str]) -> str:
-        """Read what a pattern matches here, and return it; "" where it matches nothing."""
-        self.space()
-        match = pattern.match(self.text, self.at)
-        self.at = match.end() if match else self.at
-        return match[0] if match else ""
-
     def number(self) -> int:
-        number = self.match(_NUMBER)
+        number = self.token(_NUMBER)
         if not number:
             raise self.fail("expected a number in a type")
         return int(number)
 
     def times(self) -> None:
-        if not self.match(_TIMES):
+        if not self.token(_TIMES):
             raise self.fail("expected 'x' in a type")
 
     def sequence(self, closing: str) -> tuple[int, Type]:
@@ -267,10 +247,9 @@ class _Reader:
                 return found
 
     def plain(self) -> Type:
-        self.space()
-        if self.text[self.at : self.at + 1] not in ("%", "[", "{", "<"):  # most of them
+        if self.peek() not in ("%", "[", "{", "<"):  # most of them
             return self.named_word()
-        if local := self.match(_LOCAL):
+        if local := self.token(_LOCAL):
             return NamedType(decode_name(local[1:]))
         if self.take("["):
             return ArrayType(*self.sequence("]"))
@@ -281,25 +260,25 @@ class _Reader:
                 body = StructType(tuple(self.types("}")[0]), packed=True)
                 self.expect(">")
                 return body
-            if scalable := bool(self.match(_SCALABLE)):
+            if scalable := bool(self.token(_SCALABLE)):
                 self.times()
             return VectorType(*self.sequence(">"), scalable)
         return self.named_word()
 
     def named_word(self) -> Type:
-        self.space()
+        self.peek()
         start = self.at
-        word = self.match(_WORD)
+        word = self.token(_WORD)
         if word[:1] == "i" and word[1:].isdigit():
             bits = int(word[1:]) if len(word) < 10 else MAX_INT_BITS + 1
             if 0 < bits <= MAX_INT_BITS:
                 return IntType(bits)
             self.at = start
             raise self.fail(f"'{word}' is no type: integers have 1 to {MAX_INT_BITS} bits")
-        if word == "target" and (arguments := self.match(_TARGET)):
+        if word == "target" and (arguments := self.token(_TARGET)):
             return OtherType(word + arguments)
         end = self.at
-        if word == "ptr" and self.match(_ADDRESS_SPACE):
+        if word == "ptr" and self.token(_ADDRESS_SPACE):
             space = self.number()
             self.expect(")")
             return PointerType(space)
@@ -328,8 +307,7 @@ def parse_type(text: str) -> Type:
     """The type that `text` spells, whole.  Raises TypeSyntaxError."""
     found, end = parse_type_at(text)
     reader = _Reader(text, end)
-    reader.space()
-    if reader.at != len(text):
+    if reader.peek():
         raise TypeSyntaxError(f"'{text[reader.at :][:40]}' follows the type {found}", reader.at)
     return found
 

@@ -15,8 +15,8 @@ from typing import TypeAlias
 
 from jitkernel.errors import CompileError
 from jitkernel.ir.keywords import OPCODES, nearest
-from jitkernel.ir.names import NAME, symbol_name
-from jitkernel.ir.text import after_space
+from jitkernel.ir.names import NAME, bare
+from jitkernel.ir.text import Cursor
 from jitkernel.ir.types import NamedType, Type, TypeSyntaxError, parse_type_at
 from jitkernel.languages.llvm.statements import diagnostic
 from jitkernel.values.literals import unescape
@@ -121,7 +121,7 @@ _NUMBER = re.compile(
     r"|inf|nan)(?![\w.])"
 )
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
-_GLOBAL = re.compile(f"@({NAME})")
+_GLOBAL = re.compile(f"@{NAME}")
 _OFFSET = re.compile(r"[ \t]*([+-][ \t]*(?:0x[0-9a-fA-F]+|\d+))(?![\w.])")
 _STRING = re.compile(r'(c)"([^"\n]*)"|"((?:\\[^\n]|[^"\\\n])*)"')
 _RESULT = re.compile(r"_(\d*)(?![\w.])")
@@ -134,7 +134,6 @@ _TYPE_BEGINS = re.compile(
     r"%|[{\[<]|(?:i\d+|void|ptr|half|bfloat|float|double|x86_fp80|fp128|ppc_fp128|label|metadata"
     r"|token|x86_amx|target)\b"
 )
-_SPACE_BEGINS = " \t\r\n;/"
 # `[4 x`, `<4 x`, `{ i32,`: a cheap look, so that long lists of values are not read twice.
 _TYPE_IN_BRACKET = re.compile(r"[\[<]\s*(?:vscale\b|\d+\s*x\b)|<?\{\s*(?:\}|[%\[{<a-z])")
 _WORDS = ("true", "false", "null", "zeroinitializer")
@@ -152,51 +151,28 @@ def parse_expression(source: str, start: int = 0, stop: int | None = None) -> Ex
 
     Raises CompileError that points into the cell.
     """
-    parser = _Parser(source, start, len(source) if stop is None else stop)
+    parser = _Parser(source, start, stop)
     found = parser.expression()
-    parser.space()
-    if parser.at < parser.stop:
-        parser.fail_after(found)
+    if parser.peek():
+        raise parser.follows(found)
     return found
 
 
-class _Parser:
-    def __init__(self, source: str, start: int, stop: int):
-        self.source, self.at, self.stop = source, start, stop
-        self.depth = 0
+class _Parser(Cursor):
+    """One method per grammar rule; the text is the cell's."""
 
     def fail(self, message: str, hint: str = "", at: int | None = None) -> CompileError:
-        return complaint(self.source, self.at if at is None else at, message, hint)
+        return complaint(self.text, self.at if at is None else at, message, hint)
 
-    def fail_after(self, found: Expr) -> None:
-        rest = self.source[self.at : self.stop].strip()
+    def follows(self, found: Expr) -> CompileError:
+        """Something stands behind an expression that is whole."""
+        rest = self.text[self.at : self.stop].strip()
         hint = ""
         if isinstance(found, Text):
             hint = 'a quote inside a string is written \\" or \\22'
         elif isinstance(found, SymbolRef) and rest[:1].isalnum():
             hint = f"to call it: @{found.name}(...)"
-        raise self.fail(f"'{rest[:40]}' follows the expression", hint)
-
-    # --- tokens ---
-
-    def space(self) -> None:
-        if self.source[self.at : self.at + 1] in _SPACE_BEGINS:
-            self.at = min(after_space(self.source, self.at), self.stop)
-
-    def peek(self) -> str:
-        """The next token's first character; "" at the end."""
-        source, at = self.source, self.at
-        if source[at : at + 1] in _SPACE_BEGINS:
-            at = self.at = min(after_space(source, at), self.stop)
-        return source[at] if at < self.stop else ""
-
-    def match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
-        found = pattern.match(self.source, self.at, self.stop)
-        if found:
-            self.at = found.end()
-        return found
-
-    # --- grammar ---
+        return self.fail(f"'{rest[:40]}' follows the expression", hint)
 
     def expression(self) -> Expr:
         self.depth += 1
@@ -215,27 +191,26 @@ class _Parser:
         `{`, `[` and `<` begin types and values alike: it is a type when a value follows it.
         """
         start = self.at
-        if not _TYPE_BEGINS.match(self.source, start, self.stop):
+        if not _TYPE_BEGINS.match(self.text, start, self.stop):
             return None
-        bracket = self.source[start] in _CLOSING
-        if bracket and not _TYPE_IN_BRACKET.match(self.source, start):
+        bracket = self.text[start] in _CLOSING
+        if bracket and not _TYPE_IN_BRACKET.match(self.text, start):
             return None
         try:
-            type, self.at = parse_type_at(self.source, start)
+            type, self.at = parse_type_at(self.text, start)
         except TypeSyntaxError as error:
             if bracket:
                 return None
             raise self.fail(str(error), at=min(error.position, self.stop)) from None
         self.at = min(self.at, self.stop)
-        self.space()
-        if bracket and (self.at >= self.stop or self.source[self.at] in ",)]}>"):
+        if bracket and self.peek() in ",)]}>":  # which the end is in, too
             self.at = start
             return None
         return type
 
     def value(self, type: Type | None, start: int, head: str) -> Expr:
         """The value that begins with `head`, whose expression began at `start`."""
-        if not head or head in ",)]}>":
+        if head in ",)]}>":  # which the end is in, too
             if isinstance(type, NamedType):
                 raise self.local(str(type), start)
             raise self.fail("expected a value" + (f" behind the type {type}" if type else ""))
@@ -243,7 +218,7 @@ class _Parser:
             return self.symbol(type, start)
         if head in _CLOSING:
             return self.aggregate(type, start)
-        if head == '"' or self.source.startswith('c"', self.at):
+        if head == '"' or self.text.startswith('c"', self.at):
             return self.string(type, start)
         if head == "_":
             found = self.match(_RESULT)
@@ -254,7 +229,7 @@ class _Parser:
             self.match(_REMARK)
             return Number(type, start, number[0])
         if head == "%":
-            raise self.local(self.source[self.at : self.stop].split()[0].rstrip(",)"), self.at)
+            raise self.local(self.text[self.at : self.stop].split()[0].rstrip(",)"), self.at)
         return self.word(type, start)
 
     def local(self, name: str, at: int) -> CompileError:
@@ -268,7 +243,7 @@ class _Parser:
         at = self.at
         found = self.match(_WORD)
         if not found:
-            text = self.source[at : min(self.stop, at + 20)]
+            text = self.text[at : min(self.stop, at + 20)]
             text = re.split(r"[\s,)\]}]", text, maxsplit=1)[0] or text.strip()
             hint = ""
             if text[:1] in ("'", "‘", "’", "“", "”"):
@@ -282,11 +257,9 @@ class _Parser:
         if word in _WORDS:
             return Word(type, start, word)
         if word == "load":
-            self.space()
-            name = self.match(_GLOBAL)
-            if not name:
+            if not (name := self.token(_GLOBAL)):
                 raise self.fail("expected a global behind `load`", "write `load @name`")
-            return Load(type, start, symbol_name(name[1]))
+            return Load(type, start, bare(name))
         self.at = at
         if word in ("undef", "poison"):
             raise self.fail(f"{word} is no value to call with", "zeroinitializer gives zeros")
@@ -295,18 +268,16 @@ class _Parser:
             if word == "call":
                 hint = "a call is written without `call`: @f(...)"
             raise self.fail(f"an instruction ({word}) is no expression", hint)
-        if self.source[found.end() : self.stop].lstrip()[:1] == "(":
+        if self.text[found.end() : self.stop].lstrip()[:1] == "(":
             raise self.fail(f"'{word}' is no value", f"did you mean `@{word}(`?")
         close = nearest(word, (*_WORDS, "load"))
         raise self.fail(f"'{word}' is no value", f"did you mean `{close or '@' + word}`?")
 
     def symbol(self, type: Type | None, start: int) -> Expr:
-        match = self.match(_GLOBAL)
-        if not match:
+        if not (match := self.match(_GLOBAL)):
             raise self.fail("expected a name behind '@'", 'or quoted: @"any text"')
-        name = symbol_name(match[1])
-        if self.peek() == "(":
-            self.at += 1
+        name = bare(match[0])
+        if self.take("("):
             return Call(type, start, name, self.elements(")"))
         offset = self.match(_OFFSET)
         value = int(re.sub(r"\s", "", offset[1]), 0) if offset else 0
@@ -333,30 +304,22 @@ class _Parser:
         return Text(type, start, data, not match[1])
 
     def aggregate(self, type: Type | None, start: int) -> Expr:
-        head = self.source[self.at]
-        self.at += 1
-        if head == "<" and self.peek() == "{":
-            self.at += 1
+        head = self.peek()
+        self.take(head)
+        if head == "<" and self.take("{"):
             elements = self.elements("}")
-            if self.peek() != ">":
+            if not self.take(">"):
                 raise self.fail("expected '>' behind a packed struct")
-            self.at += 1
             return Aggregate(type, start, "<{}>", elements)
         return Aggregate(type, start, head + _CLOSING[head], self.elements(_CLOSING[head]))
 
     def elements(self, closing: str) -> tuple[Expr, ...]:
-        if self.peek() == closing:
-            self.at += 1
+        """Expressions between commas, and the bracket behind them."""
+        if self.take(closing):
             return ()
         found = [self.expression()]
-        while True:
-            head = self.peek()
-            if head == closing:
-                self.at += 1
-                return tuple(found)
-            if head != ",":
-                if not head:
-                    raise self.fail(f"expected ',' or '{closing}'")
-                self.fail_after(found[-1])
-            self.at += 1
+        while self.take(","):
             found.append(self.expression())
+        if self.take(closing):
+            return tuple(found)
+        raise self.follows(found[-1]) if self.peek() else self.fail(f"expected ',' or '{closing}'")
