@@ -16,11 +16,12 @@ from typing import Any, NamedTuple
 from jitkernel.compiler import binding
 from jitkernel.compiler.binding import lib
 from jitkernel.compiler.prepare import Alias
-from jitkernel.ir.calls import expand, find_calls, suspects
+from jitkernel.ir.calls import find_calls, suspects
+from jitkernel.ir.expansion import Expansion
 from jitkernel.ir.module import entities, global_values
 from jitkernel.ir.names import NAME, locals_in, quote_name, renamed, symbol_name
 from jitkernel.ir.signature import abi_features, headers, may_matter
-from jitkernel.ir.text import type_at
+from jitkernel.ir.text import squeeze, type_at
 from jitkernel.reach import reached
 
 __all__ = ["ambiguous", "renamed_types", "summarise"]
@@ -245,11 +246,11 @@ def _calls(
             return next((t.rest for t in entities(source, "type") if t.spelled == name), "opaque")
         return types[name] if name in types else _body(module, name, names)
 
-    rows = []
+    rows, expanded = [], Expansion(body, squeeze)
     for call in suspects(find_calls(source), signatures):
         expected, convention = signatures[call.callee]
         actual = _as_printed(call.type)
-        same = expand(actual, body) == expand(expected, body)
+        same = expanded(actual) == expanded(expected)
         if same and call.convention == convention:
             continue
         if call.convention != convention:

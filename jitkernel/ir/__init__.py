@@ -5,7 +5,7 @@ The one place that reads IR text.  Not a parser: LLVM has accepted the text, or 
 wrong with it.  Lossless: everything found has its place in the text, and what is between is blanks
 and comments.  All of it is linear in the length of the text, and none of it needs LLVM.  Start from
 `names` for names and quoting, `text` for the parts of a line, `types` for types, `module` for
-functions, globals and all else at the top, `instructions` and `flow` for what is in bodies,
-`signature` and `calls` for what a callee expects and what it is given, `constants` for what they
-alone tell, and `debug_info` for metadata and lines; `keywords` has the words and their meanings.
+functions, globals and all else at the top, `instructions` for what is in bodies, `signature` and
+`calls` for what a callee expects and what it is given, `constants` for what they alone tell, and
+`debug_info` for metadata and lines; `keywords` has the words and their meanings.
 """

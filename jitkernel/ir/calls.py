@@ -6,10 +6,9 @@ With opaque pointers `call i32 @sq(i64 1)` is valid IR whatever `@sq` is.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from jitkernel.ir.expansion import Expansion
 from jitkernel.ir.names import NAME, SKIP, SPACE, decode_name
 from jitkernel.ir.signature import convention
 from jitkernel.ir.text import (
@@ -21,7 +20,7 @@ from jitkernel.ir.text import (
     type_at,
 )
 
-__all__ = ["Call", "expand", "find_calls", "suspects"]
+__all__ = ["Call", "find_calls", "suspects"]
 
 _CALL = re.compile(SKIP + r"|c(?<![-\w$.@%]c)all(?:br)?\b|i(?<![-\w$.@%]i)nvoke\b")
 _MORE = re.compile(rf"{SPACE}([(*])")
@@ -65,11 +64,6 @@ def _type(text: str, at: int) -> tuple[str, int]:
             break
         end = close
     return type, end
-
-
-def expand(type_text: str, body: Callable[[str], str | None]) -> str:
-    """`type_text` with each identified struct replaced by its body; squeezed."""
-    return Expansion(body, squeeze)(type_text)
 
 
 def suspects(calls: Iterable[Call], signatures: Mapping[str, tuple[str, str]]) -> list[Call]:

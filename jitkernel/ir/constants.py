@@ -1,5 +1,5 @@
-"""Faults that constants alone tell of: numbers that may not fit their types, and what is undefined
-whenever it runs.  Start from `integers` and `undefined`.
+"""Faults that constants alone tell of: numbers that do not fit their types, and what is undefined
+whenever it runs.  Start from `truncated` and `undefined`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import NamedTuple
 from jitkernel.ir.module import Entity, functions
 from jitkernel.ir.names import NAME, SKIP
 
-__all__ = ["Finding", "integers", "undefined"]
+__all__ = ["Finding", "truncated", "undefined"]
 
 # `i32 7`, and the second operand of `add i32 %x, 7`, which has no type of its own.
 _CONSTANT = re.compile(
@@ -42,17 +42,28 @@ _UNDEFINED = re.compile(
 _WORDS = ("div ", "rem ", " null", " undef", " poison", "shl ", "lshr ", "ashr ")
 
 
-def integers(text: str) -> Iterator[tuple[int, str, int]]:
-    """The integer constants of a text that has such as may not fit their types: the width of each
-    in bits, its digits, its offset."""
-    if not _SUSPECT.search(text):
-        return
-    for match in _CONSTANT.finditer(text):
-        width = match[3] or match[6] or ""
+def truncated(text: str) -> Iterator[tuple[int, str, str]]:
+    """The integer constants that LLVM cuts to their types without a word: `i32 4294967296` becomes
+    0, and `i1 2` false.  Of each its offset, what it becomes in words, and what the type holds."""
+    for match in _CONSTANT.finditer(text) if _SUSPECT.search(text) else ():
+        bits = int((match[3] or match[6] or "0")[:8])
         for group in (4, 5, 7):
             digits = match[group] or ""
-            if digits.lstrip("-").isdigit():
-                yield int(width[:8]), digits, match.start(group)
+            if not digits.lstrip("-").isdigit() or len(digits) > 4000:
+                continue
+            # A decimal digit holds more than 3.3 bits: most are settled without any arithmetic.
+            if len(digits) * 10 // 3 + 1 < bits:
+                continue
+            value = int(digits)
+            if -(1 << bits - 1) <= value < 1 << bits:
+                continue
+            kept = value & (1 << bits) - 1
+            if kept >> bits - 1 and bits > 1:
+                kept -= 1 << bits
+            shown = ("false", "true")[kept & 1] if bits == 1 else str(kept)
+            words = f"{digits} does not fit i{bits}: LLVM takes it as {shown}"
+            hint = f"i{bits} holds {-(1 << bits - 1)} to {(1 << bits) - 1}" if bits < 65 else ""
+            yield match.start(group), words, hint
 
 
 class Finding(NamedTuple):

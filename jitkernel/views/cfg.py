@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from jitkernel.errors import UsageError
-from jitkernel.ir.flow import Flow, flow
+from jitkernel.ir.instructions import Flow, flow
 from jitkernel.ir.module import functions
 from jitkernel.ir.names import bare
 from jitkernel.views.asm import meant

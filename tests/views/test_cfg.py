@@ -121,7 +121,7 @@ def test_as_compiled_is_what_was_compiled(session: Session) -> None:
 def test_every_terminator_of_the_corpus_against_llvm(session: Session, name: str) -> None:
     """As many edges from each block as LLVM's own operands have, to the same blocks."""
     from jitkernel.compiler.records import Request
-    from jitkernel.ir.flow import flow
+    from jitkernel.ir.instructions import flow
     from jitkernel.ir.module import functions
 
     text = session.inspect.engine.pool.printed(Request(IR[name]), optimised=False)

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from jitkernel.errors import CompileError, Diagnostic, present
+from jitkernel.ir.constants import truncated
 from jitkernel.ir.module import Names, entities
 from jitkernel.ir.names import NAME, SPACE, symbol_name, symbols_in
 from jitkernel.ir.text import without_comments
-from jitkernel.languages.llvm import truncation
 from jitkernel.languages.llvm.expressions import Expr, parse_expression
 from jitkernel.languages.llvm.statements import Kind, Statement, diagnostic, normalise, split
 
@@ -221,6 +221,7 @@ class Plan:
 _MAGIC = re.compile(r"%%?([A-Za-z_][\w.]*)[ \t]*([^\n]*)")
 _COMMENT = re.compile(r"""("[^"]*"|'[^']*')|(?<![^ \t]);""")
 _GLOBAL = re.compile(rf"@({NAME})(?:{SPACE}=)?")
+_MOST_TRUNCATIONS = 20  # told, of a cell's definitions and of its instructions
 _CODE = (Kind.TYPE, Kind.METADATA, Kind.ENTITY)
 
 
@@ -249,7 +250,7 @@ def parse_cell(source: str) -> Plan:
         if statement.kind is Kind.ENTITY:
             names.add(statement.text)
     mentioning = [s.text for s in (*code, *instructions) if s.kind is not Kind.TYPE]
-    warnings = truncation.check(code) + truncation.check(instructions) + warnings
+    warnings = _truncations(code) + _truncations(instructions) + warnings
     types = {
         found.name: without_comments(s.text)[found.value :].replace("\n", " ").strip()
         for s in code
@@ -268,6 +269,16 @@ def parse_cell(source: str) -> Plan:
         types=types,
         warnings=tuple(warnings),
     )
+
+
+def _truncations(statements: Sequence[Statement]) -> list[Diagnostic]:
+    """A warning for each constant that does not fit its type, up to a number."""
+    found = (
+        statement.diagnostic(words, hint, at, "warning")
+        for statement in statements
+        for at, words, hint in truncated(statement.text)
+    )
+    return [*itertools.islice(found, _MOST_TRUNCATIONS)]
 
 
 #: `@f(1); @f(2)`, as C has it: no blank before the comment, and a whole call in it.
