@@ -7,8 +7,8 @@ from time import monotonic
 from typing import Any
 
 from jitkernel.compiler.process import WorkerProcess
-from jitkernel.compiler.questions import Question, label_of
-from jitkernel.compiler.records import Compiled, Request, Summary, diagnostics_of
+from jitkernel.compiler.questions import Question
+from jitkernel.compiler.records import Compiled, Summary, diagnostics_of
 from jitkernel.compiler.wire import readable
 from jitkernel.errors import CompileError, Interrupted, WorkerDied
 
@@ -43,11 +43,10 @@ def compiled(header: dict[str, Any], blob: bytes) -> Compiled:
 def ask(
     worker: WorkerProcess,
     question: Question,
-    data: bytes,
     timeout: float,
     tick: Callable[[], None] | None = None,
 ) -> tuple[dict[str, Any], bytes]:
-    """Send a question as `data` to a worker and wait for the answer, at most `timeout` seconds.
+    """Send a question to a worker and wait for the answer, at most `timeout` seconds.
 
     `tick` is called twice a second meanwhile.  Where there is no answer, the worker is condemned.
     Raises CompileError, WorkerDied or Interrupted.
@@ -56,18 +55,18 @@ def ask(
         if tick:
             worker.wait_started()
         end = monotonic() + timeout
-        worker.send(data, timeout)
+        worker.send(question.data, timeout)
         if tick:
             while monotonic() < end and not readable(worker, _TICK):
                 tick()
-        return worker.receive(end - monotonic(), _SPIN if len(data) < _SHORT else 0)
+        return worker.receive(end - monotonic(), _SPIN if len(question.data) < _SHORT else 0)
     except TimeoutError:
         worker.condemned = "timeout"
         worker.kill()
-        raise _timed_out(label_of(question), timeout) from None
+        raise _timed_out(question.label, timeout) from None
     except (EOFError, OSError) as seen:
         if worker.condemned == "interrupted":
-            raise interrupted(label_of(question)) from None
+            raise interrupted(question.label) from None
         # Linux resets a socket whose other end was closed with bytes unread: it does not just end.
         begun = not isinstance(seen, ConnectionError)
         error = _died(*worker.post_mortem(), question, begun)
@@ -85,12 +84,12 @@ def _died(how: str, words: str, question: Question, begun: bool) -> WorkerDied:
 
     after = (
         f"this ended the compiler ({how}) {'while' if begun else 'before'} it compiled "
-        f"{label_of(question)}; "
+        f"{question.label}; "
         "the session is as it was, and the next cell has a new compiler"
     )
     if not begun:
         return WorkerDied(f"{words}\n{after}" if words else after, words, begun)
-    request: Request | None = getattr(question, "request", None)
+    request = question.request
     place = request and fatal_error(words, request.source, request.first_line)
     if not place:
         return WorkerDied(f"{words}\n{after}" if words else after, words)

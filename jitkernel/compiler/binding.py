@@ -214,17 +214,24 @@ def parse(context: int, text: bytes) -> int:
 
 
 @contextmanager
+def fresh_context() -> Iterator[int]:
+    """A context for a while."""
+    context = lib.ContextCreate()
+    try:
+        yield context
+    finally:
+        lib.ContextDispose(context)
+
+
+@contextmanager
 def parsed(text: bytes) -> Iterator[int]:
     """The module that a text describes, for a while, in a context of its own; raises LLVMError."""
-    context = lib.ContextCreate()
-    module = 0
-    try:
+    with fresh_context() as context:
         module = parse(context, text)
-        yield module
-    finally:
-        if module:
+        try:
+            yield module
+        finally:
             lib.DisposeModule(module)
-        lib.ContextDispose(context)
 
 
 def verify(module: int) -> None:

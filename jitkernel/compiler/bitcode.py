@@ -56,17 +56,15 @@ def bitcode_of(module: int) -> bytes:
 def disassembled(digits: str) -> tuple[dict[str, Any], bytes]:
     """The text of a module that was shipped as bitcode.  Raises CompileError."""
     bitcode = bytes.fromhex(digits)
-    context = lib.ContextCreate()
     out = c_void_p()
-    module = lib.ParseBitcode(context, bitcode, len(bitcode), byref(out))
-    try:
+    with binding.fresh_context() as context:
+        module = lib.ParseBitcode(context, bitcode, len(bitcode), byref(out))
         if not module:
             raise CompileError(f"this is not bitcode: {binding.take(out.value)}")
-        return {}, binding.print_module(module).encode()
-    finally:
-        if module:
+        try:
+            return {}, binding.print_module(module).encode()
+        finally:
             lib.DisposeModule(module)
-        lib.ContextDispose(context)
 
 
 def printed(request: Request, at: str) -> tuple[dict[str, Any], bytes]:

@@ -21,32 +21,31 @@ _MOST = 4000  # forms that are tried; each takes LLVM about 30 us
 
 def signature(
     name: str, arguments: Sequence[Sequence[str]], constants: Sequence[str], results: Sequence[str]
-) -> list[Any] | str:
-    """Result type and argument types of the intrinsic `name`, or why there are none.
+) -> tuple[dict[str, Any], bytes]:
+    """The answer to one question: `found` are the result type and the argument types of the
+    intrinsic `name`, or why there are none.
 
     `arguments` are the types that each argument may have, best first; `constants` the values of
     those that are literal numbers (some arguments have to be), "" for others; `results` the types
     that the result may have besides those of the arguments.
     """
-    context = lib.ContextCreate()
     found: list[Any] | str = "signature"
-    try:
+    with binding.fresh_context() as context:
         for types in islice(product(*arguments), _MOST):
             for result in _results(types, results):
                 try:
                     exact = _accepts(context, name, result, types, constants)
                 except LLVMError as error:
                     if "unknown intrinsic" in error.message:
-                        return "unknown"
+                        return {"found": "unknown"}, b""
                     continue
                 if exact:
-                    return [result, list(types)]
+                    return {"found": [result, list(types)]}, b""
                 if found == "signature":
                     found = [result, list(types)]
-        # The name says other types than the arguments have: LLVM would take what they have.
-        return "signature" if "." in name.removeprefix("llvm.") and _is_mangled(name) else found
-    finally:
-        lib.ContextDispose(context)
+    if "." in name.removeprefix("llvm.") and _is_mangled(name):
+        found = "signature"  # it says other types than the arguments have: LLVM would take those
+    return {"found": found}, b""
 
 
 def _is_mangled(name: str) -> bool:

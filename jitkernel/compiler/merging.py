@@ -6,7 +6,7 @@ exported becomes internal, and what nobody uses then goes.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from ctypes import byref, c_void_p
 from typing import Any
 
@@ -26,7 +26,7 @@ _LOCAL = (_INTERNAL, _PRIVATE)
 
 
 def merged(
-    parts: Sequence[Part], options: Options, seen: Collection[str], forms: Sequence[str]
+    parts: Sequence[Part], options: Options, seen: frozenset[str], forms: Sequence[str]
 ) -> tuple[dict[str, Any], bytes]:
     """The parts as one module, in each of the `forms`: `object`, `text`, `bitcode`.
 

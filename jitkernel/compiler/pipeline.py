@@ -25,7 +25,7 @@ from jitkernel.compiler.summary import Later, ambiguous, renamed_types, summaris
 from jitkernel.errors import CompileError, Diagnostic
 from jitkernel.ir.names import CONTROL
 
-__all__ = ["compile_module", "contexts", "machine", "module_of", "tidy"]
+__all__ = ["account", "compile_module", "compiled", "contexts", "machine", "module_of", "tidy"]
 
 _machines: dict[tuple[Any, ...], Machine] = {}
 _MODELS = {
@@ -57,6 +57,28 @@ def machine(options: Options) -> Machine:
         except (RuntimeError, AssertionError, ValueError) as error:
             raise CompileError(f"these options name no machine: {key}: {error}") from None
     return _machines[key]
+
+
+def compiled(request: Request) -> tuple[dict[str, Any], bytes]:
+    """A module's object and summary.  Raises CompileError."""
+    if request.context == "throwaway":
+        request = request._replace(cell=0)
+    contexts.begin(request.context, request.cell)
+    code, rows, times, notes = compile_module(request)
+    return {"summary": rows, "times": times, **({"notes": notes} if notes else {})}, code
+
+
+def account() -> tuple[dict[str, Any], bytes]:
+    """An account of this worker's contexts, which it keeps from now on."""
+    return contexts.watch(), b""
+
+
+def release(cells: list[int], shared: bool) -> tuple[dict[str, Any], bytes]:
+    """Free the contexts of cells, and the one that is `shared`."""
+    contexts.release(cells)
+    if shared:
+        contexts.unshare()
+    return {}, b""
 
 
 def compile_module(

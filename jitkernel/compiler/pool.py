@@ -13,11 +13,10 @@ from contextlib import suppress
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
-from jitkernel.compiler import questions
 from jitkernel.compiler.answers import ask, compiled, interrupted, refuse
 from jitkernel.compiler.pass_trace import PassTrace
 from jitkernel.compiler.process import WorkerProcess
-from jitkernel.compiler.questions import Question, frame_of, label_of
+from jitkernel.compiler.questions import Question, question
 from jitkernel.compiler.records import (
     Compiled,
     ContextAccount,
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CompilerPool"]
 
+_COMPILE, _CONTEXTS = "pipeline:compiled", "its contexts"
 _NO_LIMIT = 1e6  # seconds
 _LARGE = 64 << 10  # bytes of a request that may take a second and more
 _TRIES = 3  # the worker may have been killed, and the spare with it that forks the next one
@@ -109,9 +109,7 @@ class CompilerPool:
             return found
         with self._lock:
             tick = tick if len(request.source) >= _LARGE else None
-            question = questions.Compile(request)
-            answer = self._ask(0, question, frame_of(question), tick)
-        result = compiled(*answer)
+            result = compiled(*self._ask(0, question(_COMPILE, request), tick))
         self._keep(request, result)
         return result
 
@@ -134,43 +132,40 @@ class CompilerPool:
     def _ask(
         self,
         index: int,
-        question: Question,
-        data: bytes,
+        asked: Question,
         tick: Callable[[], None] | None = None,
         given_up: Callable[[], bool] = lambda: False,
     ) -> tuple[dict[str, Any], bytes]:
-        """Send a question as `data` to a worker and wait for the answer; see `answers.ask`.
-        `given_up` says that nobody waits for it any more: nothing is sent then.
+        """A worker's answer to a question; see `answers.ask`.  `given_up` says that nobody waits
+        for it any more: nothing is sent then.
 
         A worker may be killed from outside at any time, as where memory is short.  One that ended
-        before it had read the frame was not ended by it: another one is asked.
+        before it had read the question was not ended by it: another one is asked.
         """
         for _ in range(_TRIES - 1):
             try:
-                return self._ask_once(index, question, data, tick, given_up)
+                return self._ask_once(index, asked, tick, given_up)
             except WorkerDied as error:
                 if error.begun:
                     raise
-        return self._ask_once(index, question, data, tick, given_up)
+        return self._ask_once(index, asked, tick, given_up)
 
     def _ask_once(
         self,
         index: int,
-        question: Question,
-        data: bytes,
+        asked: Question,
         tick: Callable[[], None] | None,
         given_up: Callable[[], bool],
     ) -> tuple[dict[str, Any], bytes]:
         worker = self.workers.lend(index)
-        request: Request | None = getattr(question, "request", None)
+        request = asked.request
         # The session's own code is small, and what it is for is stopped when it runs.
         stoppable = request is not None and not request.options.internal
         if given_up() or (stoppable and self.stopping()):  # once it is lent: `interrupt` sees it
             self.give_back(index, worker)
-            raise interrupted(label_of(question))
+            raise interrupted(asked.label)
         try:
-            limit = self.timeout if self.timeout > 0 else _NO_LIMIT
-            answer = ask(worker, question, data, limit, tick)
+            answer = ask(worker, asked, self.timeout if self.timeout > 0 else _NO_LIMIT, tick)
             if request is not None and request.context == "kept" and request.cell:
                 worker.contexts.add(request.cell)
             elif request is not None and request.context == "shared":
@@ -178,7 +173,7 @@ class CompilerPool:
         finally:
             self.give_back(index, worker)
         if worker.condemned == "interrupted":
-            raise interrupted(label_of(question))
+            raise interrupted(asked.label)
         return answer
 
     # -- many requests
@@ -197,11 +192,10 @@ class CompilerPool:
             if found := self._find(request):
                 return found
             try:
-                question = questions.Compile(request)
-                data = frame_of(question)
+                asked = question(_COMPILE, request)
                 index = free.get()
                 try:
-                    answer = self._ask(index, question, data, given_up=lambda: bool(failed))
+                    answer = self._ask(index, asked, given_up=lambda: bool(failed))
                 finally:
                     free.put(index)
                 result = compiled(*answer)
@@ -245,8 +239,8 @@ class CompilerPool:
     ) -> tuple[str, tuple[str, ...]] | str:
         """Result and argument types of an intrinsic that is called so, see `intrinsics.signature`;
         "unknown" where LLVM has none of that name, "signature" where it has no such form."""
-        answer, _ = self._answer(questions.Intrinsic(name, arguments, constants, results))
-        found = answer["found"]
+        given = name, arguments, constants, results
+        found = self._answer("intrinsics:signature", *given, label=f"@{name}")[0]["found"]
         return found if isinstance(found, str) else (found[0], tuple(found[1]))
 
     def assembly(self, request: Request, triple: str, cpu: str = "", syntax: str = "intel") -> str:
@@ -255,29 +249,29 @@ class CompilerPool:
         Of the request's options the level counts.  `syntax` is `intel` or `att`, and of x86 alone.
         Raises CompileError.
         """
-        _, text = self._answer(questions.Assembly(request, triple, cpu, syntax))
+        _, text = self._answer("foreign:assembly", request, triple, cpu, syntax)
         return text.decode("utf-8", "replace")
 
     def foreign_object(self, request: Request, triple: str, cpu: str = "") -> bytes:
         """The same as an object file."""
-        return self._answer(questions.Assembly(request, triple, cpu, ""))[1]
+        return self._answer("foreign:assembly", request, triple, cpu, "")[1]
 
     def internalised(self, request: Request, keep: str, called: str) -> bytes:
         """Bitcode of the module in which the function `keep` is called `called` and nothing else
         can be seen from outside.  Raises CompileError."""
-        return self._answer(questions.Internalised(request, keep, called))[1]
+        return self._answer("bitcode:internalised", request, keep, called)[1]
 
     def disassembled(self, bitcode: bytes) -> str:
         """The text of a module in bitcode.  Raises CompileError."""
-        return self._answer(questions.Disassembled(bitcode.hex()))[1].decode()
+        return self._answer("bitcode:disassembled", bitcode.hex(), label="bitcode")[1].decode()
 
     def merged(
         self, parts: Sequence[Part], options: Options, seen: Iterable[str], forms: Sequence[str]
     ) -> list[bytes]:
         """Modules as one, in each of the `forms` (`object`, `text`, `bitcode`) before its passes;
         only the names that are `seen` can be seen from outside.  Raises CompileError."""
-        asked = questions.Merged(parts, options, frozenset(seen), forms)
-        answer, blob = self._answer(asked)
+        given = parts, options, frozenset(seen), forms
+        answer, blob = self._answer("merging:merged", *given, label="the cells as one module")
         made, at = [], 0
         for size in answer["sizes"]:
             made.append(blob[at : at + size])
@@ -288,7 +282,7 @@ class CompilerPool:
         """The module as its passes leave it or (else) as they find it, as LLVM prints it.  Raises
         CompileError."""
         stage = "emit" if optimised else "optimise"
-        return self._answer(questions.Printed(request, stage))[1].decode()
+        return self._answer("bitcode:printed", request, stage)[1].decode()
 
     def trace(self, request: Request, tick: Callable[[], None] | None = None) -> PassTrace:
         """A trace of what each pass does to the module.
@@ -298,7 +292,7 @@ class CompilerPool:
         """
         with self._lock:
             if self._traced is None or self._traced[0] != request:
-                answer = self._answer(questions.Trace(request), tick)
+                answer = self._answer("tracing:trace", request, tick=tick)
                 self._traced = request, PassTrace.of(*answer)
             return self._traced[1]
 
@@ -307,11 +301,16 @@ class CompilerPool:
         self._traced = None
 
     def _answer(
-        self, question: Question, tick: Callable[[], None] | None = None
+        self,
+        function: str,
+        *given: Any,
+        label: str = "",
+        index: int = 0,
+        tick: Callable[[], None] | None = None,
     ) -> tuple[dict[str, Any], bytes]:
         """A worker's answer to any question; raises what it refuses."""
         with self._lock:
-            answer = self._ask(0, question, frame_of(question), tick)
+            answer = self._ask(index, question(function, *given, label=label), tick)
         refuse(answer[0])
         return answer
 
@@ -342,11 +341,10 @@ class CompilerPool:
     def contexts(self) -> ContextAccount:
         """The contexts of all workers; the first call begins to count what each compile leaves."""
         with self._lock:
-            answers, asked = [], questions.Contexts()
-            for index in range(len(self.workers.working)):
-                header, _ = self._ask(index, asked, frame_of(asked))
-                refuse(header)
-                answers.append(header)
+            answers = [
+                self._answer("pipeline:account", label=_CONTEXTS, index=index)[0]
+                for index in range(len(self.workers.working))
+            ]
             return ContextAccount(
                 sum(header["live"] for header in answers),
                 tuple(sorted(cell for header in answers for cell in header["kept"])),
@@ -362,9 +360,8 @@ class CompilerPool:
                 if gone or (shared and worker.shares):
                     worker.contexts.difference_update(gone)
                     worker.shares = worker.shares and not shared
-                    asked = questions.Release(gone, shared)
                     with suppress(JitError):  # a worker that dies of it takes them along
-                        self._ask(index, asked, frame_of(asked))
+                        self._answer("pipeline:release", gone, shared, label=_CONTEXTS, index=index)
 
     def processes(self) -> list[tuple[int, str, int]]:
         """The worker processes: process id, role, compiles."""

@@ -1,138 +1,52 @@
-"""The questions to a worker: a record for each kind of question, whose fields are what the worker's
-function for it takes.  Start from `frame_of`, the bytes in which a question travels.
-
-Nothing here imports `dataclasses`: see `records`.
+"""Questions to a worker: the function of its own that answers, by module and name, and what that is
+given.  Start from `question`, which the kernel process asks, and `read`, which the worker does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from jitkernel.compiler.records import Options, Part, Request
 from jitkernel.compiler.wire import frame
 from jitkernel.errors import CompileError
 
-__all__ = ["Question", "frame_of", "label_of", "question_of"]
-
-Question: TypeAlias = tuple[Any, ...]
+__all__ = ["Question", "question", "read"]
 
 
-class Compile(NamedTuple):
-    """A module's object and summary."""
+class Question(NamedTuple):
+    """A question as it travels, the thing that it is about, in words, and the module, if any."""
 
-    request: Request
-
-
-class Trace(NamedTuple):
-    """Each pass's doing to a module."""
-
-    request: Request
+    data: bytes
+    label: str
+    request: Request | None = None
 
 
-class Printed(NamedTuple):
-    """A module's text at a stage: as its passes find it (`optimise`) or leave it (`emit`)."""
-
-    request: Request
-    stage: str
-
-
-class Assembly(NamedTuple):
-    """A module on another machine: assembly text in a `syntax`, or an object where that is ""."""
-
-    request: Request
-    triple: str
-    cpu: str
-    syntax: str
-
-
-class Internalised(NamedTuple):
-    """A module in which only the function `keep` can be seen, by the name `called`."""
-
-    request: Request
-    keep: str
-    called: str
-
-
-class Disassembled(NamedTuple):
-    """The text of a module in bitcode, whose bytes are hexadecimal digits."""
-
-    bitcode: str
-
-
-class Merged(NamedTuple):
-    """Modules as one, in each of the `forms`; `seen` are names that can be seen from outside."""
-
-    parts: Sequence[Part]
-    options: Options
-    seen: frozenset[str]
-    forms: Sequence[str]
-
-
-class Intrinsic(NamedTuple):
-    """The signature of an intrinsic that is called so: see `intrinsics.signature`."""
-
-    name: str
-    arguments: Sequence[Sequence[str]]
-    constants: Sequence[str]
-    results: Sequence[str]
-
-
-class Contexts(NamedTuple):
-    """An account of the worker's contexts, which it keeps from now on."""
-
-
-class Release(NamedTuple):
-    """Free the contexts of cells, and the one that is `shared`."""
-
-    cells: Sequence[int]
-    shared: bool
-
-
-_RECORDS: dict[str, Any] = {
-    kind.__name__: kind
-    for kind in (
-        Compile, Trace, Printed, Assembly, Internalised, Disassembled, Merged,
-        Intrinsic, Contexts, Release, Request, Part, Options,
-    )
-}  # fmt: skip
-_WORDS = {
-    Disassembled: "bitcode", Merged: "the cells as one module",
-    Contexts: "its contexts", Release: "its contexts",
-}  # fmt: skip
-
-
-def label_of(question: Question) -> str:
-    """The thing that is asked about, in words."""
-    if isinstance(question, Intrinsic):
-        return f"@{question.name}"
-    words = _WORDS.get(type(question))
-    return str(question[0].label) if words is None else words
-
-
-def frame_of(question: Question) -> bytes:
-    """The frame of a question.  Raises CompileError where a module's text is not Unicode."""
-    request = getattr(question, "request", None)
+def question(function: str, *given: Any, label: str = "") -> Question:
+    """The question that a function of the worker's answers (`bitcode:printed`), from what it is
+    given.  Raises CompileError where a module's text is not Unicode."""
+    request = given[0] if given and isinstance(given[0], Request) else None
     if request is not None and not request.source.isascii():
         try:
             request.source.encode()
         except UnicodeEncodeError as error:
             line = request.source.count("\n", 0, error.start) + 2 - request.first_line
             raise CompileError(f"line {line}: this is not text: {error.reason}") from None
-    return frame((type(question).__name__, *question))
+    return Question(frame([function, *given]), request.label if request else label, request)
 
 
-def question_of(header: Sequence[Any]) -> Any:
-    """The question that a frame has."""
-    return _read(header[0], header[1:])
+_RECORDS: dict[str, Any] = {kind.__name__: kind for kind in (Request, Part, Options)}
+
+
+def read(annotations: dict[str, Any], values: Sequence[Any]) -> list[Any]:
+    """The values of fields or parameters, by their annotations, of what JSON made of them."""
+    kinds = [getattr(how, "__forward_arg__", how) for how in annotations.values()]
+    return [_read(kind, value) for kind, value in zip(kinds, values, strict=False)]
 
 
 def _read(kind: str, value: Any) -> Any:
-    """The value of an annotation, of what JSON made of it."""
-    if kind in _RECORDS:
-        record = _RECORDS[kind]
-        kinds = [getattr(how, "__forward_arg__", how) for how in record.__annotations__.values()]
-        return record(*[_read(how, field) for how, field in zip(kinds, value, strict=True)])
+    if record := _RECORDS.get(kind):
+        return record(*read(record.__annotations__, value))
     if kind == "Sequence[Part]":
         return [_read("Part", part) for part in value]
     return frozenset(value) if kind == "frozenset[str]" else value

@@ -82,8 +82,7 @@ def main() -> None:
         except (EOFError, ConnectionError):
             os._exit(0)
         try:
-            question = questions.question_of(header)
-            reply, data = _answer(question)
+            reply, data = _answer(header)
         except CompileError as error:
             reply, data = {"error": error.diagnostics}, b""
         except RecursionError:
@@ -143,60 +142,11 @@ def _warm_up() -> None:
     pipeline.tidy()
 
 
-Answer = tuple[dict[str, Any], bytes]
-
-
-def _compile(request: Request) -> Answer:
-    if request.context == "throwaway":
-        request = request._replace(cell=0)
-    pipeline.contexts.begin(request.context, request.cell)
-    code, rows, times, notes = pipeline.compile_module(request)
-    reply: dict[str, Any] = {"summary": rows, "times": times}
-    if notes:
-        reply["notes"] = notes
-    return reply, code
-
-
-def _contexts() -> Answer:
-    return pipeline.contexts.watch(), b""
-
-
-def _release(cells: list[int], shared: bool) -> Answer:
-    pipeline.contexts.release(cells)
-    if shared:
-        pipeline.contexts.unshare()
-    return {}, b""
-
-
-def _intrinsic(*asked: Any) -> Answer:
-    from jitkernel.compiler.intrinsics import signature  # not needed to compile
-
-    return {"found": signature(*asked)}, b""
-
-
-#: By kind of question: what answers it, from the question's fields; in words of its module and its
-#: name where that is imported when it is first asked for.
-_SERVED: dict[Any, Callable[..., Answer] | str] = {
-    questions.Compile: _compile,
-    questions.Contexts: _contexts,
-    questions.Release: _release,
-    questions.Intrinsic: _intrinsic,
-    questions.Trace: "tracing:trace",
-    questions.Assembly: "foreign:assembly",
-    questions.Internalised: "bitcode:internalised",
-    questions.Disassembled: "bitcode:disassembled",
-    questions.Printed: "bitcode:printed",
-    questions.Merged: "merging:merged",
-}
-
-
-def _answer(question: questions.Question) -> Answer:
-    """The answer to a question."""
-    serve = _SERVED[type(question)]
-    if isinstance(serve, str):
-        module, _, name = serve.partition(":")
-        serve = getattr(import_module(f"jitkernel.compiler.{module}"), name)
-    return serve(*question)
+def _answer(header: list[Any]) -> tuple[dict[str, Any], bytes]:
+    """The answer to a question; its module is imported when it is first asked for."""
+    module, _, name = header[0].partition(":")
+    serve: Callable[..., Any] = getattr(import_module(f"jitkernel.compiler.{module}"), name)
+    return serve(*questions.read(serve.__annotations__, header[1:]))  # type: ignore[no-any-return]
 
 
 def _take_stderr() -> str:

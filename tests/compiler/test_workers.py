@@ -535,7 +535,7 @@ def test_a_worker_has_no_module_that_only_the_kernel_process_needs(
     changed = tmp_path / "worker.py"
     code = script.read_text().replace("realpath(__file__)", f"realpath({str(script)!r})")
     tell = f"        open({str(told)!r}, 'w').write(' '.join(sys.modules))\n        try:\n"
-    before, mark, after = code.partition("        try:\n            question = questions.")
+    before, mark, after = code.partition("        try:\n            reply, data = _answer(")
     assert mark
     changed.write_text(before + tell + mark.partition("\n")[2] + after)
     monkeypatch.setattr("jitkernel.compiler.process._SCRIPT", str(changed))
