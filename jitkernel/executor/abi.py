@@ -15,10 +15,10 @@ from jitkernel.syscalls import SYS
 
 __all__ = ["CAUSES", "FIELDS", "KINDS", "NAMES", "RECORD", "REGISTERS", "signal_set"]
 
-# Messages on the socket: what is asked, and what the answer repeats.  From HELLO on child.py
-# serves them, the others are the native loop's.
+# Messages on the socket: what is asked, and what the answer repeats.  From HELLO on they are
+# child.py's, the others are the native loop's.
 CALL, CHECK, PARK, UNPARK, WAKE, ASK = 1, 2, 3, 4, 5, 6
-HELLO, LOOKUP, LIBRARY, LOCATE, CHDIR, SETENV, MAP, UNMAP = 16, 17, 18, 19, 20, 21, 22, 23
+HELLO, RARE = 16, 17
 HEAD_SIZE = 64  # bytes of a message before its payload: eight words
 
 #: How a call ended that did not return, in the order of the record's word `kind`.

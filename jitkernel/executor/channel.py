@@ -2,7 +2,7 @@
 
 A single loop in the caller's thread waits for the answer, hands on output, asks for input and
 stops what is to be stopped; there are no threads here.  What requests mean is not known here
-(process.py), nor how a process starts (spawn.py).  Start from `ExecutorChannel.ask`.
+(process.py), nor how a process starts (spawn.py).  Start from `ExecutorChannel._request`.
 """
 
 from __future__ import annotations
@@ -11,18 +11,21 @@ import contextlib
 import os
 import select
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from jitkernel import procfs
+from jitkernel.arena.writes import PageTable
 from jitkernel.errors import JitError
 from jitkernel.executor import abi
-from jitkernel.executor.control import ControlBlock
 from jitkernel.executor.doorbell import Doorbell
+from jitkernel.executor.executor import Executor
 from jitkernel.executor.inbox import Inbox, ThreadRequests
 from jitkernel.executor.interrupt import Check, Interruption, StopRequest
 from jitkernel.executor.peek import unblock_faults
-from jitkernel.executor.records import Callbacks
+from jitkernel.executor.records import ExecutorSettings
 from jitkernel.executor.spawn import Pipes, Spawned, waiting
+from jitkernel.executor.tracking import Tracking
 
 __all__ = ["ExecutorChannel"]
 
@@ -32,84 +35,98 @@ _FIRST_LOOK, _LOOK = 0.02, 0.03  # seconds until a call counts as long, and betw
 _START = 20.0  # seconds for a process to say hello
 
 
-class ExecutorChannel:
-    """The executor's side of a socket, and the program's streams, through changing processes.
+class ExecutorChannel(Executor):
+    """An executor as a socket and the program's streams, through changing processes.
 
-    `user` is told and asked; `on_ready` hears of a process that is ready.  `stop` is the
-    interruption in progress, `failure` what a callback raised during this request.
+    `_stop` is the interruption in progress, `_failure` what a callback raised during this request.
     """
 
-    def __init__(self, user: Callbacks, control: ControlBlock, on_ready: Callable[[], None]):
-        self._user, self._control, self._on_ready = user, control, on_ready
-        self._threads, self._bell = ThreadRequests(user, control), Doorbell(control)
-        self.pipes = Pipes()
-        self.child: Spawned | None = None
-        self.busy = False
-        self.pending = False  # a request was sent, and its answer not waited for to the end
-        self.serving = False  # somebody waits for it: what runs is a callback
-        self.stop: Interruption | None = None
-        self.failure: BaseException | None = None
+    busy = False
+    serving = False  # somebody waits for a request: what runs is a callback
+
+    def __init__(
+        self,
+        arena: Any,
+        entry: Mapping[str, int],
+        settings: ExecutorSettings | None = None,
+        on_output: Callable[[str, bytes], object] | None = None,
+        on_input: Callable[[str], str | None] | None = None,
+    ):
+        super().__init__(arena, entry, settings, on_output, on_input)
+        self._requests, self._bell = ThreadRequests(self, self.control), Doorbell(self.control)
+        self._pipes, self._tracking = Pipes(), Tracking()
+        self._child: Spawned | None = None
+        self._pending = False  # a request was sent, and its answer not waited for to the end
+        self._stop: Interruption | None = None
+        self._failure: BaseException | None = None
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self.stop_request = StopRequest()  # to stop the present request
-        self._inbox = Inbox(control, self._bell)
+        self._stop_request = StopRequest()  # to stop the present request
+        self._inbox = Inbox(self.control, self._bell)
         self._began, self._due, self._looks = 0.0, 0.0, 0
         self._fed = False  # input was written that may be unread
         self._line = b""  # what stands on the last line of stdout
 
     # -- its partners --------------------------------------------------------------------------
 
-    def attach(self, child: Spawned) -> None:
+    def _attach(self, child: Spawned) -> None:
         """Talk to this process from now on."""
-        self.child = child
+        self._child = child
         self._cut = False
         self._poll = select.poll()
         # The socket first: when its answer is seen, output written before it is seen too.
         self._socket = child.socket.fileno()
         self._poll.register(self._socket, select.POLLIN | select.POLLRDHUP)
-        for fd in (self.pipes.stdout, self.pipes.stderr, self._wake, child.pidfd):
+        for fd in (self._pipes.stdout, self._pipes.stderr, self._wake, child.pidfd):
             self._poll.register(fd, select.POLLIN)
 
-    def detach(self, patience: float = 0.0) -> int:
+    def _detach(self, patience: float = 0.0) -> int:
         """End the process, waiting `patience` seconds for it to do so itself; its exit status."""
-        child, self.child = self.child, None
+        child, self._child = self._child, None
         return child.end(patience) if child else 0
 
     def close(self) -> None:
-        """Give up for good."""
+        """End the process and all that it started."""
+        self._detach()
         if self._wake >= 0:
-            self.drain()
-            self.pipes.close()
+            self._hand_on()
+            self._pipes.close()
+            self._tracking.close()
             os.close(self._wake)
             self._wake = -1
 
+    def page_table(self) -> PageTable | None:
+        if self.busy or self.threads:
+            return None  # what the system writes for a thread by and by it notes when it begins
+        return self._tracking.table(self.pid, self.control["fork_pages"])
+
     @property
-    def closed(self) -> bool:
+    def _closed(self) -> bool:
         return self._wake < 0
 
     # -- requests ------------------------------------------------------------------------------
 
-    def begin(self) -> None:
+    def _begin(self) -> None:
         """Begin a request; requests to stop the last one do not concern it."""
-        self.stop, self.stop_request = None, StopRequest()
+        self._stop, self._stop_request = None, StopRequest()
         self.busy = True
 
-    def end(self) -> BaseException | None:
+    def _end(self) -> BaseException | None:
         """End a request; what a callback raised meanwhile."""
-        failure, self.failure = self.failure, None
-        self.busy, self.stop = False, None
+        failure, self._failure = self._failure, None
+        self.busy, self._stop = False, None
         return failure
 
-    def begin_call(self) -> None:
+    def _begin_call(self) -> None:
         """Begin a call; nor does input that the last one left unread."""
         if self._fed:
-            self.pipes.reopen_input()
-            self.pipes.drop_input()
+            self._pipes.reopen_input()
+            self._pipes.drop_input()
             self._fed = False
         self._line = b""
-        self._threads.forget()
-        self.begin()
+        self._requests.forget()
+        self._begin()
 
-    def ask(
+    def _request(
         self, child: Spawned, message: bytes, check: Check | None = None
     ) -> tuple[int, ...] | None:
         """Send a request and serve the streams until its answer: (op, seq, ...).
@@ -117,7 +134,7 @@ class ExecutorChannel:
         None: the process has ended or has to, or the `check` that was asked for has failed.
         """
         self._inbox.expect(message)
-        self.pending = True
+        self._pending = True
         try:
             if not (self._inbox.is_call and self._bell.ring(message)):
                 self._bell.disturb()
@@ -125,18 +142,18 @@ class ExecutorChannel:
         except OSError:
             if not child.ready:
                 self._take(child, self._poll.poll(0))  # it may have said why it ended
-            self.pending = False
+            self._pending = False
             return None
-        return self.wait(child, check)
+        return self._wait(child, check)
 
-    def wait(self, child: Spawned, check: Check | None = None) -> tuple[int, ...] | None:
-        """Serve the streams until the request that was sent is answered; see `ask`."""
+    def _wait(self, child: Spawned, check: Check | None = None) -> tuple[int, ...] | None:
+        """Serve the streams until the request that was sent is answered; see `_request`."""
         self.serving = True
         try:
             answer = self._serve(child, check)
         finally:
             self.serving = False
-        self.pending = False
+        self._pending = False
         self._bell.ended()
         return answer
 
@@ -146,7 +163,7 @@ class ExecutorChannel:
         wait, watched = int(1000 * _FIRST_LOOK), False
         while True:
             try:
-                if self.child is not child:
+                if self._child is not child:
                     raise JitError("the executor was closed while it ran a call")
                 if not watched:
                     watched = True
@@ -156,7 +173,7 @@ class ExecutorChannel:
                         self._take(child, self._poll.poll(0))
                     return answer
                 if self._take(child, self._poll.poll(wait)) and not self._answered():
-                    self.drain()
+                    self._hand_on()
                     return None
                 now = time.monotonic()
                 if now >= self._due and not self._answered():
@@ -167,16 +184,16 @@ class ExecutorChannel:
                             return None
                 wait = max(1, int(1000 * (self._due - now)))
             except ConnectionError:
-                self.drain()
+                self._hand_on()
                 return None
             except OSError:
-                if self.child is child:
+                if self._child is child:
                     raise  # else a callback, or another thread, has closed what was waited on
             except KeyboardInterrupt:
-                if self.stop is None:
-                    self.interrupt_now("")
+                if self._stop is None:
+                    self._interrupt_now("")
 
-    def payload(self) -> bytes:
+    def _payload(self) -> bytes:
         """The bytes that followed the last answer's head."""
         return self._inbox.payload()
 
@@ -196,12 +213,12 @@ class ExecutorChannel:
                     self._cut = True
             elif fd == self._wake:
                 os.eventfd_read(fd)
-                if self.stop_request.pressed and self.stop is None:
-                    self.interrupt_now("")
+                if self._stop_request.pressed and self._stop is None:
+                    self._interrupt_now("")
             elif fd == child.pidfd:
                 ended = True
             elif self._read(fd) == _PIECE and self._answered():
-                self.drain()  # what was written before the answer comes before it
+                self._hand_on()  # what was written before the answer comes before it
         return ended
 
     def _handle(self, child: Spawned) -> None:
@@ -217,21 +234,21 @@ class ExecutorChannel:
         """Bring back the code that a thread waits for; what stops the cell has to wait for it.  Run
         the function of Python's that one waits for."""
         try:
-            self._threads.bring_code()
-            if self.stop is None:
-                self._threads.run_function()
+            self._requests.bring_code()
+            if self._stop is None:
+                self._requests.run_function()
         except BaseException as error:
             self._fail(error)
 
     def _greet(self, child: Spawned) -> None:
         """The process says that it is ready, or why it never will be."""
         if self._inbox.status:
-            self.detach(0.5)
-            words = self.payload().decode("utf-8", "replace")
+            self._detach(0.5)
+            words = self._payload().decode("utf-8", "replace")
             raise JitError(f"the executor cannot start: {words}")
         child.greet()
         self._began = time.monotonic()  # nor is the time that its process takes to start
-        self._on_ready()
+        self.services.remember()
 
     def _monitor(self, child: Spawned, now: float, check: Check | None) -> bool:
         """Every 30 ms of a long request: what does it wait for?  False to give it up."""
@@ -242,38 +259,34 @@ class ExecutorChannel:
         self._answer_requests()  # a cell that closed the socket cannot send the message
         if check is not None:
             return not check.failed()
-        if self._user.on_wait is not None and self.failure is None:
+        if self.on_wait is not None and self._failure is None:
             try:
-                self._user.on_wait(now - self._began)
+                self.on_wait(now - self._began)
             except BaseException as error:
                 self._fail(error)
-        if self.stop is not None:
-            alive = self.stop.step(now)
-            self._due = self.stop.due
+        if self._stop is not None:
+            alive = self._stop.step(now)
+            self._due = self._stop.due
             return alive
         if self._over_limit():
-            self.interrupt_now("timeout")
+            self._interrupt_now("timeout")
             return True
         if (self._cut or self._looks % 32 == 0) and child.ended():
             return False
-        if not self.pipes.unread():
-            if procfs.waits_for_input(procfs.family(child.pid), self.pipes.stdin_name):
+        if not self._pipes.unread():
+            if procfs.waits_for_input(procfs.family(child.pid), self._pipes.stdin_name):
                 self._serve_input(child)
         return True
 
     def _over_limit(self) -> bool:
         """True if the request has taken longer than it may."""
-        limit = self._user.settings.cell_timeout
+        limit = self.settings.cell_timeout
         return limit > 0 and time.monotonic() - self._began >= limit
 
     # -- stopping ------------------------------------------------------------------------------
 
     def interrupt(self) -> bool:
-        """Ask for the request in progress to be stopped; False where there is none.
-
-        May be called from any thread and from a signal handler; returns at once.
-        """
-        if not self.busy or not self.stop_request.press():
+        if not self.busy or not self._stop_request.press():
             return False
         try:
             os.eventfd_write(self._wake, 1)
@@ -281,54 +294,51 @@ class ExecutorChannel:
             return False
         return True  # though the call may have ended by now: it ends as interrupted
 
-    def interrupt_now(self, cause: str) -> None:
+    def _interrupt_now(self, cause: str) -> None:
         """Begin to stop the request, in the loop's own thread."""
-        if self.child is None:
+        if self._child is None:
             return
         now = time.monotonic()
-        grace = self._user.settings.interrupt_grace
-        self.stop = Interruption(self.child.pid, self._inbox.seq, self._control, grace, cause, now)
-        if self.child.ready:  # before that, a signal would end it
-            if self.child.threads:
-                unblock_faults(self.child.pid, self._control["lifeline_tid"])
-            self.stop.step(now)
-        self._due = self.stop.due
+        grace = self.settings.interrupt_grace
+        self._stop = Interruption(self._child.pid, self._inbox.seq, self.control, grace, cause, now)
+        if self._child.ready:  # before that, a signal would end it
+            if self._child.threads:
+                unblock_faults(self._child.pid, self.control["lifeline_tid"])
+            self._stop.step(now)
+        self._due = self._stop.due
 
     def _fail(self, error: BaseException) -> None:
         """A callback raised: remember that, and stop the cell.  A KeyboardInterrupt only stops."""
         if not self.busy:
             raise error
         if not isinstance(error, KeyboardInterrupt):
-            self.failure = self.failure or error
-        if self.stop is None:
-            self.interrupt_now("")
+            self._failure = self._failure or error
+        if self._stop is None:
+            self._interrupt_now("")
 
     # -- between requests ----------------------------------------------------------------------
 
-    @property
-    def watched(self) -> list[int]:
-        """Descriptors that say that something has come between requests."""
-        if self.closed:
+    def fds(self) -> list[int]:
+        if self._closed:
             return []
-        streams = [self.pipes.stdout, self.pipes.stderr]
-        return streams if self.child is None or self._cut else [*streams, self._socket]
+        streams = [self._pipes.stdout, self._pipes.stderr]
+        return streams if self._child is None or self._cut else [*streams, self._socket]
 
-    def attend(self) -> None:
-        """Take in what has come since the last request: output, and threads that ask for code."""
-        if self.closed or self.busy:
+    def drain(self) -> None:
+        if self._closed or self.busy:
             return
-        self.drain()
-        if self.child is not None:
+        self._hand_on()
+        if self._child is not None:
             with contextlib.suppress(ConnectionError):
-                self._take(self.child, self._poll.poll(0))
+                self._take(self._child, self._poll.poll(0))
             self._answer_requests()  # a cell that closed the socket cannot send the message
 
     # -- streams -------------------------------------------------------------------------------
 
-    def drain(self) -> None:
+    def _hand_on(self) -> None:
         """Hand on what has been written by now."""
-        if not self.closed:
-            for fd in (self.pipes.stdout, self.pipes.stderr):
+        if not self._closed:
+            for fd in (self._pipes.stdout, self._pipes.stderr):
                 left = waiting(fd)  # somebody may write as fast as we read
                 while left > 0 and (size := self._read(fd)):
                     left -= size
@@ -340,23 +350,23 @@ class ExecutorChannel:
         except BlockingIOError:
             return 0
         name = "stderr"
-        if fd == self.pipes.stdout:
+        if fd == self._pipes.stdout:
             name = "stdout"
             self._line = (self._line + data[-1000:]).rpartition(b"\n")[2][-1000:]
-        if self._user.on_output is not None and self.failure is None:
+        if self.on_output is not None and self._failure is None:
             try:
-                self._user.on_output(name, data)
+                self.on_output(name, data)
             except BaseException as error:
                 self._fail(error)
         return len(data)
 
     def _serve_input(self, child: Spawned) -> None:
         """The program waits for a line: get one, or stop it."""
-        self.drain()
+        self._hand_on()
         line, asked, ended = None, time.monotonic(), False
         try:
-            if self._user.on_input is not None:
-                line = self._user.on_input(self._line.decode("utf-8", "replace"))
+            if self.on_input is not None:
+                line = self.on_input(self._line.decode("utf-8", "replace"))
         except EOFError:
             ended = True
         except BaseException as error:
@@ -364,15 +374,15 @@ class ExecutorChannel:
             return
         self._began += time.monotonic() - asked  # the user's time is not the cell's
         self._fed, self._line = True, b""
-        if ended and self.pipes.end_input():
+        if ended and self._pipes.end_input():
             return
         if line is None:
-            self.interrupt_now("stdin")
+            self._interrupt_now("stdin")
             return
         data = line.encode("utf-8", "surrogateescape") + b"\n"
-        while data and self.stop is None and not child.ended():
+        while data and self._stop is None and not child.ended():
             try:
-                data = data[os.write(self.pipes.stdin, data) :]
+                data = data[os.write(self._pipes.stdin, data) :]
             except BlockingIOError:
                 # More than a pipe holds: the reader needs time, and may do anything meanwhile.
                 if self._take(child, self._poll.poll(1)) or self._answered() or self._over_limit():

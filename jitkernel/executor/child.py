@@ -21,7 +21,7 @@ import sys
 
 TYPE_CHECKING = False  # the module that has it is too large to import
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from typing import Any, NoReturn
 
 HEAD = struct.Struct("<8Q")
@@ -51,7 +51,8 @@ PROGRAM = ctypes.create_string_buffer(b"jitkernel")
 
 control_socket = -1
 numbers: dict[str, int] = {}  # `NAMES` of abi.py
-fields: dict[str, int] = {}  # addresses of the control words
+fields: dict[str, int] = {}  # offsets of the control words, as there
+control = 0  # where they begin
 entry: dict[str, int] = {}  # addresses of the runtime's functions
 
 
@@ -67,64 +68,68 @@ class Info(ctypes.Structure):
 
 
 class Loader:
-    """The libraries of this process, and what else is asked for rarely; `numbers` are those of
-    abi.py.  `serve` answers what services.py asks for."""
+    """The libraries of this process, and what else is asked for rarely: each request is a call of a
+    method, which answers with bytes and raises OSError and ValueError.  services.py asks."""
 
-    def __init__(self, numbers: dict[str, int]):
-        self.numbers = numbers
+    def __init__(self) -> None:
         self.handles: list[int] = []  # of loaded libraries
         self._by_cpu: list[tuple[int, str]] = []  # addresses and names of BY_CPU
 
     def open(self, others: list[str]) -> list[str]:
         """Open the C library and those that were loaded before; the loader's words for what is
         lost."""
-        for library in ("libc.so.6", "libm.so.6", "libgcc_s.so.1"):
-            handle = libc.dlopen(library.encode(), os.RTLD_NOW | os.RTLD_GLOBAL)
-            if handle:
-                self.handles.append(handle)
         lost = []
-        for library in others:
-            handle = libc.dlopen(os.fsencode(library), os.RTLD_NOW | os.RTLD_GLOBAL)
-            if handle:
-                self.handles.append(handle)
-            else:
-                lost.append((libc.dlerror() or b"").decode("utf-8", "replace"))
+        for name in ("libc.so.6", "libm.so.6", "libgcc_s.so.1", *others):
+            try:
+                self.library(os.fsencode(name))
+            except ValueError as error:
+                lost += [str(error)] if name in others else []
         return lost
 
-    def serve(self, op: int, payload: bytes) -> bytes:
-        """The answer to a request.  Raises OSError and ValueError."""
-        numbers, parts = self.numbers, payload.split(b"\0")
-        if op == numbers["LOOKUP"]:
-            found = self.lookup(parts)
-            return struct.pack(f"<{len(found)}Q", *found)
-        if op == numbers["LIBRARY"]:
-            handle = libc.dlopen(parts[0], os.RTLD_NOW | os.RTLD_GLOBAL)
-            if not handle:
-                raise ValueError((libc.dlerror() or b"dlopen failed").decode("utf-8", "replace"))
-            self.handles.append(handle)
-        elif op == numbers["LOCATE"]:
-            return b"\0".join(self.locate(int(p, 16)).encode()[:600] for p in parts)
-        elif op == numbers["CHDIR"]:
-            os.chdir(parts[0])
-        elif op == numbers["SETENV"]:
-            os.environb[parts[0]] = parts[1]
-        elif op == numbers["MAP"]:
-            map_shared(*struct.unpack("<5Q", payload))
-        elif op == numbers["UNMAP"]:
-            for start, size in struct.iter_unpack("<2Q", payload):
-                libc.munmap(pointer(start), ctypes.c_size_t(size))
-        else:
-            raise ValueError("unknown request")
+    def library(self, path: bytes) -> bytes:
+        """Load a library for all to see."""
+        handle = libc.dlopen(path, os.RTLD_NOW | os.RTLD_GLOBAL)
+        if not handle:
+            raise ValueError((libc.dlerror() or b"dlopen failed").decode("utf-8", "replace"))
+        self.handles.append(handle)
         return b""
 
-    def lookup(self, names: list[bytes]) -> list[int]:
+    def chdir(self, path: bytes) -> bytes:
+        """Change the working directory."""
+        os.chdir(path)
+        return b""
+
+    def setenv(self, name: bytes, value: bytes) -> bytes:
+        """Set a variable of the environment."""
+        os.environb[name] = value
+        return b""
+
+    def map(self, start: int, size: int, file: int, inode: int) -> bytes:
+        """Map memory that the kernel process has at the same address, in a file that it has
+        open."""
+        fd = os.open(f"/proc/{os.getppid()}/fd/{file}", os.O_RDWR | os.O_CLOEXEC)
+        try:
+            if os.fstat(fd).st_ino != inode:
+                raise OSError(0, "it is gone")
+            map_pages(start, size, 3, MAP_SHARED | MAP_FIXED_NOREPLACE, fd)
+        finally:
+            os.close(fd)
+        return b""
+
+    def unmap(self, ranges: list[tuple[int, int]]) -> bytes:
+        """Unmap such files: addresses and sizes."""
+        for start, size in ranges:
+            libc.munmap(pointer(start), ctypes.c_size_t(size))
+        return b""
+
+    def lookup(self, names: list[bytes]) -> bytes:
         """Addresses of names in the libraries; what only Python itself exports does not count."""
         out = []
         for name in names:
             known = any(libc.dlsym(h, name) for h in self.handles)
             found = libc.dlsym(None, name) if known else self._of_processor(name)
             out.append(found or 0)
-        return out
+        return struct.pack(f"<{len(out)}Q", *out)
 
     def _of_processor(self, name: bytes) -> int:
         """The address of a versioned symbol of libgcc, for `__builtin_cpu_supports`; 0 if none."""
@@ -133,8 +138,11 @@ class Loader:
         every = (libc.dlvsym(h, name, b"GCC_4.8.0") for h in self.handles)
         return next(filter(None, every), 0)
 
-    def locate(self, address: int) -> str:
-        """`strlen+0x2d, libc.so.6`, or "" for what is in no library."""
+    def locate(self, addresses: list[int]) -> bytes:
+        """What is at each: `strlen+0x2d, libc.so.6`, or "" for what is in no library."""
+        return b"\0".join(self._place(a & (1 << 64) - 1).encode()[:600] for a in addresses)
+
+    def _place(self, address: int) -> str:
         info = Info()
         if not libc.dladdr(address, ctypes.byref(info)) or not info.file:
             return ""
@@ -154,7 +162,7 @@ class Loader:
         return f"{file}+{address - info.base:#x}"
 
 
-loader = Loader({})
+loader = Loader()
 
 
 def fail(words: str) -> NoReturn:
@@ -197,17 +205,6 @@ def map_regions(fd: int, base: int, regions: Iterable[tuple[int, int, str]], fla
         os.close(readable)
 
 
-def map_shared(start: int, size: int, file: int, inode: int, owner: int) -> None:
-    """Memory that the process `owner` has at the same address, in a file that it has open."""
-    fd = os.open(f"/proc/{owner}/fd/{file}", os.O_RDWR | os.O_CLOEXEC)
-    try:
-        if os.fstat(fd).st_ino != inode:
-            raise OSError(0, "it is gone")
-        map_pages(start, size, 3, MAP_SHARED | MAP_FIXED_NOREPLACE, fd)
-    finally:
-        os.close(fd)
-
-
 def current(resource: int) -> int:
     """A soft resource limit."""
     pair = (ctypes.c_ulong * 2)()
@@ -238,21 +235,25 @@ def native(name: str, *types: Any) -> Any:
     return ctypes.CFUNCTYPE(long, *types)(entry[name])
 
 
+def word(name: str) -> ctypes.c_uint64:
+    """A control word; what its `value` is set to is taken modulo 2 to the 64."""
+    return ctypes.c_uint64.from_address(control + fields[name])
+
+
 def put(name: str, value: int) -> None:
-    ctypes.c_uint64.from_address(fields[name]).value = value & 0xFFFFFFFFFFFFFFFF
+    word(name).value = value
 
 
 def answer(op: int, seq: int, status: int = 0, payload: bytes = b"") -> None:
     os.write(control_socket, HEAD.pack(op, seq, os.getpid(), status, 0, 0, 0, 0) + payload)
 
 
-def let_protect(span: tuple[int, int], high: int) -> None:
+def let_protect(start: int, stop: int, high: int) -> None:
     """Let the kernel process protect the data zone, to learn what is written; and give it
     pages on which it sees whether this process forked: a child's writes it would not learn of."""
     fd = libc.syscall(numbers["SYS_userfaultfd"], os.O_CLOEXEC | USER_MODE_ONLY)
     if fd < 0:
         return  # not allowed, or not there: all is compared then
-    start, stop = span
     api = ctypes.create_string_buffer(struct.pack("<3Q", UFFD_API, WP_ASYNC | WP_SHMEM, 0), 24)
     area = ctypes.create_string_buffer(struct.pack("<4Q", start, stop - start, MODE_WP, 0), 32)
     if libc.ioctl(fd, long(UFFDIO_API), api) == 0 == libc.ioctl(fd, long(UFFDIO_REGISTER), area):
@@ -265,10 +266,9 @@ def let_protect(span: tuple[int, int], high: int) -> None:
     os.close(fd)
 
 
-def close_data(span: tuple[int, int]) -> None:
+def close_data(start: int, stop: int) -> None:
     """Let nothing of the data zone be accessible before something is there: native/serve.ll opens
     what is."""
-    start, stop = span
     libc.mprotect(start, stop - start, 0)
     put("data_open", start)
 
@@ -303,7 +303,7 @@ def start_lifeline(fd: int, argv: list[str], area: int) -> None:
     if thread < 0:
         fail("the lifeline thread cannot be started")
     put("lifeline_tid", thread)
-    state = ctypes.c_uint64.from_address(fields["lifeline_state"])
+    state = word("lifeline_state")
     while not state.value:
         os.sched_yield()
     if state.value == numbers["LIFELINE_APART"]:
@@ -324,8 +324,9 @@ def serve_rare(message: bytes) -> None:
     op, seq, *_ = HEAD.unpack_from(message)
     kept = ctypes.get_errno()
     try:
-        answer(op, seq, 0, loader.serve(op, message[HEAD.size :]))
-    except (OSError, ValueError) as error:
+        name, arguments = marshal.loads(message[HEAD.size :])
+        answer(op, seq, 0, getattr(loader, name)(*arguments))
+    except Exception as error:  # it may be the program that has written where requests lie
         answer(op, seq, 1, str(error).encode("utf-8", "replace"))
     finally:
         ctypes.set_errno(kept)
@@ -392,69 +393,76 @@ def find_tid() -> int:
     return 4 * words.index(os.getpid()) if os.getpid() in words else 0
 
 
-def tell_runtime(stack_size: int, result_size: int, high: int) -> None:
-    """Fill in the control words that only this process knows."""
-    for name in fields:
-        if name.startswith("libc_"):
-            put(name, symbol(name.removeprefix("libc_")))
-    put("has_avx", native("jk_has_avx")())
-    size = native("jk_xsave_size")()
-    put("has_xsave", int(size > 0))
-    put("xsave_size", size or 512)
-    put("pid", os.getpid())
-    put("tid", os.getpid())  # cells run on the first thread
+def tell_runtime(
+    tell: Callable[[str, int], None], names: Iterable[str], function: Callable[[str], Any]
+) -> None:
+    """Fill in the control words, of these names, that only the process knows that runs cells;
+    `function` gives one of the runtime's."""
+    for name in names:
+        whose, _, called = name.partition("_")
+        if whose in ("libc", "python"):
+            tell(name, symbol(called))
+    size = function("jk_xsave_size")()
+    tell("has_avx", function("jk_has_avx")())
+    tell("has_xsave", int(size > 0))
+    tell("xsave_size", size or 512)
+    tell("pid", os.getpid())
+
+
+def make_own(high: int) -> None:
+    """Fill in those of what a process of its own has: the first thread, the handlers' stack, and
+    copies of descriptors that programs do not find."""
+    put("tid", os.getpid())
     put("tid_at", find_tid())
-    put("stack_size", stack_size)
-    put("own_result", map_pages(None, result_size, 3, MAP_PRIVATE | MAP_ANONYMOUS))
+    put("own_result", map_pages(None, numbers["BUFFER_SIZE"], 3, MAP_PRIVATE | MAP_ANONYMOUS))
     put("socket", control_socket)
     put("socket_inode", os.fstat(control_socket).st_ino)
     for fd in (0, 1, 2):
         put(f"keep_{fd}", keep(fd, high))
     size = 64 << 10
     put("alt_stack", guarded_stack(size))
-    put("alt_flags", 0)
     put("alt_size", size)
 
 
 def main() -> NoReturn:
     """Become an executor; comes back only when the kernel process is gone."""
-    global control_socket, numbers, fields, entry
+    global control_socket, numbers, fields, control, entry
     first, stack_size = int(sys.argv[1]), int(sys.argv[2])
     control_socket = first
     settle_limits(stack_size)
     make_room(int(sys.argv[3]), int(sys.argv[4]))
     setup = marshal.loads(os.read(first, 1 << 20))
     numbers, fields, entry = setup["numbers"], setup["fields"], setup["entry"]
-    loader.numbers = numbers
+    control = setup["control"]
     high = max(min(current(RLIMIT_NOFILE), 1024) - 16, 16)
     declare()
     try:
         map_regions(setup["memory"], setup["base"], setup["regions"], MAP_FIXED_NOREPLACE)
     except OSError as error:
         fail(error.strerror or "")
-    for name, value in setup["control"].items():
-        put(name, value)
     os.close(setup["memory"])
-    let_protect(setup["protect"], high)
-    close_data(setup["protect"])
+    data = word("data_start").value, word("data_stop").value
+    let_protect(*data, high)
+    close_data(*data)
     control_socket = keep(first, high)
     os.close(first)
     limit(RLIMIT_CORE, 0)
     lost = loader.open(setup["libraries"])
-    for start, size, fd, inode in struct.iter_unpack("<4Q", setup["shared"]):
+    for array in setup["shared"]:
         try:
-            map_shared(start, size, fd, inode, setup["owner"])
+            loader.map(*array)
         except OSError as error:
-            lost.append(f"the array at {start:#x}: {error}")
+            lost.append(f"the array at {array[0]:#x}: {error}")
     reset_for_c()
-    tell_runtime(stack_size, setup["result_size"], high)
+    tell_runtime(put, fields, native)
+    make_own(high)
     libc.on_exit(entry["jk_on_exit"], None)
     give_children_copies(setup["slab_file"])
     native("jk_arm")()  # an interrupt may come before the first call
-    start_lifeline(setup["lifeline"], setup["reaper"], setup["reaper_area"])
+    start_lifeline(setup["lifeline"], setup["reaper"], control + numbers["REAPER_AT"])
     if setup["memory_limit"]:
         limit(RLIMIT_DATA, setup["memory_limit"])
     answer(numbers["HELLO"], 0, 0, "\n".join(lost).encode())
     serve = ctypes.CFUNCTYPE(long, use_errno=True)(entry["jk_serve"])
     while True:
-        serve_rare(ctypes.string_at(setup["frame"], serve()))
+        serve_rare(ctypes.string_at(control + numbers["FRAME_AT"], serve()))

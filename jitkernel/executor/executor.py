@@ -15,23 +15,44 @@ from jitkernel.arena.writes import PageTable
 from jitkernel.errors import JitError
 from jitkernel.executor import abi
 from jitkernel.executor.control import ControlBlock
-from jitkernel.executor.exit_report import ExitReport
-from jitkernel.executor.records import Callbacks, ExecutorSettings, FaultRecord, Outcome
+from jitkernel.executor.records import ExecutorSettings, FaultRecord, Outcome
 from jitkernel.executor.services import Services
 
 __all__ = ["Executor"]
 
+#: Regions whose places are control words, and what these begin with.
+_ZONES = {"text": "text", "data": "data", "runtime.text": "runtime"}
 
-class Executor(Callbacks, ABC):
+
+class Executor(ABC):
     """Runs session code; at most one call at a time, from one thread.
 
     `entry` has the addresses of the runtime's symbols (`runtime_ir`, linked into the arena).
     `generation` counts the processes that there have been; `services` looks up symbols, loads
     libraries, and what else is rare.
+
+    Whom it tells and asks while it runs, and its settings, may be replaced:
+    `settings`: some of them hold from the next call on, some from the next start.
+    `on_output(name, data)` gets what the program writes to "stdout" and "stderr", while it runs.
+    `on_input(prompt)` is asked for a line when it reads, and may answer None: not available;
+    EOFError is the end of the input, until the next call.
+    `on_wait(seconds)` is told how long a request has taken, some thirty times a second; not for
+    those that take less than 20 ms.
+    `on_wake(stub, alone)` says where a call of `jk_wake` from a stub goes on, 0 for nowhere;
+    `alone`: no other thread can be in session code.
+    `on_ask(number, frame)` runs a function of Python's for `jk_ask`: it gets the bytes of arguments
+    and result, and gives them back with the result.
+    `on_respawn()` is called before a call that found the process dead goes on in another one.
+    `stopping()` is asked when a call has begun: whether it was interrupted before that.
     """
 
-    services: Services
     can_park = True  # threads of the program, while its code is written
+    unseen = ""  # why nobody can `peek`, where that is so
+    on_wait: Callable[[float], object] | None = None
+    on_wake: Callable[[int, bool], int] = staticmethod(lambda stub, alone: 0)
+    on_ask: Callable[[int, bytes], bytes] = staticmethod(lambda number, frame: bytes(len(frame)))
+    on_respawn: Callable[[], None] | None = None
+    stopping: Callable[[], bool] = staticmethod(lambda: False)
 
     def __init__(
         self,
@@ -41,14 +62,14 @@ class Executor(Callbacks, ABC):
         on_output: Callable[[str, bytes], object] | None = None,
         on_input: Callable[[str], str | None] | None = None,
     ):
-        super().__init__(settings)
+        self.settings = settings or ExecutorSettings()
         self.on_output, self.on_input = on_output, on_input
         self.generation = 0
+        self.services = Services(self._answer_of, self._here, self.settings.env, self.settings.cwd)
         self._arena, self._entry = arena, dict(entry)
         start = next(r.start for r in arena.regions if r.name == "runtime.data")
         self.control = ControlBlock(arena.view, start - arena.base, start)
         self.result_address = start + abi.RESULT_AT  # where thunks leave results
-        self._report = ExitReport(self.control)
         self._unwind = (0, 0)
 
     # -- its life ------------------------------------------------------------------------------
@@ -83,6 +104,17 @@ class Executor(Callbacks, ABC):
     def close(self) -> None:
         """End it for good."""
 
+    def _reset(self, stack_size: int) -> None:
+        """Set the control block as it is before the first call in a process."""
+        control, arena = self.control, self._arena
+        control.write(0, bytes(8 * len(abi.FIELDS)))
+        for region in arena.regions:
+            if (zone := _ZONES.get(region.name)) is not None:
+                control[f"{zone}_start"], control[f"{zone}_stop"] = region.start, region.stop
+        control["data_offset"] = control["data_start"] - arena.base
+        control["stack_size"] = stack_size
+        self._tell_unwind()
+
     # -- calls ---------------------------------------------------------------------------------
 
     def call(self, thunk: int, fn: int, args: bytes = b"", ret_size: int = 0) -> Outcome:
@@ -116,6 +148,15 @@ class Executor(Callbacks, ABC):
     def _call(self, thunk: int, fn: int, args: int, ret: int, ret_size: int) -> Outcome:
         """Run `thunk(fn, args, ret)`."""
 
+    @abstractmethod
+    def _answer_of(
+        self, name: str, *arguments: Any, fits: Callable[[bytes], bool] = lambda payload: True
+    ) -> bytes:
+        """What a method of child.py's `Loader` answers, for which `fits` holds.  Raises OSError."""
+
+    def _here(self) -> tuple[int, int]:
+        return self.generation, self.pid
+
     def _result(self, size: int) -> bytes:
         return self.control.read(abi.RESULT_AT, size)
 
@@ -133,9 +174,6 @@ class Executor(Callbacks, ABC):
     @abstractmethod
     def peek(self) -> FaultRecord:
         """The registers and stack of the cell that runs, now; for `on_wait`.  Raises UsageError."""
-
-    def check_peek(self) -> None:
-        """Raise UsageError where `peek` always does."""
 
     # -- what it does --------------------------------------------------------------------------
 
@@ -196,11 +234,11 @@ class Executor(Callbacks, ABC):
         """Descriptors to watch while idle: when one is readable, call `drain`, then ask again."""
         return []
 
-    def drain(self) -> None:
+    def drain(self) -> None:  # noqa: B027  # mostly there is nothing
         """Hand on what the program's threads and children have written by now, and serve those that
         have called code which is not in memory."""
 
-    def settle(self) -> None:
+    def settle(self) -> None:  # noqa: B027
         """The program is as it will be for now."""
 
     @property

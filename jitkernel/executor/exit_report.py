@@ -1,7 +1,7 @@
 """What became of a call that did not simply return, as shared memory and the exit status tell.
 
 Nothing here asks the process, which may be gone.  User code can write to the shared memory, so
-nothing in it is trusted: any 64-bit value decodes.  Start from `ExitReport.record`.
+nothing in it is trusted: any 64-bit value decodes.  Start from `record_of`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from jitkernel.executor import abi
 from jitkernel.executor.control import ControlBlock
 from jitkernel.executor.records import FaultRecord, Outcome, signal_name
 
-__all__ = ["LOST", "ExitReport", "left_library"]
+__all__ = ["LOST", "left_library", "process_ended", "record_of"]
 
 _RECORD = struct.Struct(f"<{len(abi.RECORD)}Q")
 _CAUSES = tuple(abi.CAUSES.values())
@@ -28,74 +28,71 @@ LOST = (
 )
 
 
-class ExitReport:
-    """Reads the control block."""
+def record_of(
+    control: ControlBlock, seq: int, cause: str, generation: int
+) -> tuple[str, FaultRecord | None]:
+    """Kind and fault record of a call; None where nothing was recorded."""
+    words = _RECORD.unpack(control.read(abi.RECORD_AT, _RECORD.size))
+    word = dict(zip(abi.RECORD, words, strict=True))
+    if word["seq"] != seq:
+        return "died", None
+    stack = control.read(abi.STACK_AT, abi.STACK_SIZE)
+    number = word["signal"]
+    code = _signed(word["code"])
+    error, trap = word["error"], word["trap"]
+    access = ""
+    # Codes up to 0 are signals that somebody sent: then the trap is an old one.
+    if trap == _PAGE_FAULT and code > 0 and number in (signal.SIGSEGV, signal.SIGBUS):
+        access = "execute" if error & _FETCH else "write" if error & _WRITE else "read"
+    index = word["kind"]
+    kind = abi.KINDS[index] if 0 < index < len(abi.KINDS) else "fault"
+    index = word["cause"]
+    sent = ""
+    if kind == "fault" and not index:  # else a function of the runtime noted it: no signal
+        sent = _sender(code, word["address"], control["pid"])
+    return kind, FaultRecord(
+        signal="" if kind != "fault" or not number else signal_name(number),
+        code=code,
+        address=0 if sent else word["address"],
+        pc=word["pc"],
+        sp=word["sp"],
+        registers={name: word[f"reg_{name}"] for name in abi.REGISTERS},
+        stack=stack[: min(word["stack_size"], abi.STACK_SIZE)],
+        stack_top=word["stack_top"],
+        status=_signed(word["status"]),
+        stub=word["stub"],
+        caller=word["caller"],
+        thread="other" if word["thread"] else "cell",
+        access=access,
+        library=bool(word["library"]),
+        cause=cause or (_CAUSES[index] if index < len(_CAUSES) else ""),
+        generation=generation,
+        sent=sent,
+    )
 
-    def __init__(self, control: ControlBlock):
-        self._control = control
 
-    def record(self, seq: int, cause: str, generation: int) -> tuple[str, FaultRecord | None]:
-        """Kind and fault record of a call; None where nothing was recorded."""
-        words = _RECORD.unpack(self._control.read(abi.RECORD_AT, _RECORD.size))
-        word = dict(zip(abi.RECORD, words, strict=True))
-        if word["seq"] != seq:
-            return "died", None
-        stack = self._control.read(abi.STACK_AT, abi.STACK_SIZE)
-        number = word["signal"]
-        code = _signed(word["code"])
-        error, trap = word["error"], word["trap"]
-        access = ""
-        # Codes up to 0 are signals that somebody sent: then the trap is an old one.
-        if trap == _PAGE_FAULT and code > 0 and number in (signal.SIGSEGV, signal.SIGBUS):
-            access = "execute" if error & _FETCH else "write" if error & _WRITE else "read"
-        index = word["kind"]
-        kind = abi.KINDS[index] if 0 < index < len(abi.KINDS) else "fault"
-        index = word["cause"]
-        sent = ""
-        if kind == "fault" and not index:  # else a function of the runtime noted it: no signal
-            sent = _sender(code, word["address"], self._control["pid"])
-        return kind, FaultRecord(
-            signal="" if kind != "fault" or not number else signal_name(number),
-            code=code,
-            address=0 if sent else word["address"],
-            pc=word["pc"],
-            sp=word["sp"],
-            registers={name: word[f"reg_{name}"] for name in abi.REGISTERS},
-            stack=stack[: min(word["stack_size"], abi.STACK_SIZE)],
-            stack_top=word["stack_top"],
-            status=_signed(word["status"]),
-            stub=word["stub"],
-            caller=word["caller"],
-            thread="other" if word["thread"] else "cell",
-            access=access,
-            library=bool(word["library"]),
-            stdin_refused=cause == "stdin",
-            cause=cause or (_CAUSES[index] if index < len(_CAUSES) else ""),
-            generation=generation,
-            sent=sent,
-        )
-
-    def process_ended(
-        self, status: int, seq: int, result: bytes, cause: str, stopped: bool, generation: int
-    ) -> Outcome:
-        """The outcome of the call whose process ended with `status`; `stopped`: on our wish."""
-        kind, record = self.record(seq, cause, generation)
-        unrecorded = FaultRecord(cause=cause, stdin_refused=cause == "stdin", generation=generation)
-        done = self._control["progress"]
-        how = f"was ended by {signal_name(-status)}" if status < 0 else f"ended with {status}"
-        if status == abi.NO_SOCKET:
-            how = "lost its descriptors, which the cell closed"
-        if self._control["done_seq"] == seq and not self._control["done_stopped"]:
-            return Outcome("ok", result, respawned=True, lost=f"the executor {how}; {LOST}")
-        started = self._control["seq"] == seq
-        if stopped and status == -signal.SIGKILL:
-            kind, record = "interrupted", record or unrecorded
-        elif record is None and status >= 0 and started:
-            kind, record = "exit", FaultRecord(cause="exit", status=status, generation=generation)
-        if record is not None:
-            return Outcome(kind, record=record, respawned=True, lost=LOST, done=done)
-        lost = f"the executor {how}; {LOST}"
-        return Outcome("died", respawned=True, lost=lost, started=started, done=done)
+def process_ended(
+    control: ControlBlock, seq: int, status: int, cause: str | None, generation: int
+) -> Outcome:
+    """The outcome of the call whose process ended with `status`; `cause`: of our wish, if it was
+    one."""
+    kind, record = record_of(control, seq, cause or "", generation)
+    done = control["progress"]
+    how = f"was ended by {signal_name(-status)}" if status < 0 else f"ended with {status}"
+    if status == abi.NO_SOCKET:
+        how = "lost its descriptors, which the cell closed"
+    if control["done_seq"] == seq and not control["done_stopped"]:
+        return Outcome("ok", respawned=True, lost=f"the executor {how}; {LOST}")
+    started = control["seq"] == seq
+    if cause is not None and status == -signal.SIGKILL:
+        kind = "interrupted"
+        record = record or FaultRecord(cause=cause, generation=generation)
+    elif record is None and status >= 0 and started:
+        kind, record = "exit", FaultRecord(cause="exit", status=status, generation=generation)
+    if record is not None:
+        return Outcome(kind, record=record, respawned=True, lost=LOST, done=done)
+    lost = f"the executor {how}; {LOST}"
+    return Outcome("died", respawned=True, lost=lost, started=started, done=done)
 
 
 def left_library(record: FaultRecord, codes: Sequence[range]) -> bool:

@@ -21,13 +21,15 @@ import socket
 import struct
 import threading
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jitkernel.executor import abi
 from jitkernel.executor.control import ControlBlock
 from jitkernel.executor.doorbell import Doorbell
-from jitkernel.executor.records import Callbacks
 from jitkernel.syscalls import SYS
+
+if TYPE_CHECKING:
+    from jitkernel.executor.executor import Executor
 
 __all__ = ["HEAD", "Inbox", "ThreadRequests", "new_number", "undisturbed"]
 
@@ -109,7 +111,7 @@ class ThreadRequests:
     (native/wake.ll), which `user.on_wake` brings back, and for functions of Python's
     (native/ask.ll), which `user.on_ask` runs."""
 
-    def __init__(self, user: Callbacks, control: ControlBlock):
+    def __init__(self, user: Executor, control: ControlBlock):
         self._user, self._control = user, control
 
     def forget(self) -> None:

@@ -23,11 +23,11 @@ from jitkernel import procfs
 from jitkernel.errors import JitError, UsageError
 from jitkernel.executor import abi, child
 from jitkernel.executor.executor import Executor
+from jitkernel.executor.exit_report import record_of
 from jitkernel.executor.inbox import HEAD, undisturbed
 from jitkernel.executor.looks import looked_at
 from jitkernel.executor.own_threads import OwnThreads
 from jitkernel.executor.records import ExecutorSettings, FaultRecord, Outcome
-from jitkernel.executor.services import Services
 from jitkernel.executor.turn import Turn
 
 if TYPE_CHECKING:
@@ -59,6 +59,7 @@ class InlineExecutor(Executor):
     """
 
     can_park = False
+    unseen = f"nobody looks at code that runs in this process; {_REMEDY}"
 
     def __init__(
         self,
@@ -74,8 +75,7 @@ class InlineExecutor(Executor):
         self._closed = False
         self._failure: BaseException | None = None  # of the upcall
         self._numbers = count(1)
-        self._loader = child.Loader(dict(abi.NAMES))
-        self.services = Services(self._ask, lambda: (0, self._pid), {}, "")
+        self._loader = child.Loader()
         self._threads = OwnThreads()
         self._mask: set[Any] | None = None  # of signals, before `park`
         self.view = self.control.view
@@ -112,24 +112,11 @@ class InlineExecutor(Executor):
             raise JitError(f"the slab cannot be mapped in this process: {error}") from None
         self._refuse_stale()
         self._loader.open([])
-        at = {region.name: region for region in self._arena.regions}
-        native = self._native
-        size = native("jk_xsave_size")()
-        for name in abi.FIELDS:
-            if name.startswith(("libc_", "python_")):
-                self.control[name] = child.symbol(name.partition("_")[2])
+        self._reset(_STACK)
+        child.tell_runtime(self.control.__setitem__, abi.FIELDS, self._native)
         self._upcall = self._called  # the runtime has its address
-        words = {
-            "text_start": at["text"].start, "text_stop": at["text"].stop,
-            "runtime_start": at["runtime.text"].start, "runtime_stop": at["runtime.text"].stop,
-            "has_avx": native("jk_has_avx")(), "has_xsave": int(size > 0),
-            "xsave_size": size or 512, "pid": os.getpid(), "stack_size": _STACK,
-            "upcall": id(self._upcall),
-        }  # fmt: skip
-        for name, value in words.items():
-            self.control[name] = value
-        self._tell_unwind()
-        self.enter, self._renew = native("jk_here"), native("jk_renew")
+        self.control["upcall"] = id(self._upcall)
+        self.enter, self._renew = self._native("jk_here"), self._native("jk_renew")
         self._pid = os.getpid()
         self.services.remember()
         self._threads.look()
@@ -244,7 +231,7 @@ class InlineExecutor(Executor):
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
-        kind, record = self._report.record(seq, "", 0)
+        kind, record = record_of(self.control, seq, "", 0)
         return Outcome(kind, record=record, done=self.control["progress"])
 
     def called(self) -> None:
@@ -256,13 +243,7 @@ class InlineExecutor(Executor):
         return self.turn.depth > 0
 
     def peek(self) -> FaultRecord:
-        raise self._unseen()
-
-    def check_peek(self) -> None:
-        raise self._unseen()
-
-    def _unseen(self) -> UsageError:
-        return UsageError(f"nobody looks at code that runs in this process; {_REMEDY}")
+        raise UsageError(self.unseen)
 
     # -- code that is not in memory ------------------------------------------------------------
 
@@ -362,18 +343,14 @@ class InlineExecutor(Executor):
             mask, self._mask = self._mask, None
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
-    def _ask(
-        self,
-        op: int,
-        payload: bytes,
-        fits: Callable[[bytes], bool] = lambda payload: True,
-        argument: int = 0,
+    def _answer_of(
+        self, name: str, *arguments: Any, fits: Callable[[bytes], bool] = lambda payload: True
     ) -> bytes:
         self.start()
-        if op in (abi.MAP, abi.UNMAP):
+        if name in ("map", "unmap"):
             return b""  # an array of this process is where the program sees it
         try:
-            return self._loader.serve(op, payload)
+            return bytes(getattr(self._loader, name)(*arguments))
         except ValueError as error:
             raise OSError(str(error)) from None
 

@@ -6,24 +6,21 @@ served is in channel.py.  Start from `ProcessExecutor._call`.
 
 from __future__ import annotations
 
+import marshal
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from jitkernel import procfs
-from jitkernel.arena.writes import PageTable
 from jitkernel.errors import ArenaFull, Interrupted, JitError, present
 from jitkernel.executor import abi
 from jitkernel.executor.channel import ExecutorChannel
-from jitkernel.executor.executor import Executor
-from jitkernel.executor.exit_report import LOST, left_library
+from jitkernel.executor.exit_report import LOST, left_library, process_ended, record_of
 from jitkernel.executor.inbox import HEAD, new_number
 from jitkernel.executor.interrupt import Check, Interruption
 from jitkernel.executor.peek import lock_holder, peek, unblock_faults
-from jitkernel.executor.records import ExecutorSettings, FaultRecord, Outcome
-from jitkernel.executor.services import Services
+from jitkernel.executor.records import FaultRecord, Outcome
 from jitkernel.executor.spawn import Spawned, first_message
-from jitkernel.executor.tracking import Tracking
 
 __all__ = ["ProcessExecutor"]
 
@@ -38,86 +35,59 @@ _PAGE = 4096
 _PATIENCE = 0.5  # seconds for a process that ends to end
 
 
-class ProcessExecutor(Executor):
+class ProcessExecutor(ExecutorChannel):
     """A process of its own, which code may end: the next one maps the same slab."""
 
-    def __init__(
-        self,
-        arena: Any,
-        entry: Mapping[str, int],
-        settings: ExecutorSettings | None = None,
-        on_output: Callable[[str, bytes], object] | None = None,
-        on_input: Callable[[str], str | None] | None = None,
-    ):
-        super().__init__(arena, entry, settings, on_output, on_input)
-        self.services = Services(self._ask, self._here, self.settings.env, self.settings.cwd)
-        self._channel = ExecutorChannel(self, self.control, self.services.remember)
-        self._tracking = Tracking()
-        self._mark = os.urandom(8).hex()
-        self._alone_after = 0  # how many forks had been when nothing lived of them any more
-        self._born = False  # a process was started
-        self._stale: bool | None = None  # whether code that has changed runs on; None: untried
-        self._handled: bool | None = False  # the last `handles_signals`; None: it may have changed
+    _alone_after = 0  # how many forks had been when nothing lived of them any more
+    _born = False  # a process was started
+    _stale: bool | None = None  # whether code that has changed runs on; None: untried
+    _handled: bool | None = False  # the last `handles_signals`; None: it may have changed
 
     # -- its life ------------------------------------------------------------------------------
 
     @property
     def pid(self) -> int:
-        child = self._channel.child
-        return child.pid if child else 0
+        return self._child.pid if self._child else 0
 
     @property
     def alive(self) -> bool:
-        child = self._channel.child
-        return child is not None and not child.ended()
+        return self._child is not None and not self._child.ended()
 
     def start(self) -> None:
-        if self._channel.closed:
+        if self._closed:
             raise JitError("the executor is closed")
-        if self._channel.child is not None:
+        if self._child is not None:
             return
-        for name in abi.FIELDS:
-            self.control[name] = 0
+        size = max(self.settings.stack_size, _LEAST_STACK)
+        self._reset(size)
         self._alone_after = 0
-        self._tell_unwind()
         setup = first_message(
             self._arena, self._entry, self.control.address, self.services,
             self.settings.memory_limit,
         )  # fmt: skip
-        channel, size = self._channel, max(self.settings.stack_size, _LEAST_STACK)
         env, cwd = self.services.env, self.services.cwd
         if self._born:
             self.generation += 1  # wherever it is that the last one was given up
             if not os.path.isdir(cwd):
                 cwd = ""  # it was removed meanwhile
         self._born = True
-        channel.attach(Spawned(channel.pipes, self._arena.fd, setup, self._mark, env, cwd, size))
+        self._attach(Spawned(self._pipes, self._arena.fd, setup, env, cwd, size))
 
     def respawn(self) -> None:
         if self.serving:
             raise JitError("the executor runs a call: stop that, and replace it afterwards")
-        self._channel.detach()
+        self._detach()
         self.start()
 
-    def close(self) -> None:
-        """End the process and all that it started."""
-        self._channel.detach()
-        self._channel.close()
-        self._tracking.close()
-
     def _running(self) -> Spawned:
-        if self._channel.child is None:
+        if self._child is None:
             self.start()
-        return present(self._channel.child, "the executor's process")
-
-    def _here(self) -> tuple[int, int]:
-        return self.generation, self.pid
+        return present(self._child, "the executor's process")
 
     # -- calls ---------------------------------------------------------------------------------
 
     def _call(self, thunk: int, fn: int, args: int, ret: int, ret_size: int) -> Outcome:
-        channel = self._channel
-        if channel.busy:
+        if self.busy:
             raise JitError(
                 "the executor is running another call: Python that the program calls, or that "
                 'watches it, cannot call it (what it calls can in Session(executor="inline"))'
@@ -128,24 +98,24 @@ class ProcessExecutor(Executor):
         for attempt in range(3):
             seq = new_number()
             self._tell_ends()
-            channel.begin_call()
+            self._begin_call()
             if asked or self.stopping():
-                channel.interrupt()
+                self.interrupt()
             try:
                 message = HEAD.pack(abi.CALL, seq, thunk, fn, args, ret, ret_size, 0)
-                answer = channel.ask(self._running(), message)
-                stop, channel.stop = channel.stop, None
+                answer = self._request(self._running(), message)
+                stop, self._stop = self._stop, None
                 if answer is not None and not answer[2] and not answer[4]:
                     outcome = Outcome("ok", self._result(ret_size))
                 else:
                     outcome = self._explain(answer, seq, ret_size, stop)
             finally:
-                failure = channel.end()
+                failure = self._end()
             if failure is not None:
                 raise failure
             if self.control["lock_owner"] and not outcome.respawned:
                 outcome = outcome._replace(lock_holder=lock_holder(self.control, self.pid))
-            asked = channel.stop_request.end() or stop is not None or self.stopping()
+            asked = self._stop_request.end() or stop is not None or self.stopping()
             if asked and outcome.kind == "ok":
                 outcome = self._too_late(outcome, stop.cause if stop is not None else "")
             if outcome.started or self.on_respawn is None or attempt == 2:
@@ -199,29 +169,26 @@ class ProcessExecutor(Executor):
             arena.free(extent)
 
     def restore_order(self) -> str:
-        channel = self._channel
-        if not channel.busy and not channel.pending:
+        if not self.busy and not self._pending:
             return ""
-        lost, child = "", channel.child
-        if channel.pending and child is not None:
-            channel.busy, channel.failure = True, JitError("nobody waits for this")
-            if channel.stop is None:
-                channel.interrupt_now("")
-            answer = channel.wait(child)
-            channel.stop = None
+        lost, child = "", self._child
+        if self._pending and child is not None:
+            self.busy, self._failure = True, JitError("nobody waits for this")
+            if self._stop is None:
+                self._interrupt_now("")
+            answer = self._wait(child)
+            self._stop = None
             if answer is None or answer[3] or not self._healthy():
                 self.respawn()
                 lost = LOST
-        channel.end()
-        channel.pending = False
+        self._end()
+        self._pending = False
         return lost
 
     def _too_late(self, outcome: Outcome, cause: str) -> Outcome:
         """A call that returned by itself after it was to be stopped: the signal made a library give
         up waiting.  It counts as interrupted, so that what comes next does not run."""
-        record = FaultRecord(
-            cause=cause, stdin_refused=cause == "stdin", generation=self.generation
-        )
+        record = FaultRecord(cause=cause, generation=self.generation)
         return outcome._replace(kind="interrupted", record=record, done=self.control["progress"])
 
     def _explain(
@@ -235,16 +202,18 @@ class ProcessExecutor(Executor):
         cause = stop.cause if stop else ""
         if answer is None:
             # The process is gone, or has to go.
-            status = self._channel.detach(0.0 if stop else _PATIENCE)
-            words = self._report.process_ended(
-                status, seq, self._result(ret_size), cause, stop is not None, self.generation
+            status = self._detach(0.0 if stop else _PATIENCE)
+            outcome = process_ended(
+                self.control, seq, status, stop.cause if stop else None, self.generation
             )
+            if outcome.kind == "ok":
+                outcome = outcome._replace(result=self._result(ret_size))
             self.start()
-            return words
+            return outcome
         if not answer[2]:
             lost = "the cell closed a standard stream; it was opened again"
             return Outcome("ok", self._result(ret_size), lost=lost)
-        kind, record = self._report.record(seq, cause, self.generation)
+        kind, record = record_of(self.control, seq, cause, self.generation)
         done = self.control["progress"]
         sick = bool(answer[3]) or record is None
         if record is not None and not sick:
@@ -261,10 +230,10 @@ class ProcessExecutor(Executor):
         """True if the library still works for the cell's thread and for a fresh one, and then
         Python, which is asked what is at an address."""
         child = self._running()
-        for op, payload in ((abi.CHECK, b""), (abi.LOCATE, b"%x" % address)):
+        for op, payload in ((abi.CHECK, b""), (abi.RARE, _request_of("locate", [address]))):
             message = HEAD.pack(op, new_number(), 0, 0, 0, 0, 0, 0) + payload
             check = Check(child.pid, lambda: self.control["fresh_tid"])
-            answer = self._channel.ask(child, message, check)
+            answer = self._request(child, message, check)
             if answer is None or answer[3]:
                 return False
         return True
@@ -272,23 +241,11 @@ class ProcessExecutor(Executor):
     def peek(self) -> FaultRecord:
         return peek(self.pid, self.control["saved_rsp"], self.generation)
 
-    def interrupt(self) -> bool:
-        return self._channel.interrupt()
-
     # -- rare requests -------------------------------------------------------------------------
 
     @property
-    def busy(self) -> bool:
-        return self._channel.busy
-
-    @property
-    def serving(self) -> bool:
-        return self._channel.serving
-
-    @property
     def threads(self) -> int:
-        child = self._channel.child
-        return child.threads if child else 0
+        return self._child.threads if self._child else 0
 
     @property
     def has_children(self) -> bool:
@@ -299,11 +256,6 @@ class ProcessExecutor(Executor):
             return True
         self._alone_after = forks  # each of them, and theirs, has ended
         return False
-
-    def page_table(self) -> PageTable | None:
-        if self.busy or self.threads:
-            return None  # what the system writes for a thread by and by it notes when it begins
-        return self._tracking.table(self.pid, self.control["fork_pages"])
 
     @property
     def emulated(self) -> bool:
@@ -318,16 +270,24 @@ class ProcessExecutor(Executor):
     def park(self, threads: bool = True) -> None:
         if threads:
             unblock_faults(self.pid, self.control["lifeline_tid"])
-        self._ask(abi.PARK, b"", argument=int(threads))
+        self._ask(abi.PARK, argument=int(threads))
 
     def unpark(self) -> None:
         self._tell_ends()
-        self._ask(abi.UNPARK, b"")
+        self._ask(abi.UNPARK)
+
+    def _answer_of(
+        self, name: str, *arguments: Any, fits: Callable[[bytes], bool] = lambda payload: True
+    ) -> bytes:
+        """The answer to a request that child.py serves."""
+        if name == "library":
+            self._handled = None
+        return self._ask(abi.RARE, _request_of(name, *arguments), fits)
 
     def _ask(
         self,
         op: int,
-        payload: bytes,
+        payload: bytes = b"",
         fits: Callable[[bytes], bool] = lambda payload: True,
         argument: int = 0,
     ) -> bytes:
@@ -335,24 +295,21 @@ class ProcessExecutor(Executor):
         answer that does not fit.  Raises OSError with the process's words, Interrupted, JitError,
         and what a callback raised meanwhile.
         """
-        channel = self._channel
-        if channel.busy:
+        if self.busy:
             raise JitError("the executor is running a call")
-        if op == abi.LIBRARY:
-            self._handled = None
         for _ in range(2):
-            channel.begin()
+            self._begin()
             try:
                 head = HEAD.pack(op, new_number(), argument, 0, 0, 0, 0, 0)
-                answer = channel.ask(self._running(), head + payload)
-                stop = channel.stop
+                answer = self._request(self._running(), head + payload)
+                stop = self._stop
             finally:
-                failure = channel.end()
-            if answer is not None and (answer[3] or fits(channel.payload())):
+                failure = self._end()
+            if answer is not None and (answer[3] or fits(self._payload())):
                 if failure is not None:
                     raise failure
                 break
-            channel.detach(0.0 if answer or stop else _PATIENCE)
+            self._detach(0.0 if answer or stop else _PATIENCE)
             self.start()
             if failure is not None:
                 raise failure
@@ -361,13 +318,10 @@ class ProcessExecutor(Executor):
         else:
             raise JitError("the executor ended twice, or gave no answer that makes sense")
         if answer[3]:
-            raise OSError(channel.payload().decode("utf-8", "replace"))
-        return channel.payload()
+            raise OSError(self._payload().decode("utf-8", "replace"))
+        return self._payload()
 
-    # -- streams and memory --------------------------------------------------------------------
 
-    def fds(self) -> list[int]:
-        return self._channel.watched
-
-    def drain(self) -> None:
-        self._channel.attend()
+def _request_of(name: str, *arguments: Any) -> bytes:
+    """A request to child.py: the name of a method and its arguments."""
+    return marshal.dumps((name, arguments))

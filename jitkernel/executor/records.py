@@ -1,6 +1,6 @@
 """What the executor reports: `Outcome` of a call, `FaultRecord` of what stopped it.
 
-Also what an executor is told: `ExecutorSettings` and `Callbacks`.
+Also `ExecutorSettings`, what an executor is told.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 __all__ = [
-    "Callbacks",
     "ExecutorSettings",
     "FaultRecord",
     "LockHolder",
@@ -36,34 +35,6 @@ class ExecutorSettings(NamedTuple):
     stack_size: int = 8 << 20
     env: Mapping[str, str] = _EMPTY
     cwd: str = ""
-
-
-class Callbacks:
-    """Whom an executor tells and asks while it runs, and its settings; all may be replaced.
-
-    `settings`: some of them hold from the next call on, some from the next start.
-    `on_output(name, data)` gets what the program writes to "stdout" and "stderr", while it runs.
-    `on_input(prompt)` is asked for a line when it reads, and may answer None: not available;
-    EOFError is the end of the input, until the next call.
-    `on_wait(seconds)` is told how long a request has taken, some thirty times a second; not for
-    those that take less than 20 ms.
-    `on_wake(stub, alone)` says where a call of `jk_wake` from a stub goes on, 0 for nowhere;
-    `alone`: no other thread can be in session code.
-    `on_ask(number, frame)` runs a function of Python's for `jk_ask`: it gets the bytes of arguments
-    and result, and gives them back with the result.
-    `on_respawn()` is called before a call that found the process dead goes on in another one.
-    `stopping()` is asked when a call has begun: whether it was interrupted before that.
-    """
-
-    def __init__(self, settings: ExecutorSettings | None = None):
-        self.settings = settings or ExecutorSettings()
-        self.on_output: Callable[[str, bytes], object] | None = None
-        self.on_input: Callable[[str], str | None] | None = None
-        self.on_wait: Callable[[float], object] | None = None
-        self.on_wake: Callable[[int, bool], int] = lambda stub, alone: 0
-        self.on_ask: Callable[[int, bytes], bytes] = lambda number, frame: bytes(len(frame))
-        self.on_respawn: Callable[[], None] | None = None
-        self.stopping: Callable[[], bool] = lambda: False
 
 
 class FaultRecord(NamedTuple):
@@ -93,10 +64,14 @@ class FaultRecord(NamedTuple):
     thread: str = "cell"
     access: str = ""
     library: bool = False
-    stdin_refused: bool = False
     cause: str = ""
     generation: int = 0
     sent: str = ""
+
+    @property
+    def stdin_refused(self) -> bool:
+        """True if the cell wanted input that nobody had."""
+        return self.cause == "stdin"
 
 
 class LockHolder(NamedTuple):

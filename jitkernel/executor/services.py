@@ -14,13 +14,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from jitkernel import procfs
 from jitkernel.errors import JitError
-from jitkernel.executor.abi import CHDIR, LIBRARY, LOCATE, LOOKUP, MAP, PAYLOAD_SIZE, SETENV, UNMAP
+from jitkernel.executor.abi import PAYLOAD_SIZE
 from jitkernel.files import refuse_irregular
 
 __all__ = ["UPPER", "Services"]
 
 _MANY_NAMES, _MANY_PLACES, _MANY_RANGES = 2000, 100, 1000  # in one message
 _MOST_SHARED = 4000  # arrays: the first message of a process names them
+_MARSHALLED = 5  # bytes before those of a string
 _LONG = 4000  # bytes of a name; no library has a longer one
 #: Where the upper address space begins, in which libraries, stacks and most heaps are.
 UPPER = 0x5000_0000_0000
@@ -29,8 +30,9 @@ _KEPT = 8  # generations whose libraries' places are remembered
 
 
 class Services:
-    """Requests through `ask(op, payload, fits)`, which answers with bytes for which `fits` holds,
-    or raises OSError; `here()` is the present process's generation and pid."""
+    """Requests through `ask(name, *arguments, fits)`, which calls a method of child.py's `Loader`:
+    it answers with bytes for which `fits` holds, or raises OSError.  `here()` is the present
+    process's generation and pid."""
 
     def __init__(
         self,
@@ -98,7 +100,7 @@ class Services:
         for part in _messages([n.encode("utf-8", "surrogateescape") for n in names]):
             size = 8 * len(part)
             with _refused("look up names"):
-                answer = self._ask(LOOKUP, b"\0".join(part), lambda a, size=size: len(a) == size)
+                answer = self._ask("lookup", part, fits=lambda a, size=size: len(a) == size)
             found += struct.unpack(f"<{len(part)}Q", answer)
         return found
 
@@ -110,7 +112,7 @@ class Services:
         path = os.path.abspath(path) if "/" in path else path
         if "/" in path and os.path.exists(path):
             refuse_irregular(path)
-        self._ask(LIBRARY, _plain(path))
+        self._ask("library", _plain(path))
         if path not in self.libraries:
             self.libraries += (path,)
         self.remember()
@@ -124,15 +126,16 @@ class Services:
         was = now if generation is None else generation
         if was != now:
             with _refused("tell what is at an address"):
-                self._ask(LOCATE, b"0")  # so that the present process has said where its files are
+                self._ask("locate", [0])  # so that the present process has said where its files are
             addresses = [self._moved(a, was, now) for a in addresses]
         found: list[str] = []
         for first in range(0, len(addresses), _MANY_PLACES):
             part = addresses[first : first + _MANY_PLACES]
-            payload = b"\0".join(b"%x" % (a & (1 << 64) - 1) for a in part)
             zeros = len(part) - 1
             with _refused("tell what is at an address"):
-                text = self._ask(LOCATE, payload, lambda a, zeros=zeros: a.count(b"\0") == zeros)
+                text = self._ask(
+                    "locate", part, fits=lambda a, zeros=zeros: a.count(b"\0") == zeros
+                )
             found += text.decode("utf-8", "replace").split("\0")
         return found
 
@@ -147,7 +150,7 @@ class Services:
             )
         inode = os.fstat(fd).st_ino
         with _refused(f"map {size} bytes at {start:#x}"):
-            self._ask(MAP, struct.pack("<5Q", start, size, fd, inode, os.getpid()))
+            self._ask("map", start, size, fd, inode)
         self.shared[start] = size, fd, inode
 
     def unmap(self, ranges: Sequence[tuple[int, int]]) -> None:
@@ -155,20 +158,19 @@ class Services:
         for start, _ in ranges:
             self.shared.pop(start, None)
         for first in range(0, len(ranges), _MANY_RANGES):
-            part = [word for pair in ranges[first : first + _MANY_RANGES] for word in pair]
             with _refused("unmap arrays"):
-                self._ask(UNMAP, struct.pack(f"<{len(part)}Q", *part))
+                self._ask("unmap", list(ranges[first : first + _MANY_RANGES]))
 
     def chdir(self, path: str) -> None:
         """Change the program's working directory, now and after a respawn; raises OSError."""
-        self._ask(CHDIR, _plain(path))
+        self._ask("chdir", _plain(path))
         self.cwd = os.path.abspath(os.path.join(self.cwd, path))
 
     def setenv(self, name: str, value: str) -> None:
         """Set an environment variable of the program, now and after a respawn; raises OSError."""
         if not name or "=" in name:
             raise OSError(errno.EINVAL, f"{name!r} is no name of a variable")
-        self._ask(SETENV, _plain(name) + b"\0" + _plain(value))
+        self._ask("setenv", _plain(name), _plain(value))
         self.env[name] = value
 
     def _moved(self, address: int, was: int, now: int) -> int:
@@ -209,6 +211,6 @@ def _messages(names: Sequence[bytes]) -> Iterator[list[bytes]]:
             yield part
             part, size = [], 0
         part.append(name)
-        size += len(name) + 1
+        size += len(name) + _MARSHALLED
     if part:
         yield part

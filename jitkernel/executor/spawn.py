@@ -133,12 +133,12 @@ class Spawned:
         pipes: Pipes,
         memory: int,
         setup: Mapping[str, Any],
-        mark: str,
         env: Mapping[str, str],
         cwd: str,
         stack_size: int,
     ):
         pipes.reset()
+        mark = os.urandom(8).hex()
         self.mark = f"{MARK}={mark}"
         ticks = os.sysconf("SC_CLK_TCK")
         self._since = int(time.clock_gettime(time.CLOCK_BOOTTIME) * ticks)
@@ -258,30 +258,15 @@ def first_message(
     arena: Any, entry: Mapping[str, int], address: int, services: Services, memory_limit: int
 ) -> dict[str, Any]:
     """The first message to child.py; the control block is at `address`."""
-    at = {region.name: region for region in arena.regions}
-    text, runtime = at["text"], at["runtime.text"]
     return {
         "base": arena.base,
         "regions": [(r.start, r.stop, r.prot) for r in arena.regions],
         "numbers": dict(abi.NAMES),
-        "fields": {name: address + offset for name, offset in abi.FIELDS.items()},
-        "control": {
-            "text_start": text.start,
-            "text_stop": text.stop,
-            "runtime_start": runtime.start,
-            "runtime_stop": runtime.stop,
-            "data_start": at["data"].start,
-            "data_stop": at["data"].stop,
-            "data_offset": at["data"].start - arena.base,
-        },
+        "fields": dict(abi.FIELDS),
+        "control": address,
         "entry": entry,
-        "frame": address + abi.FRAME_AT,
-        "result_size": abi.BUFFER_SIZE,
-        "reaper_area": address + abi.REAPER_AT,
         "memory_limit": memory_limit,
         "libraries": services.libraries,
-        "shared": b"".join(struct.pack("<4Q", a, *row) for a, row in [*services.shared.items()]),
-        "owner": os.getpid(),
+        "shared": [(start, *row) for start, row in list(services.shared.items())],
         "slab_file": f"/proc/{os.getpid()}/fd/{arena.fd}",
-        "protect": (at["data"].start, at["data"].stop),
     }

@@ -50,7 +50,7 @@ def s() -> Any:
 
 
 def bell_of(s: Session) -> Any:
-    return s.inspect.engine.executor._channel._bell  # type: ignore[attr-defined]
+    return s.inspect.engine.executor._bell  # type: ignore[attr-defined]
 
 
 def pause(seconds: float) -> None:

@@ -62,7 +62,7 @@ def test_a_process_that_does_not_get_to_run_is_not_sick(
 ) -> None:
     """As on a machine that does much else: here it is held from the beginning of the check."""
     fresh.run(p.KEEP)
-    pid, ask = fresh.executor.pid, fresh.executor._channel.ask
+    pid, ask = fresh.executor.pid, fresh.executor._request
 
     def held(child: Any, message: bytes, *rest: Any) -> Any:
         if struct.unpack_from("<Q", message)[0] == abi.CHECK:
@@ -70,7 +70,7 @@ def test_a_process_that_does_not_get_to_run_is_not_sick(
             threading.Timer(2.0, os.kill, (pid, signal.SIGCONT)).start()
         return ask(child, message, *rest)
 
-    monkeypatch.setattr(fresh.executor._channel, "ask", held)
+    monkeypatch.setattr(fresh.executor, "_request", held)
     outcome = fresh.run(FAULT_IN_A_LIBRARY)
     assert (outcome.kind, outcome.respawned) == ("fault", False)
     fresh.assert_sound()

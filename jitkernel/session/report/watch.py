@@ -273,7 +273,8 @@ class Observers:
 
     def look_after(self, seconds: float, call: Callable[[Stopped], object]) -> None:
         """See `session.frontend.look_after`."""
-        self._engine.executor.check_peek()
+        if unseen := self._engine.executor.unseen:
+            raise UsageError(unseen)
         self._wanted = (seconds, call)
         self._wire()
 
