@@ -21,13 +21,13 @@ import socket
 import struct
 import termios
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import starmap
 from typing import NamedTuple
 
-__all__ = ["Answer", "Child", "ask"]
+__all__ = ["Answer", "Child", "ask", "spawning"]
 
 _ANSWER = 1 << 30  # bytes of output that are taken
 _GRACE = 1.0  # seconds that a process which was killed is waited for
@@ -76,22 +76,8 @@ class Child:
         self, command: Sequence[str], environment: Mapping[str, str], theirs: socket.socket
     ) -> None:
         _reap()
-        used: list[int] = []  # the standard ones to be, none of which is one of this process's
-        try:
-            for file in (theirs.fileno(), *self._files):
-                used.append(fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, _FIRST))
-            actions = [
-                *((os.POSIX_SPAWN_DUP2, file, number) for number, file in enumerate(used)),
-                *((os.POSIX_SPAWN_CLOSE, file) for file in _inherited()),
-            ]
-            spawn = partial(
-                os.posix_spawnp, command[0], list(command), environment, file_actions=actions,
-                setsid=True, setsigmask=(), setsigdef=(signal.SIGPIPE, signal.SIGXFSZ),
-            )  # fmt: skip
+        with spawning(command, environment, (theirs.fileno(), *self._files)) as spawn:
             self._process.extend(starmap(spawn, [()]))
-        finally:
-            for file in used:
-                os.close(file)
         with suppress(OSError):  # the system is an old one, or has no more descriptors
             self._files.extend(map(os.pidfd_open, self._process))
         self.limit(resource.RLIMIT_FSIZE, _ANSWER)
@@ -226,6 +212,29 @@ def ask(
             raise TimeoutError(f"it needs more than {seconds:g} s and was ended")
         written = (each.decode("utf-8", "replace") for each in (child.output(), child.errors()))
         return Answer(child.finish(), *written)
+
+
+@contextmanager
+def spawning(
+    command: Sequence[str], environment: Mapping[str, str], streams: Sequence[int]
+) -> Iterator[Callable[[], int]]:
+    """A function that starts a process of this command, in a session of its own, which has these
+    standard streams and no other file of this process's; it returns the number.  Raises OSError."""
+    used: list[int] = []  # the standard ones to be, none of which is one of this process's
+    try:
+        for file in streams:
+            used.append(fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, _FIRST))
+        actions = [
+            *((os.POSIX_SPAWN_DUP2, file, number) for number, file in enumerate(used)),
+            *((os.POSIX_SPAWN_CLOSE, file) for file in _inherited()),
+        ]
+        yield partial(
+            os.posix_spawnp, command[0], list(command), environment, file_actions=actions,
+            setsid=True, setsigmask=(), setsigdef=(signal.SIGPIPE, signal.SIGXFSZ),
+        )  # fmt: skip
+    finally:
+        for file in used:
+            os.close(file)
 
 
 def _content(file: int) -> bytes:

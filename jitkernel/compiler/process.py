@@ -18,13 +18,13 @@ import os
 import select
 import signal
 import socket
-import subprocess
 import sys
 from contextlib import suppress
 from functools import cache
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
 
+from jitkernel.children import spawning
 from jitkernel.compiler.wire import SPIN_ALLOWED, FrameReader
 from jitkernel.errors import JitError
 
@@ -72,21 +72,90 @@ def _stderr_file() -> int:
     return words
 
 
-def _start(sock: socket.socket, words: int) -> subprocess.Popen[bytes]:
-    """Start a process that serves `sock`: requests, or forks where it keeps messages apart."""
-    return subprocess.Popen(
-        [sys.executable, "-I", "-S", _SCRIPT, str(sock.fileno()), *packages()],
-        stdin=subprocess.DEVNULL,
-        stdout=words,
-        stderr=words,
-        pass_fds=(sock.fileno(),),
-        start_new_session=True,
-        cwd="/",
-        env={**os.environ, **_ENVIRONMENT},
-    )
+class _Process:
+    """A process at the other end of a socket; what it writes goes to a memory file."""
+
+    role = ""
+    compiles = 0
+
+    def __init__(self, kind: int):
+        self._pid = 0
+        self._status: int | None = None  # as waitpid(2) told, negative for a signal
+        self._words = _stderr_file()
+        self._sock, theirs = socket.socketpair(socket.AF_UNIX, kind)
+        try:
+            self._start(theirs)
+        except BaseException:
+            self._free()
+            raise
+        finally:
+            theirs.close()
+        self._sock.setblocking(False)
+
+    def _start(self, theirs: socket.socket) -> None:
+        """Start a program that serves the socket: requests, or forks where it keeps messages
+        apart."""
+        command = [sys.executable, "-I", "-S", _SCRIPT, "0", *packages()]
+        streams = (theirs.fileno(), self._words, self._words)
+        with spawning(command, {**os.environ, **_ENVIRONMENT}, streams) as spawn:
+            self._pid = spawn()
+
+    @property
+    def pid(self) -> int:
+        """The process's number."""
+        return self._pid
+
+    def gone(self) -> bool:
+        """True if the process has ended, or does no more, as far as one quick look tells."""
+        if self._words < 0:
+            return True
+        poll = select.poll()
+        poll.register(self._sock, select.POLLRDHUP)
+        return bool(poll.poll(0))
+
+    def kill(self) -> None:
+        """End the process at once; from any thread."""
+        if self._status is not None:
+            return
+        try:
+            if self._pid:
+                os.kill(self._pid, signal.SIGKILL)
+            else:  # it has not said its number: it ends when it finds that nobody asks
+                self._sock.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+
+    def _wait(self, seconds: float | None = None) -> int | None:
+        """The process's status, None where it has not within so many seconds."""
+        end = None if seconds is None else monotonic() + seconds
+        while self._status is None and self.pid:
+            try:
+                pid, status = os.waitpid(self._pid, 0 if end is None else os.WNOHANG)
+            except ChildProcessError:  # somebody else in this process has waited for it
+                self._status = 0
+            else:
+                if pid:
+                    self._status = os.waitstatus_to_exitcode(status)
+                elif end is not None and monotonic() > end:
+                    break
+                else:
+                    sleep(0.0005)
+        return self._status
+
+    def _tail(self) -> str:
+        """The end of what it wrote."""
+        size = min(os.lseek(self._words, 0, os.SEEK_CUR), _STDERR_SIZE)
+        begin = max(0, size - _STDERR_SHOWN)
+        return _without_noise(os.pread(self._words, size - begin, begin).decode("utf-8", "replace"))
+
+    def _free(self) -> None:
+        self._sock.close()
+        if self._words >= 0:
+            os.close(self._words)
+            self._words = -1
 
 
-class WorkerProcess:
+class WorkerProcess(_Process):
     """A started worker: a `zygote` forks it, or (without one) it is a program of its own.
 
     `condemned` says why it must not be used.  Not thread-safe, but for `kill`.
@@ -96,7 +165,6 @@ class WorkerProcess:
 
     def __init__(self, zygote: Zygote | None = None):
         self.condemned = ""
-        self.compiles = 0
         self.own_bytes = 0  # resident, as it last told
         self.held_bytes = 0  # not freed, as it last told
         self.first_held = 0  # the same as it told at first
@@ -105,26 +173,14 @@ class WorkerProcess:
         self.shares = False  # whether it has a context for all cells
         self._ready = False
         self.zygote = zygote
-        self._pid = 0
-        self._status: int | None = None  # as waitpid(2) told, negative for a signal
-        self._process: subprocess.Popen[bytes] | None = None
-        self._words = _stderr_file()
-        ours, theirs = socket.socketpair()
-        try:
-            if zygote is None:
-                self._process = _start(theirs, self._words)
-                self._pid = self._process.pid
-            else:
-                zygote.send(theirs, self._words)
-        except BaseException:
-            ours.close()
-            os.close(self._words)
-            raise
-        finally:
-            theirs.close()
-        ours.setblocking(False)
-        self._sock = ours
-        self._inbox = FrameReader(ours)
+        super().__init__(socket.SOCK_STREAM)
+        self._inbox = FrameReader(self._sock)
+
+    def _start(self, theirs: socket.socket) -> None:
+        if self.zygote is None:
+            super()._start(theirs)
+        else:
+            self.zygote.send(theirs, self._words)
 
     @property
     def pid(self) -> int:
@@ -154,12 +210,6 @@ class WorkerProcess:
         """The socket's descriptor, to wait on."""
         return self._sock.fileno()
 
-    def gone(self) -> bool:
-        """True if the process has ended, as far as one quick look tells."""
-        poll = select.poll()
-        poll.register(self._sock, select.POLLRDHUP)
-        return bool(poll.poll(0))
-
     def send(self, data: bytes, timeout: float) -> None:
         """Send one frame.  Raises OSError where it is gone, TimeoutError where it does not read."""
         deadline = monotonic() + timeout
@@ -187,18 +237,6 @@ class WorkerProcess:
         self.first_held = self.first_held or self.held_bytes
         return header, blob
 
-    def kill(self) -> None:
-        """End the process at once; from any thread."""
-        if self._status is not None:
-            return
-        try:
-            if self._pid:
-                os.kill(self._pid, signal.SIGKILL)
-            else:  # it has not said its number: it ends when it finds that nobody asks
-                self._sock.shutdown(socket.SHUT_WR)
-        except OSError:
-            pass
-
     def close(self) -> None:
         """End the process and free what it holds here.  May be called again."""
         self.kill()
@@ -207,32 +245,7 @@ class WorkerProcess:
         if not self._pid and self.pid:
             self.kill()
         self._wait()
-        self._sock.close()
-        os.close(self._words)
-        self._words = -1
-
-    def _wait(self, seconds: float | None = None) -> int | None:
-        """The process's status, None where it has not within so many seconds."""
-        if self._status is None and self._process is not None:
-            try:
-                self._status = self._process.wait(seconds)
-            except subprocess.TimeoutExpired:
-                pass
-        elif self._status is None and self.pid:
-            end = None if seconds is None else monotonic() + seconds
-            while self._status is None:
-                try:
-                    pid, status = os.waitpid(self._pid, 0 if end is None else os.WNOHANG)
-                except ChildProcessError:  # somebody else in this process has waited for it
-                    self._status = 0
-                else:
-                    if pid:
-                        self._status = os.waitstatus_to_exitcode(status)
-                    elif end is not None and monotonic() > end:
-                        break
-                    else:
-                        sleep(0.0005)
-        return self._status
+        self._free()
 
     def post_mortem(self) -> tuple[str, str]:
         """Close this worker, which died: how it ended, and its last words."""
@@ -240,7 +253,7 @@ class WorkerProcess:
         if status is None:
             self.kill()
             status = self._wait()
-        words = _stderr_tail(self._words)
+        words = self._tail()
         if not words and not self._ready and not self.compiles:
             words = (self.zygote.stderr_tail() if self.zygote else "") or "it did not start"
         elif not words and status == -signal.SIGSEGV:
@@ -252,13 +265,12 @@ class WorkerProcess:
             return "no process", words
         if status >= 0:
             return f"exit status {status}", words
-        try:
-            return signal.Signals(-status).name, words
-        except ValueError:
-            return f"signal {-status}", words
+        from jitkernel.executor.records import signal_name  # not needed to start
+
+        return signal_name(-status), words
 
 
-class Zygote:
+class Zygote(_Process):
     """The process, from its start until `close`.  Raises OSError where it cannot be started.
 
     Workers that it forks are children of this process, not its own: they outlive it, and this
@@ -266,29 +278,9 @@ class Zygote:
     """
 
     role = "spare"
-    compiles = 0
 
     def __init__(self) -> None:
-        self._words = _stderr_file()
-        self._sock, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        try:
-            self._process = _start(theirs, self._words)
-        except BaseException:
-            self._sock.close()
-            os.close(self._words)
-            raise
-        finally:
-            theirs.close()
-        self.pid = self._process.pid
-        self._sock.setblocking(False)
-
-    def gone(self) -> bool:
-        """True if it has ended, or forks no more, as far as one quick look tells."""
-        if self._words < 0:
-            return True
-        poll = select.poll()
-        poll.register(self._sock, select.POLLRDHUP)
-        return bool(poll.poll(0))
+        super().__init__(socket.SOCK_SEQPACKET)
 
     def fork(self) -> WorkerProcess:
         """A new worker; it may not be there yet.  Raises OSError where the zygote is gone."""
@@ -302,9 +294,8 @@ class Zygote:
         """The end of what it wrote before it ended, which is waited for."""
         if self._words < 0:
             return ""
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(1)
-        return _stderr_tail(self._words)
+        self._wait(1)
+        return self._tail()
 
     def _serves(self) -> bool:
         """True if it told that it serves the first socket itself."""
@@ -318,15 +309,11 @@ class Zygote:
 
         One that could fork nothing is a worker now, who is waited for as that.
         """
-        if self._process.returncode is None and self._words >= 0 and self._serves():
-            self._process.returncode = 0
-        if self._process.returncode is None:
-            self._process.kill()
-            self._process.wait()
-        self._sock.close()
-        if self._words >= 0:
-            os.close(self._words)
-            self._words = -1
+        if self._status is None and self._words >= 0 and self._serves():
+            self._status = 0
+        self.kill()
+        self._wait()
+        self._free()
 
 
 def first_worker(spare: bool = True) -> WorkerProcess:
@@ -352,13 +339,6 @@ def close_first(worker: WorkerProcess) -> None:
     if worker.zygote is not None:  # first: what it has not forked yet is not waited for
         worker.zygote.close()
     worker.close()
-
-
-def _stderr_tail(words: int) -> str:
-    """The end of what was written to the file `words`."""
-    size = min(os.lseek(words, 0, os.SEEK_CUR), _STDERR_SIZE)
-    begin = max(0, size - _STDERR_SHOWN)
-    return _without_noise(os.pread(words, size - begin, begin).decode("utf-8", "replace"))
 
 
 def _without_noise(text: str) -> str:

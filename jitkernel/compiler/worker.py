@@ -108,11 +108,12 @@ def main() -> None:
 
 
 def _prepare_process() -> None:
-    """No core files, and no signals from the terminal.
+    """No core files, no signals from the terminal, and a folder that is always there.
 
     LLVM recurses over nested types and long expressions: the stack may grow further than usual.
     Where memory runs out the system is to end this process rather than the session.
     """
+    os.chdir("/")
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     _, most = resource.getrlimit(resource.RLIMIT_STACK)
     if most == resource.RLIM_INFINITY or most >= _STACK:
