@@ -32,7 +32,6 @@ __all__ = ["Answer", "Child", "ask", "spawning"]
 _ANSWER = 1 << 30  # bytes of output that are taken
 _GRACE = 1.0  # seconds that a process which was killed is waited for
 _STEP = 0.002  # seconds between looks, where the system cannot tell of an end
-_FIRST = 3  # descriptors below are the standard ones
 
 _unreaped: list[int] = []  # processes that had not yet ended when they were left
 
@@ -218,15 +217,17 @@ def ask(
 def spawning(
     command: Sequence[str], environment: Mapping[str, str], streams: Sequence[int]
 ) -> Iterator[Callable[[], int]]:
-    """A function that starts a process of this command, in a session of its own, which has these
-    standard streams and no other file of this process's; it returns the number.  Raises OSError."""
-    used: list[int] = []  # the standard ones to be, none of which is one of this process's
+    """A function that starts a process of this command, in a session of its own, whose descriptors
+    from 0 on are these, and which has no other of this process's; it returns the number.  Raises
+    OSError."""
+    used: list[int] = []  # none of which has the number of one to be
+    first = len(streams)
     try:
         for file in streams:
-            used.append(fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, _FIRST))
+            used.append(fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, first))
         actions = [
             *((os.POSIX_SPAWN_DUP2, file, number) for number, file in enumerate(used)),
-            *((os.POSIX_SPAWN_CLOSE, file) for file in _inherited()),
+            *((os.POSIX_SPAWN_CLOSE, file) for file in _inherited(first)),
         ]
         yield partial(
             os.posix_spawnp, command[0], list(command), environment, file_actions=actions,
@@ -247,13 +248,13 @@ def _content(file: int) -> bytes:
     return b"".join(pieces)
 
 
-def _inherited() -> list[int]:
-    """The descriptors that a program would get from this process besides the standard ones."""
+def _inherited(first: int) -> list[int]:
+    """The descriptors from `first` on that a program would get from this process."""
     found = []
     with suppress(OSError):
         for name in os.listdir("/proc/self/fd"):
             with suppress(OSError):
-                if int(name) >= _FIRST and os.get_inheritable(int(name)):
+                if int(name) >= first and os.get_inheritable(int(name)):
                     found.append(int(name))
     return found
 

@@ -1,5 +1,5 @@
-"""The program that the executor's process runs; its arguments are a socket's number, a stack's
-size, and where the arena begins and ends.
+"""The program that the executor's process runs; its arguments are a stack's size, and where the
+arena begins and ends.
 
 It maps the arena, opens the C library, fills in the control block, and then stays in the native
 loop `jk_serve`, which comes back only for rare requests: looking up symbols, loading libraries.
@@ -49,7 +49,8 @@ long, pointer = ctypes.c_long, ctypes.c_void_p
 #: What the C library calls the program, as in a failed assertion's line.
 PROGRAM = ctypes.create_string_buffer(b"jitkernel")
 
-control_socket = -1
+SOCKET, LIFELINE, SLAB = 3, 4, 5  # the descriptors that it has at first
+control_socket = SOCKET
 numbers: dict[str, int] = {}  # `NAMES` of abi.py
 fields: dict[str, int] = {}  # offsets of the control words, as there
 control = 0  # where they begin
@@ -283,7 +284,7 @@ def give_children_copies(slab_file: str) -> None:
     libc.__register_atfork(*map(pointer, handlers), None)
 
 
-def start_lifeline(fd: int, argv: list[str], area: int) -> None:
+def start_lifeline(argv: list[str], area: int) -> None:
     """Start the thread that ends this process, and what it started, with the kernel process."""
     strings = [a.encode() + b"\0" for a in argv]
     table = area + sum(map(len, strings)) + 7 & -8
@@ -299,7 +300,7 @@ def start_lifeline(fd: int, argv: list[str], area: int) -> None:
     put("reaper_envp", table + 8 * (len(words) - 1))
     size = 64 << 10
     stack = map_pages(None, size, 3, MAP_PRIVATE | MAP_ANONYMOUS)
-    thread = native("jk_lifeline", pointer, long)(stack + size, fd)
+    thread = native("jk_lifeline", pointer, long)(stack + size, LIFELINE)
     if thread < 0:
         fail("the lifeline thread cannot be started")
     put("lifeline_tid", thread)
@@ -307,7 +308,7 @@ def start_lifeline(fd: int, argv: list[str], area: int) -> None:
     while not state.value:
         os.sched_yield()
     if state.value == numbers["LIFELINE_APART"]:
-        os.close(fd)
+        os.close(LIFELINE)
     put("own_links", os.stat("/proc/self/task").st_nlink)
 
 
@@ -427,25 +428,26 @@ def make_own(high: int) -> None:
 def main() -> NoReturn:
     """Become an executor; comes back only when the kernel process is gone."""
     global control_socket, numbers, fields, control, entry
-    first, stack_size = int(sys.argv[1]), int(sys.argv[2])
-    control_socket = first
+    stack_size, start, stop = map(int, sys.argv[1:])
     settle_limits(stack_size)
-    make_room(int(sys.argv[3]), int(sys.argv[4]))
-    setup = marshal.loads(os.read(first, 1 << 20))
+    make_room(start, stop)
+    setup = marshal.loads(os.read(SOCKET, 1 << 20))
     numbers, fields, entry = setup["numbers"], setup["fields"], setup["entry"]
     control = setup["control"]
     high = max(min(current(RLIMIT_NOFILE), 1024) - 16, 16)
     declare()
     try:
-        map_regions(setup["memory"], setup["base"], setup["regions"], MAP_FIXED_NOREPLACE)
+        map_regions(SLAB, setup["base"], setup["regions"], MAP_FIXED_NOREPLACE)
+        if setup["cwd"]:
+            os.chdir(setup["cwd"])
     except OSError as error:
-        fail(error.strerror or "")
-    os.close(setup["memory"])
+        fail(str(error) if error.filename else error.strerror or "")
+    os.close(SLAB)
     data = word("data_start").value, word("data_stop").value
     let_protect(*data, high)
     close_data(*data)
-    control_socket = keep(first, high)
-    os.close(first)
+    control_socket = keep(SOCKET, high)
+    os.close(SOCKET)
     limit(RLIMIT_CORE, 0)
     lost = loader.open(setup["libraries"])
     for array in setup["shared"]:
@@ -459,7 +461,7 @@ def main() -> NoReturn:
     libc.on_exit(entry["jk_on_exit"], None)
     give_children_copies(setup["slab_file"])
     native("jk_arm")()  # an interrupt may come before the first call
-    start_lifeline(setup["lifeline"], setup["reaper"], control + numbers["REAPER_AT"])
+    start_lifeline(setup["reaper"], control + numbers["REAPER_AT"])
     if setup["memory_limit"]:
         limit(RLIMIT_DATA, setup["memory_limit"])
     answer(numbers["HELLO"], 0, 0, "\n".join(lost).encode())

@@ -15,7 +15,6 @@ import select
 import signal
 import socket
 import struct
-import subprocess
 import sys
 import termios
 import time
@@ -23,6 +22,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from jitkernel import procfs
+from jitkernel.children import spawning
 from jitkernel.errors import JitError
 from jitkernel.executor import abi
 
@@ -142,45 +142,32 @@ class Spawned:
         self.mark = f"{MARK}={mark}"
         ticks = os.sysconf("SC_CLK_TCK")
         self._since = int(time.clock_gettime(time.CLOCK_BOOTTIME) * ticks)
-        self.socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        passed = [theirs.detach()]
         span = [str(setup["base"]), str(max(stop for _, stop, _ in setup["regions"]))]
+        command = [sys.executable, "-I", "-S", "-c"]
         reaper = REAPER.replace("MARK", repr(self.mark.encode()))
-        arguments = [sys.executable, "-I", "-S", "-c", reaper]
+        self.ready, self.pid = False, 0
+        self._own: frozenset[int] = frozenset()  # its threads that are none of the program's
+        self.socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        lifeline = -1
         try:
-            passed += [os.pidfd_open(os.getpid()), fcntl.fcntl(memory, fcntl.F_DUPFD_CLOEXEC, 3)]
-            # Where this process was started with closed streams, a descriptor of ours may have got
-            # the number of one; the program's own streams would take its place.
-            for index, fd in enumerate(passed):
-                passed[index] = _clear(fd)
-            end, lifeline, slab = passed
-            self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", "-c", _CHILD, str(end), str(stack_size), *span],
-                stdin=pipes.stdin_read,
-                stdout=pipes.stdout_write,
-                stderr=pipes.stderr_write,
-                pass_fds=passed,
-                start_new_session=True,
-                env={**os.environ, **env, MARK: mark},
-                cwd=cwd or None,
-            )
+            lifeline = os.pidfd_open(os.getpid())
+            streams = pipes.stdin_read, pipes.stdout_write, pipes.stderr_write
+            files = *streams, theirs.fileno(), lifeline, memory  # as child.py calls them
+            environment = {**os.environ, **env, MARK: mark}
+            with spawning([*command, _CHILD, str(stack_size), *span], environment, files) as spawn:
+                self.pid = spawn()
+            self.pidfd = os.pidfd_open(self.pid)
         except OSError as error:
+            if self.pid:
+                os.kill(self.pid, signal.SIGKILL)
+                os.waitpid(self.pid, 0)
             self.socket.close()
             raise JitError(f"the executor cannot start: {error}") from None
         finally:
-            for fd in passed:
-                os.close(fd)
-        self.pid = self._process.pid
-        self._own: frozenset[int] = frozenset()  # its threads that are none of the program's
-        self.ready = False
-        try:
-            self.pidfd = os.pidfd_open(self.pid)
-        except OSError as error:
-            self._process.kill()
-            self._process.wait()
-            self.socket.close()
-            raise JitError(f"the executor cannot start: {error}") from None
-        first = {**setup, "memory": slab, "lifeline": lifeline, "reaper": arguments}
+            theirs.close()
+            if lifeline >= 0:
+                os.close(lifeline)
+        first = {**setup, "reaper": [*command, reaper], "cwd": cwd}
         with contextlib.suppress(OSError):  # it has ended: its descriptor tells
             self.socket.send(marshal.dumps(first))
 
@@ -195,7 +182,9 @@ class Spawned:
             os.killpg(self.pid, signal.SIGKILL)
         except OSError:
             pass  # nobody is left in its group
-        status = self._process.wait()
+        status = 0
+        with contextlib.suppress(ChildProcessError):  # somebody else has waited for it
+            status = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
         for _ in range(25):  # it may be forking as fast as it is killed
             found, unsure = procfs.marked(self.mark, self._since)
             for pid in found:
@@ -243,15 +232,6 @@ class Spawned:
         poll = select.poll()
         poll.register(self.pidfd, select.POLLIN)
         return bool(poll.poll(1000 * patience))
-
-
-def _clear(fd: int) -> int:
-    """The same descriptor, with a number above the standard streams'."""
-    if fd > 2:
-        return fd
-    copy = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
-    os.close(fd)
-    return int(copy)
 
 
 def first_message(
