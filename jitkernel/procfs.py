@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from select import POLLIN
 from typing import NamedTuple
 
+from jitkernel.reach import reached
 from jitkernel.syscalls import SYS
 
 __all__ = [
@@ -45,8 +46,8 @@ _READS, _POLLS, _SELECTS = (
     for names in ("read readv", "poll ppoll", "select pselect6")
 )
 
-#: Calls that open a file, with the word that points to its name.
-_OPENS = {str(SYS["open"]): 1, str(SYS["openat"]): 2}
+#: Calls that open a file, with the argument that points to its name.
+_OPENS = {SYS["open"]: 0, SYS["openat"]: 1}
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _READ = 1 << 14  # bytes asked for at a time
@@ -109,25 +110,21 @@ def _stat(pid: int | str, task: str = "") -> list[str]:
     return text.rpartition(")")[2].split()
 
 
+def _children(pid: int) -> list[int]:
+    """The children of a process, by the kernel's own lists."""
+    texts = (_text(f"/proc/{pid}/task/{task}/children") for task in _names(f"/proc/{pid}/task"))
+    return [int(child) for text in texts for child in text.split()]
+
+
 def family(pid: int) -> list[int]:
-    """The process and its living descendants, by the kernel's own lists of children."""
-    found, seen = [pid], {pid}
-    for parent in found:
-        for task in _names(f"/proc/{parent}/task"):
-            for child in _text(f"/proc/{parent}/task/{task}/children").split():
-                if (number := int(child)) not in seen:
-                    seen.add(number)
-                    found.append(number)
-    return found
+    """The process and its living descendants."""
+    return list(reached([pid], _children))
 
 
 def has_children(pid: int) -> bool:
     """True if a process has children that have not ended."""
-    for task in _names(f"/proc/{pid}/task"):
-        for child in _text(f"/proc/{pid}/task/{task}/children").split():
-            if (fields := _stat(child)) and fields[0] not in ("Z", "X"):
-                return True
-    return False
+    states = (_stat(child)[:1] for child in _children(pid))
+    return any(state and state[0] not in ("Z", "X") for state in states)
 
 
 def session_members(leader: int) -> list[int]:
@@ -259,17 +256,23 @@ def libraries(pid: int) -> list[Mapped]:
     return list(spans.values())
 
 
-def waits_for_input(pids: Iterable[int], pipe: str) -> bool:
-    """True if a thread of these processes is blocked waiting for `pipe` (`pipe:[123]`) to fill."""
+def _calls(pids: Iterable[int]) -> Iterator[tuple[int, int, list[int]]]:
+    """The system calls that threads of these processes wait in: process, number, arguments."""
     for pid in pids:
         for task in _names(f"/proc/{pid}/task"):
             words = _text(f"/proc/{pid}/task/{task}/syscall").split()
-            if len(words) < 7 or words[0] == "-1":
-                continue
-            number, *args = (int(w, 0) for w in words[:7])
-            if any(_link(pid, fd) == pipe for fd in _waited_for(pid, number, args)):
-                return True
-    return False
+            if len(words) >= 7:
+                number, *args = (int(w, 0) for w in words[:7])
+                yield pid, number, args
+
+
+def waits_for_input(pids: Iterable[int], pipe: str) -> bool:
+    """True if a thread of these processes is blocked waiting for `pipe` (`pipe:[123]`) to fill."""
+    return any(
+        _link(pid, fd) == pipe
+        for pid, number, args in _calls(pids)
+        for fd in _waited_for(pid, number, args)
+    )
 
 
 def _link(pid: int, fd: int) -> str:
@@ -296,12 +299,9 @@ def _waited_for(pid: int, number: int, args: list[int]) -> Iterator[int]:
 def waits_to_open(pids: Iterable[int]) -> str:
     """The named pipe that a thread of these processes waits to open until somebody opens its other
     end; "" where none does."""
-    for pid in pids:
-        for task in _names(f"/proc/{pid}/task"):
-            words = _text(f"/proc/{pid}/task/{task}/syscall").split()
-            if len(words) < 3 or (at := _OPENS.get(words[0])) is None:
-                continue
-            name = memory(pid, int(words[at], 0), 4096).partition(b"\0")[0]
+    for pid, number, args in _calls(pids):
+        if (at := _OPENS.get(number)) is not None:
+            name = memory(pid, args[at], 4096).partition(b"\0")[0]
             path = os.path.join(f"/proc/{pid}/cwd", os.fsdecode(name))
             with contextlib.suppress(OSError):
                 if stat.S_ISFIFO(os.stat(path).st_mode):

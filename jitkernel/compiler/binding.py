@@ -36,6 +36,9 @@ _WALKS = {
     "AttributeList": "FunctionAttributesIter",
 }
 
+#: LLVMLinkage of llvm-c/Core.h
+EXTERNAL, AVAILABLE, LINKONCE, WEAK, INTERNAL, PRIVATE = 0, 1, 2, 5, 8, 9
+
 _TUNED = ("LoopInterleaving", "LoopUnrolling", "LoopVectorization", "SLPVectorization")
 
 _Prototype = tuple[Any, tuple[Any, ...]]
@@ -215,7 +218,7 @@ def parse(context: int, text: bytes) -> int:
 
 @contextmanager
 def fresh_context() -> Iterator[int]:
-    """A context for a while."""
+    """A context for a while, which takes the modules in it along."""
     context = lib.ContextCreate()
     try:
         yield context
@@ -227,11 +230,7 @@ def fresh_context() -> Iterator[int]:
 def parsed(text: bytes) -> Iterator[int]:
     """The module that a text describes, for a while, in a context of its own; raises LLVMError."""
     with fresh_context() as context:
-        module = parse(context, text)
-        try:
-            yield module
-        finally:
-            lib.DisposeModule(module)
+        yield parse(context, text)
 
 
 def verify(module: int) -> None:
@@ -266,6 +265,13 @@ def operands(instruction: int) -> Iterator[int]:
 def variables(module: int) -> Iterator[int]:
     """The module's global variables."""
     return _walk("Globals", module)
+
+
+def definitions(module: int) -> Iterator[int]:
+    """The functions and variables that the module defines."""
+    for value in (*functions(module), *variables(module)):
+        if not lib.IsDeclaration(value):
+            yield value
 
 
 def _walk(item: str, whole: int) -> Iterator[int]:

@@ -19,8 +19,6 @@ from jitkernel.ir.names import written
 
 __all__ = ["bitcode_of", "disassembled", "internalised", "printed"]
 
-_INTERNAL = 8  # LLVMLinkage of llvm-c/Core.h
-
 
 def internalised(request: Request, keep: str, called: str) -> tuple[dict[str, Any], bytes]:
     """Bitcode of the module in which the function `keep` is called `called` and is all that can be
@@ -30,13 +28,11 @@ def internalised(request: Request, keep: str, called: str) -> tuple[dict[str, An
     ready = prepare(source, Options(), target.triple, target.prefix, first)
     with pipeline.module_of(ready.text, source, first) as module:
         found = 0
-        for value in (*binding.functions(module), *binding.variables(module)):
-            if lib.IsDeclaration(value):
-                continue
+        for value in binding.definitions(module):
             if binding.name_of(value) == keep:
                 found = value
             else:
-                lib.SetLinkage(value, _INTERNAL)
+                lib.SetLinkage(value, binding.INTERNAL)
         if not found:
             raise CompileError(f"{written(keep)} is not defined here")
         lib.SetValueName(found, called.encode())
@@ -61,10 +57,7 @@ def disassembled(digits: str) -> tuple[dict[str, Any], bytes]:
         module = lib.ParseBitcode(context, bitcode, len(bitcode), byref(out))
         if not module:
             raise CompileError(f"this is not bitcode: {binding.take(out.value)}")
-        try:
-            return {}, binding.print_module(module).encode()
-        finally:
-            lib.DisposeModule(module)
+        return {}, binding.print_module(module).encode()
 
 
 def printed(request: Request, at: str) -> tuple[dict[str, Any], bytes]:

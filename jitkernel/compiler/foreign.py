@@ -21,7 +21,6 @@ from jitkernel.ir.module import without_targets
 __all__ = ["assembly"]
 
 _X86 = re.compile(r"(?:x86_64|i[3-6]86)\b")
-_EXTERNAL, _WEAK = 0, 5  # LLVMLinkage of llvm-c/Core.h
 
 
 @cache
@@ -50,12 +49,12 @@ def _in_intel(make: Callable[[], bytes]) -> bytes | None:
     once in its life, and then reads a module's own assembly so too.  None where that fails."""
 
     def work() -> bytes:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # it is tried again, and said then
         binding.set_option("-x86-asm-syntax=intel")
         _machine.cache_clear()
         return make()
 
-    return in_child(work)
+    with open(os.devnull, "wb") as nobody:  # it is tried again, and said then
+        return in_child(work, nobody.fileno())
 
 
 def _made(request: Request, machine: tuple[str, str, int], syntax: str) -> bytes:
@@ -64,9 +63,9 @@ def _made(request: Request, machine: tuple[str, str, int], syntax: str) -> bytes
     source = request.source
     text = target.prefix + without_targets(source)[0].encode("utf-8", "surrogatepass")
     with pipeline.module_of(text, source, request.first_line) as module:
-        for value in (*binding.functions(module), *binding.variables(module)):
+        for value in binding.definitions(module):
             # As a cell's: what may be redefined is not copied into its users.
-            if not lib.IsDeclaration(value) and lib.GetLinkage(value) == _EXTERNAL:
-                lib.SetLinkage(value, _WEAK)
+            if lib.GetLinkage(value) == binding.EXTERNAL:
+                lib.SetLinkage(value, binding.WEAK)
         target.dispose(target.optimise(module))
         return target.emit(module, assembly=bool(syntax))

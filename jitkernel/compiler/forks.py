@@ -18,7 +18,7 @@ from jitkernel.compiler.memory import give_back
 from jitkernel.compiler.wire import readable
 from jitkernel.syscalls import SYS
 
-__all__ = ["fork_child", "in_child", "next_socket"]
+__all__ = ["Fork", "content", "in_child", "next_socket"]
 
 _CLONE_PARENT = 0x8000  # clone(2), <linux/sched.h>
 _IDLE = 1.0  # seconds without a request until there is time for what can wait
@@ -27,39 +27,45 @@ _STDOUT, _STDERR = 1, 2
 _PR_SET_PDEATHSIG = 1  # prctl(2), <linux/prctl.h>
 
 
-def fork_child(work: Callable[[], None]) -> int:
-    """Do some work in a child, which ends with status 0 where it is done; the child's number."""
-    worker = os.getpid()
-    child = os.fork()
-    if child:
-        return child
-    try:
-        # The worker may be killed in the middle of a compile, or was before this is asked for.
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() == worker:
-            work()
-            os._exit(0)
-    finally:
-        os._exit(70)
+class Fork:
+    """Some work in a child of this process, which may set LLVM's options: they are the whole
+    process's, and stay.  What LLVM writes there goes to the file `words`, if any."""
+
+    def __init__(self, work: Callable[[], bytes], words: int = -1):
+        self._answer = os.memfd_create("jitkernel-answer")
+        worker = os.getpid()
+        self._child = os.fork()
+        if self._child:
+            return
+        try:
+            # The worker may be killed in the middle of a compile, or was before this is asked for.
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+            if os.getppid() == worker:
+                if words >= 0:
+                    os.dup2(words, _STDERR)
+                with open(self._answer, "wb") as file:
+                    file.write(work())
+                os._exit(0)
+        finally:
+            os._exit(70)
+
+    def result(self) -> bytes | None:
+        """The result of the work, waited for once; None where the child ended otherwise."""
+        try:
+            done = os.waitpid(self._child, 0)[1] == 0
+            return content(self._answer) if done else None
+        finally:
+            os.close(self._answer)
 
 
-def in_child(work: Callable[[], bytes]) -> bytes | None:
-    """Do some work that sets LLVM's options, which are the whole process's, and stay.
+def in_child(work: Callable[[], bytes], words: int = -1) -> bytes | None:
+    """The result of some work in a child: see `Fork`."""
+    return Fork(work, words).result()
 
-    None where it ended otherwise.
-    """
-    reading, writing = os.pipe()
 
-    def answer() -> None:
-        os.close(reading)
-        with open(writing, "wb") as file:
-            file.write(work())
-
-    child = fork_child(answer)
-    os.close(writing)
-    with open(reading, "rb") as file:
-        found = file.read()
-    return found if os.waitpid(child, 0)[1] == 0 else None
+def content(file: int) -> bytes:
+    """All that a file has."""
+    return os.pread(file, os.lseek(file, 0, os.SEEK_END), 0)
 
 
 def next_socket(control: socket.socket, warm_up: Callable[[], None]) -> socket.socket:

@@ -20,10 +20,6 @@ from jitkernel.errors import CompileError
 
 __all__ = ["merged"]
 
-# LLVMLinkage of llvm-c/Core.h
-_EXTERNAL, _AVAILABLE, _GIVES_WAY, _INTERNAL, _PRIVATE = 0, 1, 2, 8, 9
-_LOCAL = (_INTERNAL, _PRIVATE)
-
 
 def merged(
     parts: Sequence[Part], options: Options, seen: frozenset[str], forms: Sequence[str]
@@ -34,43 +30,35 @@ def merged(
     Raises CompileError.
     """
     target = pipeline.machine(options)
-    context = lib.ContextCreate()
-    module = 0
     try:
-        for part in parts:
-            ready = prepare(
-                part.source, part.options, target.triple, target.prefix, part.first_line
-            )
-            added = binding.parse(context, ready.text)
-            try:
+        with binding.fresh_context() as context:
+            module = 0
+            for part in parts:
+                ready = prepare(
+                    part.source, part.options, target.triple, target.prefix, part.first_line
+                )
+                added = binding.parse(context, ready.text)
                 binding.verify(added)
                 _own(added, part)
-            except BaseException:
-                lib.DisposeModule(added)
-                raise
-            module = _linked(module, added)
-        for value in _values(module):
-            if not lib.IsDeclaration(value) and lib.GetLinkage(value) != _AVAILABLE:
-                if binding.name_of(value) not in seen:
-                    lib.SetLinkage(value, _INTERNAL)
-        binding.verify(module)
-        target.dispose(target.run_passes(module, ("globaldce",)))
-        made = {}
-        if "text" in forms:
-            made["text"] = binding.print_module(module).encode("utf-8", "surrogateescape")
-        if "bitcode" in forms:
-            made["bitcode"] = bitcode_of(module)
-        if "object" in forms:
-            target.dispose(target.optimise(module))
-            made["object"] = target.emit(module)
-        every = [made[form] for form in forms]
-        return {"sizes": list(map(len, every))}, b"".join(every)
+                module = _linked(module, added)
+            for value in _values(module):
+                if not lib.IsDeclaration(value) and lib.GetLinkage(value) != binding.AVAILABLE:
+                    if binding.name_of(value) not in seen:
+                        lib.SetLinkage(value, binding.INTERNAL)
+            binding.verify(module)
+            target.dispose(target.run_passes(module, ("globaldce",)))
+            made = {}
+            if "text" in forms:
+                made["text"] = binding.print_module(module).encode("utf-8", "surrogateescape")
+            if "bitcode" in forms:
+                made["bitcode"] = bitcode_of(module)
+            if "object" in forms:
+                target.dispose(target.optimise(module))
+                made["object"] = target.emit(module)
     except LLVMError as error:
         raise CompileError(f"the cells cannot be made one module: {error.message}") from None
-    finally:
-        if module:
-            lib.DisposeModule(module)
-        lib.ContextDispose(context)
+    every = [made[form] for form in forms]
+    return {"sizes": list(map(len, every))}, b"".join(every)
 
 
 def _values(module: int) -> list[int]:
@@ -86,16 +74,18 @@ def _own(module: int, part: Part) -> None:
     for value in _values(module):
         name, linkage = binding.name_of(value), lib.GetLinkage(value)
         defined = not lib.IsDeclaration(value)
-        if value in functions and (name in part.nobuiltin or (defined and linkage == _EXTERNAL)):
+        if value in functions and (
+            name in part.nobuiltin or (defined and linkage == binding.EXTERNAL)
+        ):
             lib.AddFunctionAttr(value, NOBUILTIN)
-        if not defined or linkage == _AVAILABLE:
+        if not defined or linkage == binding.AVAILABLE:
             continue
-        if linkage in _LOCAL:
+        if linkage in (binding.INTERNAL, binding.PRIVATE):
             if name in renamed:
                 lib.SetValueName(value, renamed[name].encode("utf-8", "surrogateescape"))
-                lib.SetLinkage(value, _GIVES_WAY)
+                lib.SetLinkage(value, binding.LINKONCE)
         else:
-            lib.SetLinkage(value, _EXTERNAL if name in part.owned else _GIVES_WAY)
+            lib.SetLinkage(value, binding.EXTERNAL if name in part.owned else binding.LINKONCE)
 
 
 def _linked(module: int, added: int) -> int:

@@ -228,9 +228,7 @@ def _parsed(text: bytes) -> int:
     """The module that a child has printed, in a context of its own."""
     context = lib.ContextCreate()
     _cleanups.append(lambda: lib.ContextDispose(context))
-    made = binding.parse(context, text)
-    _cleanups.append(lambda: lib.DisposeModule(made))
-    return made
+    return binding.parse(context, text)
 
 
 @contextmanager

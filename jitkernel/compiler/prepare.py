@@ -9,16 +9,15 @@ their numbers, less the `PREFIX_LINES` in front.
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
-from jitkernel.compiler.records import Options
+from jitkernel.compiler.records import FunctionInfo, Options, VariableInfo
 from jitkernel.errors import CompileError, Diagnostic
 from jitkernel.ir.default_cpu import drop_default_cpu
 from jitkernel.ir.module import global_values, without_targets
 from jitkernel.ir.names import NAME, SKIP, decode_name
 from jitkernel.ir.text import replaced, split_at_commas, type_at
 
-__all__ = ["PREFIX_LINES", "Alias", "Prepared", "place", "prepare"]
+__all__ = ["PREFIX_LINES", "Prepared", "place", "prepare"]
 
 PREFIX_LINES = 2
 
@@ -34,28 +33,19 @@ _VENDORS = frozenset({"pc", "unknown", "w64", "none", "redhat", "suse", "debian"
 _ARCHITECTURES = {"amd64": "x86_64", "x86_64h": "x86_64", "arm64": "aarch64"}
 
 
-class Alias(NamedTuple):
-    """An alias or ifunc: the C interface cannot list them, so they are read from the text."""
-
-    name: str
-    linkage: str
-    type: str
-    thread_local: bool
-    line: int
-
-
 class Prepared:
-    """`shifts` maps a line to the column after which `count` characters were put in; `pic` says
-    that the code is to be position independent, and `loaded` that its object asks for what a
-    loader does (see `without_loader`)."""
+    """`aliases` are aliases and ifuncs, which the C interface cannot list.  `shifts` maps a line to
+    the column after which `count` characters were put in; `pic` says that the code is to be
+    position independent, and `loaded` that its object asks for what a loader does (see
+    `without_loader`)."""
 
     __slots__ = ("aliases", "loaded", "pic", "shifts", "text", "warnings")
 
-    def __init__(self, text: bytes):
-        self.text = text
+    def __init__(self) -> None:
+        self.text = b""
         self.pic = self.loaded = False
         self.warnings: list[Diagnostic] = []
-        self.aliases: list[Alias] = []
+        self.aliases: list[FunctionInfo | VariableInfo] = []
         self.shifts: dict[int, tuple[int, int]] = {}
 
 
@@ -63,15 +53,7 @@ def prepare(source: str, options: Options, triple: str, prefix: bytes, first_lin
     """The text to parse; raises CompileError where the cell is for another machine."""
     if "\0" in source:
         raise CompileError([place(source, source.index("\0"), first_line, "a NUL character")])
-    if (
-        "target" not in source
-        and "alias" not in source
-        and "ifunc" not in source
-        and "optnone" not in source
-        and "thread_local" not in source
-    ):
-        return Prepared(prefix + source.encode("utf-8", "surrogatepass"))
-    ready = Prepared(b"")
+    ready = Prepared()
     if "target" in source:
         source = _check_target(source, triple, prefix, first_line, ready)
         if not options.keep_cpu:
@@ -198,15 +180,11 @@ def _aliases(source: str, options: Options, first_line: int, ready: Prepared) ->
         words, rest = alias.words, alias.rest
         line += source.count("\n", done, alias.words_at)
         done = alias.words_at
-        linkage = alias.linkage or "external"
+        linkage, type_ = alias.linkage or "external", _alias_type(parts[0])
         ready.aliases.append(
-            Alias(
-                alias.name,
-                linkage,
-                _alias_type(parts[0]),
-                "thread_local" in words,
-                line,
-            )
+            FunctionInfo(alias.name, True, linkage, type_)
+            if type_.endswith(")")
+            else VariableInfo(alias.name, True, linkage, type_, False, "thread_local" in words)
         )
         if options.closed or options.internal or alias.kind == "ifunc":
             continue

@@ -93,12 +93,8 @@ class _Process:
         self._sock.setblocking(False)
 
     def _start(self, theirs: socket.socket) -> None:
-        """Start a program that serves the socket: requests, or forks where it keeps messages
-        apart."""
-        command = [sys.executable, "-I", "-S", _SCRIPT, "0", *packages()]
-        streams = (theirs.fileno(), self._words, self._words)
-        with spawning(command, {**os.environ, **_ENVIRONMENT}, streams) as spawn:
-            self._pid = spawn()
+        """Have it started, with the other end of the socket."""
+        raise NotImplementedError
 
     @property
     def pid(self) -> int:
@@ -144,6 +140,8 @@ class _Process:
 
     def _tail(self) -> str:
         """The end of what it wrote."""
+        if self._words < 0:
+            return ""
         size = min(os.lseek(self._words, 0, os.SEEK_CUR), _STDERR_SIZE)
         begin = max(0, size - _STDERR_SHOWN)
         return _without_noise(os.pread(self._words, size - begin, begin).decode("utf-8", "replace"))
@@ -156,14 +154,14 @@ class _Process:
 
 
 class WorkerProcess(_Process):
-    """A started worker: a `zygote` forks it, or (without one) it is a program of its own.
+    """A started worker, which a zygote forks.
 
     `condemned` says why it must not be used.  Not thread-safe, but for `kill`.
     """
 
     role = "worker"
 
-    def __init__(self, zygote: Zygote | None = None):
+    def __init__(self, zygote: Zygote):
         self.condemned = ""
         self.own_bytes = 0  # resident, as it last told
         self.held_bytes = 0  # not freed, as it last told
@@ -171,16 +169,13 @@ class WorkerProcess(_Process):
         self.identity: Identity | None = None  # as it told when it had started
         self.contexts: set[int] = set()  # the cells for which it keeps one
         self.shares = False  # whether it has a context for all cells
-        self._ready = False
+        self.ready = False  # it has told that it has started
         self.zygote = zygote
         super().__init__(socket.SOCK_STREAM)
         self._inbox = FrameReader(self._sock)
 
     def _start(self, theirs: socket.socket) -> None:
-        if self.zygote is None:
-            super()._start(theirs)
-        else:
-            self.zygote.send(theirs, self._words)
+        self.zygote.send(theirs, self._words)
 
     @property
     def pid(self) -> int:
@@ -191,7 +186,7 @@ class WorkerProcess(_Process):
 
     def wait_started(self) -> None:
         """Wait for its first word, unless it has come or the process has ended."""
-        if not self._ready:
+        if not self.ready:
             with suppress(EOFError, OSError):
                 self._welcome(self._inbox.receive(0, _STARTED_WITHIN)[0])
 
@@ -199,7 +194,7 @@ class WorkerProcess(_Process):
         """True if this is not an answer, but the first word of a process that has started."""
         if "ready" not in header:
             return False
-        self._ready = True
+        self.ready = True
         self._pid = int(header["ready"])
         from jitkernel.compiler.records import Identity  # not needed to start
 
@@ -229,7 +224,7 @@ class WorkerProcess(_Process):
 
         `spin`: see `FrameReader.receive`.
         """
-        header, blob = self._inbox.receive(spin if self._ready and SPIN_ALLOWED else 0, timeout)
+        header, blob = self._inbox.receive(spin if self.ready and SPIN_ALLOWED else 0, timeout)
         if self._welcome(header):
             header, blob = self._inbox.receive(0, timeout)
         self.compiles += 1
@@ -249,13 +244,14 @@ class WorkerProcess(_Process):
 
     def post_mortem(self) -> tuple[str, str]:
         """Close this worker, which died: how it ended, and its last words."""
-        status = self._wait(5)
+        dead = self if self.pid else self.zygote  # whose end is this one's that it has not forked
+        status = dead._wait(5 if dead is self else 1)
         if status is None:
             self.kill()
             status = self._wait()
-        words = self._tail()
-        if not words and not self._ready and not self.compiles:
-            words = (self.zygote.stderr_tail() if self.zygote else "") or "it did not start"
+        words = dead._tail()
+        if not words and not self.ready and not self.compiles:
+            words = "it did not start"
         elif not words and status == -signal.SIGSEGV:
             words = "LLVM ran out of stack, or met a bug of its own"
         elif not words and status == -signal.SIGKILL:
@@ -282,6 +278,12 @@ class Zygote(_Process):
     def __init__(self) -> None:
         super().__init__(socket.SOCK_SEQPACKET)
 
+    def _start(self, theirs: socket.socket) -> None:
+        command = [sys.executable, "-I", "-S", _SCRIPT, "0", *packages()]
+        streams = (theirs.fileno(), self._words, self._words)
+        with spawning(command, {**os.environ, **_ENVIRONMENT}, streams) as spawn:
+            self._pid = spawn()
+
     def fork(self) -> WorkerProcess:
         """A new worker; it may not be there yet.  Raises OSError where the zygote is gone."""
         return WorkerProcess(self)
@@ -289,13 +291,6 @@ class Zygote(_Process):
     def send(self, sock: socket.socket, words: int) -> None:
         """Have a worker forked that serves `sock` and writes to the file `words`."""
         socket.send_fds(self._sock, [b"fork"], [sock.fileno(), words])
-
-    def stderr_tail(self) -> str:
-        """The end of what it wrote before it ended, which is waited for."""
-        if self._words < 0:
-            return ""
-        self._wait(1)
-        return self._tail()
 
     def _serves(self) -> bool:
         """True if it told that it serves the first socket itself."""
@@ -316,19 +311,14 @@ class Zygote(_Process):
         self._free()
 
 
-def first_worker(spare: bool = True) -> WorkerProcess:
+def first_worker() -> WorkerProcess:
     """A session's first worker, which its pool takes over later; it may not be there yet.
 
-    With a `spare` it is forked by a zygote.  Raises OSError, and JitError without llvmlite.
+    Raises OSError, and JitError without llvmlite.
     """
-    if not spare:
-        return WorkerProcess()
     zygote = Zygote()
     try:
         return zygote.fork()
-    except OSError:  # it has just ended
-        zygote.close()
-        return WorkerProcess()
     except BaseException:
         zygote.close()
         raise
@@ -336,8 +326,7 @@ def first_worker(spare: bool = True) -> WorkerProcess:
 
 def close_first(worker: WorkerProcess) -> None:
     """End such a worker, which no pool has taken, and what it was forked from."""
-    if worker.zygote is not None:  # first: what it has not forked yet is not waited for
-        worker.zygote.close()
+    worker.zygote.close()  # first: what it has not forked yet is not waited for
     worker.close()
 
 

@@ -53,17 +53,8 @@ class Options(NamedTuple):
     keep_cpu: bool = False
 
     def row(self) -> list[int | str]:
-        """The form it travels in."""
+        """The form it travels in, and is stored in: `Options(*row)` is this again."""
         return [int(value) if isinstance(value, bool) else value for value in self]
-
-    @staticmethod
-    def of(row: list[Any]) -> Options:
-        """The inverse of `row`."""
-        level, cpu, reloc, model, closed, ignore, internal, *more = row  # fewer in older files
-        passes, keep = [*more, "", 0][:2] if len(more) != 1 else [more[0], 0]
-        return Options(
-            level, cpu, reloc, model, bool(closed), bool(ignore), bool(internal), passes, bool(keep)
-        )
 
 
 class Request(NamedTuple):

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from jitkernel.compiler import binding
-from jitkernel.compiler.binding import lib
-from jitkernel.compiler.prepare import Alias
+from jitkernel.compiler.binding import EXTERNAL, WEAK, lib
+from jitkernel.compiler.records import FunctionInfo, VariableInfo
 from jitkernel.ir.calls import find_calls, suspects
 from jitkernel.ir.expansion import Expansion
 from jitkernel.ir.module import entities, global_values
@@ -43,7 +43,6 @@ LINKAGES = {
     12: "extern_weak",
     14: "common",
 }
-_EXTERNAL, _WEAK = 0, 5
 
 _STRUCT_BODY = re.compile(r"\{|<\s*\{|opaque\b")
 _NUMBERED = re.compile(r"(.+)\.\d+")
@@ -76,7 +75,7 @@ class Later(NamedTuple):
 def summarise(
     module: int,
     source: str,
-    aliases: Iterable[Alias],
+    aliases: Iterable[FunctionInfo | VariableInfo],
     host_features: str,
     first_line: int,
     later: Later,
@@ -92,12 +91,7 @@ def summarise(
     if "@" in source and ("global" in source or "constant" in source):
         mentions |= _variables(module, source, variables, later.weaken)
     for alias in aliases:
-        if alias.type.endswith(")"):
-            functions.append([alias.name, True, alias.linkage, alias.type, "", "", ""])
-        else:
-            variables.append(
-                [alias.name, True, alias.linkage, alias.type, False, alias.thread_local]
-            )
+        (functions if isinstance(alias, FunctionInfo) else variables).append([*alias])
         mentions |= "%" in alias.type
     others = other_names or {}
     names = _StructNames(others, {quote_name(a): quote_name(w) for w, a in others.items()})
@@ -141,9 +135,9 @@ def _functions(
         if "%" in type_text or "%" in attributes:
             mentions = True
         rows.append([name, defined, LINKAGES[linkage], type_text, convention, attributes, features])
-        if defined and linkage == _EXTERNAL:
+        if defined and linkage == EXTERNAL:
             if later.weaken:
-                lib.SetLinkage(function, _WEAK)
+                lib.SetLinkage(function, WEAK)
             lib.AddFunctionAttr(function, NOBUILTIN)
         elif name in later.nobuiltin:
             lib.AddFunctionAttr(function, NOBUILTIN)
@@ -167,8 +161,8 @@ def _variables(module: int, source: str, rows: list[list[Any]], weaken: bool) ->
     for variable in binding.variables(module):
         name = binding.name_of(variable)
         linkage = lib.GetLinkage(variable)
-        if linkage == _EXTERNAL and weaken and not lib.IsDeclaration(variable):
-            lib.SetLinkage(variable, _WEAK)
+        if linkage == EXTERNAL and weaken and not lib.IsDeclaration(variable):
+            lib.SetLinkage(variable, WEAK)
         if name.startswith("llvm."):
             continue
         type_text = binding.print_type(lib.GlobalGetValueType(variable))

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 
 from jitkernel.compiler import binding, pipeline
 from jitkernel.compiler.binding import LLVMError, lib
-from jitkernel.compiler.forks import fork_child
+from jitkernel.compiler.forks import Fork, content
 from jitkernel.compiler.pass_log import (
     PassRun,
     codegen_times,
@@ -61,26 +61,24 @@ def trace(request: Request) -> tuple[dict[str, Any], bytes]:
     def compile_(watch: Callable[[str, int], None]) -> bytes:
         return pipeline.compile_module(request, watch)[0]
 
-    log, result = os.memfd_create("jitkernel-log"), os.memfd_create("jitkernel-result")
-    spent = os.memfd_create("jitkernel-times")
+    log = os.memfd_create("jitkernel-log")
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     try:
-        changes = fork_child(lambda: _log_changes(compile_, log, result))
-        timing = fork_child(lambda: _log_times(compile_, theirs, spent))
+        changes = Fork(lambda: _changes(compile_, log), log)
+        timing = Fork(lambda: _times(compile_), theirs.fileno())
         theirs.close()
         parts = _stamped(ours)
-        how = os.waitpid(changes, 0)[1]
-        timed = os.waitpid(timing, 0)[1] == 0
-        text = _content(log)
-        if how:
+        found, spent = changes.result(), timing.result()
+        text = content(log)
+        if found is None:
             words = text[-2000:].decode("utf-8", "replace").strip().rpartition("***\n")[2]
             raise CompileError(f"LLVM ended while its passes were watched: {words}")
-        answer = json.loads(_content(result))
+        answer = json.loads(found)
         if "error" in answer:
             raise CompileError(answer["error"])
         runs = [PassRun(*row) for row in answer.pop("runs")]
-        if timed:
-            generated = codegen_times(_content(spent).decode("utf-8", "surrogateescape"))
+        if spent is not None:
+            generated = codegen_times(spent.decode("utf-8", "surrogateescape"))
             runs = [*with_times(runs, pass_times(parts), generated, answer["border"])]
         ran = [run for run in runs if run.title and run.start < answer["border"]]
         measured = [run.nanoseconds for run in ran if run.nanoseconds >= 0]
@@ -89,19 +87,14 @@ def trace(request: Request) -> tuple[dict[str, Any], bytes]:
         return answer, text
     finally:
         ours.close()
-        for file in (log, result, spent):
-            os.close(file)
-
-
-def _content(file: int) -> bytes:
-    return os.pread(file, os.lseek(file, 0, os.SEEK_END), 0)
+        os.close(log)
 
 
 # -- the child that logs changes
 
 
-def _log_changes(compile_: Compile, log: int, result: int) -> None:
-    os.dup2(log, _STDERR)
+def _changes(compile_: Compile, log: int) -> bytes:
+    """The passes' work on a module, in JSON; LLVM writes to the file `log`."""
     binding.set_option("-print-changed")
     texts: list[str] = []
     border = 0
@@ -122,15 +115,14 @@ def _log_changes(compile_: Compile, log: int, result: int) -> None:
     except CompileError as error:
         answer = {"error": str(error)}
     else:
-        content = _content(log)
-        changes = read_log(content)
-        verdicts = _verdicts(content, [c for c in changes if c.start < border], whole, texts[0])
+        logged = content(log)
+        changes = read_log(logged)
+        verdicts = _verdicts(logged, [c for c in changes if c.start < border], whole, texts[0])
         runs = [c._replace(verdict=verdicts.get(c.start, -1)) for c in changes]
         answer = {
             "runs": runs, "border": border, "texts": texts, "object": code.hex(), "whole": whole,
         }  # fmt: skip
-    with os.fdopen(result, "wb", closefd=False) as file:
-        file.write(json.dumps(answer).encode())
+    return json.dumps(answer).encode()
 
 
 def _verdicts(log: bytes, changes: list[PassRun], whole: bool, before: str) -> dict[int, int]:
@@ -203,9 +195,10 @@ def _verdict(text: bytes) -> bool | None:
 # -- the child that logs times
 
 
-def _log_times(compile_: Compile, sock: socket.socket, spent: int) -> None:
-    os.dup2(sock.fileno(), _STDERR)
+def _times(compile_: Compile) -> bytes:
+    """LLVM's log of code generation; the one of the passes before goes to standard error."""
     binding.set_option("-print-pass-numbers", "-debug-pass=Executions")
+    spent = os.memfd_create("jitkernel-times")
 
     def watch(stage: str, module: int) -> None:
         if stage == "emit":
@@ -213,6 +206,7 @@ def _log_times(compile_: Compile, sock: socket.socket, spent: int) -> None:
             os.dup2(spent, _STDERR)
 
     compile_(watch)
+    return content(spent)
 
 
 def _stamped(sock: socket.socket) -> list[tuple[int, bytes]]:

@@ -18,7 +18,7 @@ from itertools import islice
 
 from jitkernel.compiler import binding
 from jitkernel.compiler.binding import lib
-from jitkernel.compiler.forks import in_child
+from jitkernel.compiler.forks import content, in_child
 from jitkernel.compiler.pass_log import read_log
 from jitkernel.compiler.passes import name_of
 from jitkernel.errors import Diagnostic
@@ -133,11 +133,11 @@ def _log(again: Callable[[], object]) -> list[tuple[str, str]]:
         os.dup2(log, _STDERR)
         binding.set_option("-print-changed")
         again()
-        return os.pread(log, os.lseek(log, 0, os.SEEK_END), 0)
+        return content(log)
 
-    content = in_child(work) or b""
+    log = in_child(work) or b""
     return [
-        (c.title, content[c.start : c.stop].decode("utf-8", "replace"))
-        for c in read_log(content)
+        (c.title, log[c.start : c.stop].decode("utf-8", "replace"))
+        for c in read_log(log)
         if c.start < c.stop
     ]

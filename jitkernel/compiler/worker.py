@@ -1,8 +1,8 @@
 """The compiler worker: a process that holds LLVM and answers requests.  Start from `main`.
 
-Started by `process.py` as a script, or forked by such a process (`forks.py`), on a socket that is
-its only tie to the kernel process: when the socket ends, so does the worker, also in the middle of
-a compile.  LLVM may end the process (`report_fatal_error`); what it said then is in the file that
+Forked by a process that `process.py` starts as a script (`forks.py`), on a socket that is its only
+tie to the kernel process: when the socket ends, so does the worker, also in the middle of a
+compile.  LLVM may end the process (`report_fatal_error`); what it said then is in the file that
 is this process's standard error.
 """
 
@@ -43,7 +43,7 @@ from jitkernel.compiler import binding, memory, pipeline, questions  # noqa: E40
 from jitkernel.compiler.diagnose import warnings  # noqa: E402
 from jitkernel.compiler.forks import next_socket  # noqa: E402
 from jitkernel.compiler.records import Request  # noqa: E402
-from jitkernel.compiler.wire import SPIN_ALLOWED, FrameReader, frame, readable  # noqa: E402
+from jitkernel.compiler.wire import SPIN_ALLOWED, FrameReader, frame  # noqa: E402
 from jitkernel.errors import CompileError  # noqa: E402
 
 WARM_UP = "define i32 @warm(i32 %x) {\n  %y = mul i32 %x, %x\n  ret i32 %y\n}\n"
@@ -57,19 +57,15 @@ _STACK = 64 << 20
 
 
 def main() -> None:
-    """Serve the socket whose descriptor is the first argument, for ever."""
-    sock = socket.socket(fileno=int(sys.argv[1]))
+    """Fork workers as the socket whose descriptor is the first argument has it; in each, serve its
+    own socket, for ever."""
     _prepare_process()
-    zygote = sock.type == socket.SOCK_SEQPACKET
-    if zygote:
-        sock = next_socket(sock, _warm_up)
+    sock = next_socket(socket.socket(fileno=int(sys.argv[1])), _warm_up)
     # First of all: who has forked it can wait for its end only by this number.
     sock.sendall(frame({"ready": os.getpid(), "who": binding.identity()}))
     threading.Thread(target=_end_with, args=(sock.fileno(),), daemon=True).start()
     inbox = FrameReader(sock)
     inbox.idle, inbox.on_idle = memory.IDLE, memory.give_back
-    if not zygote and not readable(sock, 0):
-        _warm_up()
     _take_stderr()
     gc.freeze()
     # Nothing here makes cycles; what an error path leaves is collected now and then.

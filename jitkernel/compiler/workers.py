@@ -18,17 +18,17 @@ __all__ = ["Workers", "memory_of"]
 _SPARE_DELAY = 0.25  # seconds after a worker is in use
 # Bytes that a worker may hold beyond its first measurement: what some 3,000 compiles leave
 # (`binding.Machine.dispose`), of which a fresh process has none.  A new one costs a millisecond
-# where it is forked, a tenth of a second where it is not.
+# where something waits to fork it, else a tenth of a second.
 _GROWTH, _GROWTH_ALONE = 4 << 20, 32 << 20
 
 
 class Workers:
     """Numbered workers, started when they are lent first.
 
-    With a `spare` they are forked by a zygote, which waits to replace one that ends; without, each
-    is started by itself.  `memory_limit` (bytes that are the process's own) replaces a worker that
-    has grown past it, when it is given back.  `restarts` counts those that were replaced,
-    `lost_contexts` what they kept.  `first` was started before.
+    They are forked by a zygote; with a `spare` it waits to replace one that ends, without one it
+    leaves when the worker has begun to work.  `memory_limit` (bytes that are the process's own)
+    replaces a worker that has grown past it, when it is given back.  `restarts` counts those that
+    were replaced, `lost_contexts` what they kept.  `first` was started before.
     """
 
     def __init__(self, spare: bool, memory_limit: int, first: WorkerProcess | None = None):
@@ -91,22 +91,24 @@ class Workers:
             return [*self._workers, *([spare] if spare and not spare.gone() else [])]
 
     def _make(self) -> WorkerProcess:
-        """A new worker, forked where there is something to fork it from."""
-        if self._wants_spare and not self._has_spare():
-            self._zygote = Zygote()
-        if self._zygote is not None:
-            try:
+        """A new worker, forked by the spare, which is started where there is none."""
+        if self._zygote is not None and self._has_spare():
+            with suppress(OSError):  # it has just ended
                 return self._zygote.fork()
-            except OSError:  # it has just ended
-                self._has_spare()
-        return WorkerProcess()
+        self._end_spare()
+        self._zygote = Zygote()
+        return self._zygote.fork()
 
     def _has_spare(self) -> bool:
         """True if there is a zygote; what is left of one that is gone is freed."""
         if self._zygote is not None and self._zygote.gone():
+            self._end_spare()
+        return self._zygote is not None
+
+    def _end_spare(self) -> None:
+        if self._zygote is not None:
             self._zygote.close()
             self._zygote = None
-        return self._zygote is not None
 
     def lend(self, index: int) -> WorkerProcess:
         """A worker fit for use, until `give_back`."""
@@ -148,10 +150,9 @@ class Workers:
                 return
             if worker.condemned:
                 self._fit(index)
-            if not self._wants_spare:
-                if self._zygote is not None:  # it forked the first worker before that was known
-                    self._zygote.close()
-                    self._zygote = None
+            elif not self._wants_spare:
+                if all(other.ready for other in self._workers):  # it has forked them
+                    self._end_spare()
             elif not self._timer and not self._has_spare():
                 self._timer = threading.Timer(_SPARE_DELAY, self._start_spare)
                 self._timer.daemon = True

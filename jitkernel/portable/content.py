@@ -111,7 +111,7 @@ def read_content(data: bytes) -> Content:
         name, entry, signature, made_by, options, needs, prototype = json.loads(header)
         found = Content(
             _text(name), _text(entry), Signature(*_texts(signature, 5)),
-            Identity(*_texts(made_by, 5)), Options.of(_row(options)), _names(needs), code, bitcode,
+            Identity(*_texts(made_by, 5)), Options(*_row(options)), _names(needs), code, bitcode,
             Prototype.of(prototype),
         )  # fmt: skip
         found.signature.function  # noqa: B018  that it is a type

@@ -77,7 +77,7 @@ class Session(Changing):
     ):
         chosen = settings_with(settings, overrides)
         try:
-            worker = worker or first_worker(chosen.spare)
+            worker = worker or first_worker()
             with without_collections():  # what is imported stays
                 from jitkernel.session.core import Core
 

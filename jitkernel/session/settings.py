@@ -156,7 +156,7 @@ def row(options: Options) -> str:
 
 def stored_options(record: Record) -> Options:
     """The options a stored cell was compiled with."""
-    return Options.of(json.loads(record.options))
+    return Options(*json.loads(record.options))
 
 
 def stored_request(record: Record) -> Request:

@@ -364,4 +364,4 @@ def test_a_pipeline_is_part_of_the_key_of_what_was_compiled(pool: CompilerPool) 
     assert plain != chosen
     rows = {tuple(Options(passes=p).row()) for p in ("", "sroa", "sroa,sroa")}
     assert len(rows) == 3
-    assert Options.of(Options(passes="sroa").row()) == Options(passes="sroa")
+    assert Options(*Options(passes="sroa").row()) == Options(passes="sroa")

@@ -406,7 +406,7 @@ def test_a_worker_that_holds_too_much_gives_way_to_a_fresh_one() -> None:
         wait_for(lambda: len(pool.memory()) == 2)
         (worker,), (spare,) = pids(pool), pids(pool, "spare")
         lent = pool.workers.lend(0)
-        pool.give_back(0, lent)
+        pool.workers.give_back(0, lent)
         lent.first_held = 1 - (4 << 20)  # as if it had grown since
         for _ in range(40):
             assert pool.compile(Request(SQUARE)).object

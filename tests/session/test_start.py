@@ -22,12 +22,12 @@ import sys
 from jitkernel import Session
 from jitkernel.compiler import process
 
-start = process._start
+start = process.Zygote._start
 before = []
 def started(*arguments):
     before.append(set(sys.modules))
     return start(*arguments)
-process._start = started
+process.Zygote._start = started
 with Session(capacity=64 << 20) as s:
     s.run("@sq = global i32 1")
     print(*before[0])

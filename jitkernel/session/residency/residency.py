@@ -160,7 +160,7 @@ class Residency(Recorded):
             return "it takes the address of a label"
         obj = read_object(record.object)
         prepare(image, obj)
-        if Options.of(json.loads(record.options)).reloc != "static" and any(
+        if Options(*json.loads(record.options)).reloc != "static" and any(
             info >> 4 == 0 and info & 15 == 2 for _, info, _, _, _, _ in obj.symbols
         ):
             return "pointers to functions that only it knows may be anywhere"

@@ -12,7 +12,7 @@ import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from jitkernel.compiler.process import WorkerProcess
+from jitkernel.compiler.process import WorkerProcess, close_first, first_worker
 from jitkernel.errors import JitError, UsageError, present
 from jitkernel.linker.records import Journal
 from jitkernel.session.operation import without_collections
@@ -209,7 +209,7 @@ def open_copy(
 def _open(
     cls: type[Session], path: str, worker: WorkerProcess | None, overrides: dict[str, Any]
 ) -> Session:
-    worker = worker or WorkerProcess()  # it gets ready while the file is read
+    worker = worker or first_worker()  # it gets ready while the file is read
     try:
         store = Store(os.fspath(overrides.get("store_path", "")), copy_of=path)
         if not store.saved:
@@ -227,7 +227,7 @@ def _open(
             store.close()
             raise
     except BaseException:
-        worker.close()
+        close_first(worker)
         raise
     try:
         session.frontend.core.begin()
