@@ -17,7 +17,7 @@ from typing import Any
 from benchmarks.harness import Figure, Scale, ratios
 from benchmarks.programs import sixty_lines
 from jitkernel import Session
-from jitkernel.compiler.cache import ObjectCache
+from jitkernel.compiler.cache import ObjectCache, fingerprint
 from jitkernel.compiler.pool import CompilerPool
 from jitkernel.compiler.process import packages
 from jitkernel.compiler.records import Request
@@ -77,9 +77,13 @@ def look_up(scale: Scale) -> Iterator[Figure]:
     count = scale.pick(50, 500)
     requests = [Request(sixty_lines(f"f{i}", i)) for i in range(count)]
     with TemporaryDirectory() as folder:
-        with CompilerPool(spare=False, cache=ObjectCache(folder, 256 << 20, packages()[0])) as pool:
+        with CompilerPool(
+            spare=False, cache=ObjectCache(folder, 256 << 20, fingerprint(packages()[0]))
+        ) as pool:
             pool.compile_many(requests)
-        with CompilerPool(spare=False, cache=ObjectCache(folder, 256 << 20, packages()[0])) as pool:
+        with CompilerPool(
+            spare=False, cache=ObjectCache(folder, 256 << 20, fingerprint(packages()[0]))
+        ) as pool:
             times = []
             for request in requests:
                 start = time.perf_counter_ns()

@@ -2,12 +2,10 @@
 
 Runs in the kernel process: what is found needs no worker.  An entry's name is the digest of
 everything that decides its content: the text that the compiler is given, every option, the names
-that are not the C library's, the CPU and its features, the versions of LLVM, llvmlite and this
-package.  Its content is all that a compile answers, the times that it took included.  A cell's
-label is no part of either, so cell 3 of today finds what cell 8 of yesterday left.
-
-Only the worker has LLVM and can tell its version.  A kernel process whose worker has not answered
-yet goes by what it was told the last time: `fingerprint` says whether that still holds.
+that are not the C library's, and the compiler itself: LLVM's file, the processor that it runs on,
+and this package's part in it.  Its content is all that a compile answers, the times that it took
+included.  A cell's label is no part of either, so cell 3 of today finds what cell 8 of yesterday
+left.
 
 Nothing is written while a cell waits: entries are collected and go out when the session is idle,
 when it closes, or when they are many.
@@ -21,17 +19,17 @@ import threading
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from jitkernel._version import __version__
 from jitkernel.compiler.cache_database import CacheDatabase, cache_home
-from jitkernel.compiler.records import Compiled, Identity, Request, Summary, diagnostics_of
+from jitkernel.compiler.records import Compiled, Request, Summary, diagnostics_of
 from jitkernel.compiler.wire import LENGTHS, frame
 from jitkernel.files import private_folder
 
 __all__ = ["CacheMemory", "ObjectCache", "open_cache"]
 
-SCHEMA = 3
+SCHEMA = 4
 _CPU_FIELDS = (b"vendor_id", b"cpu family", b"model", b"stepping", b"flags")
 _PENDING_BYTES = 16 << 20
 
@@ -60,58 +58,31 @@ def open_cache(size: int, packages: str) -> ObjectCache | None:
         return None
     try:
         private_folder(home)
-        return ObjectCache(f"{home}/objects-{SCHEMA}", size, packages)
+        return ObjectCache(f"{home}/objects-{SCHEMA}", size, fingerprint(packages))
     except OSError:
         return None
 
 
 class ObjectCache:
-    """Compiled modules by content.  Safe to use from several threads.
+    """Compiled modules by content, of the `compiler` that has this fingerprint.  Safe to use from
+    several threads."""
 
-    `identity` is unknown on a machine that never compiled: until `learn` is told, nothing is
-    found and nothing is kept.
-    """
-
-    def __init__(self, folder: str, size: int, packages: str = ""):
+    def __init__(self, folder: str, size: int, compiler: str):
         self.size = size
         self.hits = self.misses = self.stored = 0
         self._entries = CacheDatabase(folder, size)
         self._lock = threading.RLock()
-        self._pending: dict[str, Compiled | Identity] = {}
+        self._pending: dict[str, Compiled] = {}
         self._pending_bytes = 0
         self._used: set[str] = set()
-        self._front: Any = None  # the digest of the identity, to go on from
-        self.identity: Identity | None = None
-        mark = fingerprint(packages)
-        self._remembered = _digest("identity", mark, sources_digest()) if mark else ""
-        if self._remembered and (content := self._entries.read(self._remembered)):
-            self._set(Identity(*_loads(content.decode())))
-            self._used.add(self._remembered)
-
-    # -- whose code
-
-    def learn(self, identity: Identity) -> None:
-        """Remember for the next start what a worker says of itself."""
-        if identity == self.identity:
-            return
-        with self._lock:
-            self._set(identity)
-            if self._remembered:
-                self._put(self._remembered, identity, 0)
-
-    def _set(self, identity: Identity) -> None:
-        self.identity = identity
-        self._front = sha256(json.dumps([SCHEMA, sources_digest(), *identity]).encode())
+        self._front = sha256(json.dumps([SCHEMA, sources_digest(), compiler]).encode())
 
     def key(self, request: Request) -> str:
-        """The name of a request's entry; "" while the identity is unknown."""
-        if self.identity is None:
-            return ""
-        options = request.options.row()
-        options[1] = "\0".join(self.identity.resolve(request.options.cpu))
+        """The name of a request's entry."""
         nobuiltin = sorted(request.nobuiltin) if request.nobuiltin else ()
         digest = self._front.copy()
-        digest.update(json.dumps([options, nobuiltin, request.first_line]).encode())
+        row = [request.options.row(), nobuiltin, request.first_line]
+        digest.update(json.dumps(row).encode())
         digest.update(b"\n")
         digest.update(request.source.encode("utf-8", "surrogatepass"))
         return str(digest.hexdigest())
@@ -123,11 +94,11 @@ class ObjectCache:
         then."""
         key = self.key(request)
         found = self._pending.get(key)
-        if found is None and key and (content := self._entries.read(key)) is not None:
+        if found is None and (content := self._entries.read(key)) is not None:
             with self._lock:
                 self._used.add(key)
             found = _decode(content)
-        if not isinstance(found, Compiled):
+        if found is None:
             self.misses += 1
             return None
         self.hits += 1
@@ -135,13 +106,9 @@ class ObjectCache:
 
     def put(self, request: Request, compiled: Compiled) -> None:
         """Keep what a worker made; written later."""
-        if key := self.key(request):
-            self._put(key, compiled, len(compiled.object) + 4 * len(request.source))
-
-    def _put(self, key: str, entry: Compiled | Identity, size: int) -> None:
         with self._lock:
-            self._pending[key] = entry
-            self._pending_bytes += size
+            self._pending[self.key(request)] = compiled
+            self._pending_bytes += len(compiled.object) + 4 * len(request.source)
             if self._pending_bytes > _PENDING_BYTES:
                 self.flush()
 
@@ -167,14 +134,8 @@ class ObjectCache:
         )  # fmt: skip
 
 
-def _digest(*parts: str) -> str:
-    return sha256("\0".join(parts).encode()).hexdigest()
-
-
-def _encode(compiled: Compiled | Identity) -> bytes:
+def _encode(compiled: Compiled) -> bytes:
     """A frame as the worker sends it: summary, warnings and times, then the object."""
-    if isinstance(compiled, Identity):
-        return json.dumps(compiled).encode()
     return frame([compiled.summary, compiled.warnings, compiled.times], compiled.object)
 
 
@@ -197,20 +158,17 @@ def sources_digest() -> str:
 
 
 def fingerprint(packages: str) -> str:
-    """A digest of what must not have changed since a worker spoke: LLVM's file and the processor.
+    """A digest of what decides which code LLVM makes: its file, and the processor.
 
-    `packages` is the folder that llvmlite is in.  "" where it cannot be told.
+    `packages` is the folder that llvmlite is in.  Raises OSError where it cannot be told.
     """
     library = os.path.join(packages, "llvmlite", "binding", "libllvmlite.so")
+    status = os.stat(library)
+    file = os.open("/proc/cpuinfo", os.O_RDONLY | os.O_CLOEXEC)
     try:
-        status = os.stat(library)
-        file = os.open("/proc/cpuinfo", os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            text = os.read(file, 4096)  # one processor's lines; they are slow where there are many
-        finally:
-            os.close(file)
-    except OSError:
-        return ""
+        text = os.read(file, 4096)  # one processor's lines; they are slow where there are many
+    finally:
+        os.close(file)
     fields = {
         name.strip(): value
         for name, _, value in (line.partition(b":") for line in text.splitlines())

@@ -65,7 +65,6 @@ class CompilerPool:
         self.stopping: Callable[[], bool] = lambda: False
         self.cache = cache
         self.workers = Workers(spare, memory_limit, first)
-        self._told = -1  # `restarts` when the cache learned what this pool's workers are
         self._count = max(1, workers)
         self._lock = threading.RLock()  # one call at a time
         self._identity: Identity | None = None
@@ -90,13 +89,6 @@ class CompilerPool:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
-    def give_back(self, index: int, worker: WorkerProcess) -> None:
-        """After a request; what the worker is, the cache remembers."""
-        if worker.identity and self.cache and not self._known:
-            self._told = self.workers.restarts
-            self.cache.learn(worker.identity)
-        self.workers.give_back(index, worker)
-
     # -- one request
 
     def compile(
@@ -113,11 +105,6 @@ class CompilerPool:
         self._keep(request, result)
         return result
 
-    @property
-    def _known(self) -> bool:
-        """True if the cache knows what the workers are."""
-        return self._told == self.workers.restarts
-
     def _find(self, request: Request) -> Compiled | None:
         """Look into the cache.  Contexts that last are to be watched: all is compiled then."""
         if self.cache is None or self.workers.closed or request.context != "throwaway":
@@ -126,7 +113,7 @@ class CompilerPool:
 
     def _keep(self, request: Request, result: Compiled) -> None:
         """Let the cache have what was compiled."""
-        if self.cache is not None and self._known and request.context == "throwaway":
+        if self.cache is not None and request.context == "throwaway":
             self.cache.put(request, result)
 
     def _ask(
@@ -142,36 +129,25 @@ class CompilerPool:
         A worker may be killed from outside at any time, as where memory is short.  One that ended
         before it had read the question was not ended by it: another one is asked.
         """
-        for _ in range(_TRIES - 1):
-            try:
-                return self._ask_once(index, asked, tick, given_up)
-            except WorkerDied as error:
-                if error.begun:
-                    raise
-        return self._ask_once(index, asked, tick, given_up)
-
-    def _ask_once(
-        self,
-        index: int,
-        asked: Question,
-        tick: Callable[[], None] | None,
-        given_up: Callable[[], bool],
-    ) -> tuple[dict[str, Any], bytes]:
-        worker = self.workers.lend(index)
         request = asked.request
         # The session's own code is small, and what it is for is stopped when it runs.
         stoppable = request is not None and not request.options.internal
-        if given_up() or (stoppable and self.stopping()):  # once it is lent: `interrupt` sees it
-            self.give_back(index, worker)
-            raise interrupted(asked.label)
-        try:
-            answer = ask(worker, asked, self.timeout if self.timeout > 0 else _NO_LIMIT, tick)
-            if request is not None and request.context == "kept" and request.cell:
-                worker.contexts.add(request.cell)
-            elif request is not None and request.context == "shared":
-                worker.shares = True
-        finally:
-            self.give_back(index, worker)
+        for left in reversed(range(_TRIES)):
+            worker = self.workers.lend(index)
+            try:
+                if given_up() or (stoppable and self.stopping()):  # `interrupt` sees it, once lent
+                    raise interrupted(asked.label)
+                answer = ask(worker, asked, self.timeout if self.timeout > 0 else _NO_LIMIT, tick)
+                if request is not None and request.context == "kept" and request.cell:
+                    worker.contexts.add(request.cell)
+                elif request is not None and request.context == "shared":
+                    worker.shares = True
+                break
+            except WorkerDied as error:
+                if error.begun or not left:
+                    raise
+            finally:
+                self.workers.give_back(index, worker)
         if worker.condemned == "interrupted":
             raise interrupted(asked.label)
         return answer
@@ -217,14 +193,12 @@ class CompilerPool:
     # -- other questions
 
     def identity(self) -> Identity:
-        """The identity of the compiler here, as the cache remembers or a worker says."""
-        if self._identity is None and self.cache is not None:
-            self._identity = self.cache.identity
+        """The identity of the compiler here, as a worker says."""
         if self._identity is None:
             with self._lock:
                 worker = self.workers.lend(0)
                 worker.wait_started()
-                self.give_back(0, worker)
+                self.workers.give_back(0, worker)
             self._identity = worker.identity
         if self._identity is None:
             raise JitError("the compiler worker did not start")
