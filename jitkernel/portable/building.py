@@ -1,4 +1,5 @@
-"""From what was gathered to one relocatable object.  Start from `build`.
+"""From what was gathered to one relocatable object.  Start from `build`, or from `pack` for a
+function that travels.
 
 Modules become one module and that one object; objects of other compilers are merged with it
 (`linker.builder`).  Only what is exported can be seen in the result.
@@ -6,58 +7,63 @@ Modules become one module and that one object; objects of other compilers are me
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from jitkernel.compiler.pool import CompilerPool
 from jitkernel.elf import constants as c
 from jitkernel.elf import read_object
 from jitkernel.elf.constants import COMMON
 from jitkernel.errors import LinkError, UsageError
+from jitkernel.ir.expansion import is_digest
 from jitkernel.ir.module import functions
-from jitkernel.ir.names import ASK
+from jitkernel.ir.names import ASK, bare
 from jitkernel.linker import SymbolState
 from jitkernel.linker.builder import Builder, SectionDraft
 from jitkernel.linker.ifuncs import make_ordinary
 from jitkernel.linker.layout import SPECIAL
 from jitkernel.linker.thread_locals import emulate
-from jitkernel.portable.gathering import ExportSource, Gathered, gather
+from jitkernel.portable.content import Content
+from jitkernel.portable.gathering import Gathered, cells_of, gather
+from jitkernel.session.program.signatures import Signature
 from jitkernel.wording import cut_list
 
-__all__ = ["Built", "build", "merge_objects"]
+if TYPE_CHECKING:
+    from jitkernel.session.core import Core
+    from jitkernel.session.program.program import Program
+
+__all__ = ["Built", "build", "merge_objects", "pack"]
 
 _ADDRSIG = 0x6FFF4C03  # SHT_LLVM_ADDRSIG: it names symbols by their numbers
 _NOBITS = c.SHT_NOBITS
 _AGAIN = 8  # times; a name that only code mentions that the optimiser took away
+_KEPT = 32  # functions of a session
+_packed: WeakKeyDictionary[Program, dict[Hashable, tuple[object, Content]]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True)
 class Built:
     """`made` are the forms that were asked for, by name (see `CompilerPool.merged`); the `object`
     is whole.  `needs` maps names that others must bring to the library that has them here, "" where
-    nobody has; `called` writes a name for the user."""
+    nobody has."""
 
     gathered: Gathered
     made: Mapping[str, bytes]
     needs: Mapping[str, str]
-    called: Callable[[str], str]
 
-    @property
-    def missing(self) -> list[str]:
-        """Names that nobody has."""
-        return [name for name, library in self.needs.items() if not library]
-
-    def refuse_missing(self) -> None:
-        """Raise LinkError where a name is missing."""
-        if self.missing:
+    def refuse_missing(self, called: Callable[[str], str]) -> None:
+        """Raise LinkError where nobody has a name, which is written as it is `called`."""
+        if missing := [called(name) for name, library in self.needs.items() if not library]:
             raise LinkError(
-                f"{cut_list([self.called(n) for n in self.missing], 8)} would be missing: neither "
-                "a cell nor a library defines that"
+                f"{cut_list(missing, 8)} would be missing: neither a cell nor a library defines "
+                "that"
             )
 
 
 def build(
-    home: ExportSource,
+    core: Core,
     names: Iterable[str],
     present: bool = False,
     cpu: str = "",
@@ -71,21 +77,21 @@ def build(
     """
     more: set[str] = set()
     for _ in range(_AGAIN):
-        gathered = gather(home, names, present, cpu, more)
+        gathered = gather(core, names, present, cpu, more)
         wanted = tuple(dict.fromkeys(("object", *forms)))
         seen = gathered.seen | gathered.exports.keys()
-        made = dict(zip(wanted, _compiled(home.engine.pool, gathered, seen, wanted), strict=True))
+        made = dict(zip(wanted, _compiled(core.engine.pool, gathered, seen, wanted), strict=True))
         made["object"], undefined = merge_objects(
             made["object"], gathered.objects, gathered.exports.keys(), called or {}
         )
-        own = [n for n in undefined if _is_own(home, n)]
+        own = [n for n in undefined if _is_own(core, n)]
         if not set(own) - more:
             if ASK in undefined:
-                _refuse_python(home, gathered, seen)
-            return Built(gathered, made, _needs(home, undefined), home.program.called)
+                _refuse_python(core, gathered, seen)
+            return Built(gathered, made, _needs(core, undefined))
         more.update(own)
     raise LinkError(
-        f"{cut_list([home.program.called(n) for n in own], 8)} could not be taken along"
+        f"{cut_list([core.program.called(n) for n in own], 8)} could not be taken along"
     )
 
 
@@ -147,22 +153,22 @@ def merge_objects(
     return builder.write(), undefined
 
 
-def _is_own(home: ExportSource, name: str) -> bool:
-    symbol = home.program.symbol(name)
+def _is_own(core: Core, name: str) -> bool:
+    symbol = core.program.symbol(name)
     return symbol is not None and symbol.state is SymbolState.DEFINED
 
 
-def _refuse_python(home: ExportSource, gathered: Gathered, seen: Iterable[str]) -> None:
+def _refuse_python(core: Core, gathered: Gathered, seen: Iterable[str]) -> None:
     """Say which functions of Python's would have to come along, each once, and no other."""
-    (text,) = _compiled(home.engine.pool, gathered, seen, ("text",))
+    (text,) = _compiled(core.engine.pool, gathered, seen, ("text",))
     needed = {f.name for f in functions(text.decode("utf-8", "surrogateescape"), "define")}
     names: list[str] = []
     for number in gathered.cells:
-        cell = home.program.cells[number]
+        cell = core.program.cells[number]
         if cell.image is not None and any(symbol.name == ASK for symbol in cell.image.refs):
             names += [name for name in cell.names if name in needed]
-    asking = cut_list([home.program.called(n) for n in names], 8)
-    leaving = cut_list([home.program.called(n) for n in gathered.exports], 8)
+    asking = cut_list([core.program.called(n) for n in names], 8)
+    leaving = cut_list([core.program.called(n) for n in gathered.exports], 8)
     what = "a function of Python's" if len(names) == 1 else "functions of Python's"
     alone = len(gathered.exports) == 1
     if set(names) == gathered.exports.keys():
@@ -175,11 +181,47 @@ def _refuse_python(home: ExportSource, gathered: Gathered, seen: Iterable[str]) 
     )
 
 
-def _needs(home: ExportSource, names: Iterable[str]) -> dict[str, str]:
+def _needs(core: Core, names: Iterable[str]) -> dict[str, str]:
     """The libraries that have names here."""
     names = [n for n in names if not n.startswith(("__start_", "__stop_"))]
     if not names:
         return {}
-    services = home.engine.executor.services
+    services = core.engine.executor.services
     found = zip(names, services.lookup(names), strict=True)
     return {n: (services.file_at(a) or "its process") if a else "" for n, a in found}
+
+
+def pack(core: Core, name: str, present: bool) -> Content:
+    """A function with all that it needs.
+
+    What was packed is kept until one of its cells is another: a pool pickles a function for each
+    task.  Raises UsageError, LinkError, CompileError.
+    """
+    name = bare(name)
+    cells = cells_of(core, [name])
+    state = [(c.number, c.image, tuple(c.names)) for c in cells]
+    key = tuple((number, id(image), names) for number, image, names in state)
+    known = _packed.setdefault(core.program, {})
+    if not present and (found := known.get((name, key))) is not None:
+        return found[1]
+    built = build(core, [name], present, forms=("bitcode",), called={name: _entry(name)})
+    built.refuse_missing(core.program.called)
+    signature = built.gathered.exports[name]
+    if not isinstance(signature, Signature):
+        raise UsageError(f"{core.program.called(name)} is a variable: functions travel")
+    if is_digest(signature.type) or is_digest(signature.attributes):
+        raise UsageError(f"{core.program.called(name)} passes a value of too many parts to travel")
+    content = Content(
+        name, _entry(name), signature._replace(shown=signature.type), core.engine.pool.identity(),
+        built.gathered.options, dict(built.needs), built.made["object"],
+        b"" if built.gathered.objects else built.made["bitcode"], core.prototypes.declared(name),
+    )  # fmt: skip
+    if not built.gathered.present:
+        while len(known) >= _KEPT:
+            del known[next(iter(known))]
+        known[name, key] = state, content  # with the images, so that no other one has their `id`
+    return content
+
+
+def _entry(name: str) -> str:
+    return f"{name}.travels"

@@ -5,44 +5,35 @@ Start from `gather`.  What cells define and others define by now gives way, as i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from jitkernel.compiler.records import Options, Part
 from jitkernel.elf import read_object
 from jitkernel.errors import LinkError, TypeMismatch, UsageError
-from jitkernel.ir.module import global_values
-from jitkernel.ir.names import CONTROL, bare
+from jitkernel.ir.module import functions, global_values
+from jitkernel.ir.names import CONTROL, bare, symbols_in
+from jitkernel.ir.text import after_space, closing, split_at_commas, type_at
 from jitkernel.languages.llvm.assignment import ASSIGNED
 from jitkernel.linker import SymbolState
 from jitkernel.linker.layout import read_names
 from jitkernel.linker.retargeting import stale_symbols
-from jitkernel.portable.constructors import CONSTRUCTORS, mentions, without_constructors
 from jitkernel.portable.values import OURS, PresentValues
+from jitkernel.reach import reached
 from jitkernel.session.program.signatures import Signature, Variable
 from jitkernel.session.saved.store import LINKED
 from jitkernel.session.settings import CellOptions, options_for, stored_options
 
 if TYPE_CHECKING:
-    from jitkernel.languages.prototypes import Prototype
-    from jitkernel.session.engine import Engine
+    from jitkernel.session.core import Core
     from jitkernel.session.program.cell import Cell
-    from jitkernel.session.program.program import Program
 
-__all__ = ["Gathered", "ExportSource", "cells_of", "gather"]
+__all__ = ["Gathered", "cells_of", "gather"]
 
-
-@dataclass(frozen=True, slots=True)
-class ExportSource:
-    """The place that functions leave from: a session's program, and what compiles it.
-
-    `prototype` says what their language sees in them, where that is more than IR tells.
-    """
-
-    program: Program
-    engine: Engine
-    prototype: Callable[[str], Prototype]
+#: An appending array of `{ i32 priority, ptr function, ptr data }`: LLVM's Language Reference, "The
+#: 'llvm.global_ctors' Global Variable".
+_CONSTRUCTORS = "llvm.global_ctors"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +56,7 @@ class Gathered:
 
 
 def gather(
-    home: ExportSource,
+    core: Core,
     names: Iterable[str],
     present: bool,
     cpu: str = "",
@@ -77,27 +68,27 @@ def gather(
     have no other (`@r = @f(3)`).  `more` are names that are needed besides.  Raises UsageError for
     a name that no cell defines, and where a variable's value cannot leave.
     """
-    return _Gathering(home, names, present, cpu, more).run()
+    return _Gathering(core, names, present, cpu, more).run()
 
 
-def cells_of(home: ExportSource, names: Iterable[str]) -> list[Cell]:
+def cells_of(core: Core, names: Iterable[str]) -> list[Cell]:
     """The cells that have the code of names and of what they refer to, by number."""
-    found = _Gathering(home, names, False, "", ())
+    found = _Gathering(core, names, False, "", ())
     found.take_all()
     return found.cells
 
 
 class _Gathering:
     def __init__(
-        self, home: ExportSource, names: Iterable[str], present: bool, cpu: str, more: Iterable[str]
+        self, core: Core, names: Iterable[str], present: bool, cpu: str, more: Iterable[str]
     ):
-        self._program, self._engine, self._present = home.program, home.engine, present
+        self._program, self._engine, self._present = core.program, core.engine, present
         self._exports = {name: self._known(name) for name in dict.fromkeys(map(bare, names))}
         if not self._exports:
             raise UsageError("export what? The name of a function: @f")
         self._cells: dict[int, Cell] = {}
         self._roots = set(self._exports) | set(more)
-        engine = home.engine
+        engine = core.engine
         options = options_for(CellOptions(cpu=cpu), engine.settings, engine.arena)
         self._options = options._replace(reloc="pic", closed=False, internal=True, passes="")
         self._values = PresentValues(self._program, engine.arena)
@@ -201,13 +192,13 @@ class _Gathering:
         store, values = self._program.store, self._values.names
         records = map(store.get, self._cells) if values else ()
         sources = [r.module for r in records if r is not None and not r.is_linked]
-        if not any(CONSTRUCTORS in source for source in sources):
+        if not any(_CONSTRUCTORS in source for source in sources):
             return lambda cell, source: source
-        called = mentions(sources)
+        called = _mentions(sources)
 
         def done(cell: Cell, source: str) -> str:
             own = dict(self._values.renamed(cell)) if self._present else {}
-            return without_constructors(source, called, lambda n: own.get(n, n) in values)
+            return _without_constructors(source, called, lambda n: own.get(n, n) in values)
 
         return done
 
@@ -263,3 +254,39 @@ class _Gathering:
 def _plain(name: str) -> str:
     """A name as the user knows it."""
     return name.partition(OURS)[0]
+
+
+def _mentions(sources: Iterable[str]) -> dict[str, frozenset[str]]:
+    """The symbols that each function of the modules mentions, by its name."""
+    found: dict[str, frozenset[str]] = {}
+    for source in sources:
+        for function in functions(source, "define"):
+            found[function.name] = found.get(function.name, frozenset()) | symbols_in(function.text)
+    return found
+
+
+def _without_constructors(
+    source: str, called: Mapping[str, Collection[str]], has_value: Callable[[str], bool]
+) -> str:
+    """A module's text without the constructors that reach a variable that `has_value`; `called` is
+    what functions mention."""
+    for found in global_values(source):
+        if found.name != _CONSTRUCTORS or found.kind != "global":
+            continue
+        at = after_space(source, found.value)
+        at = after_space(source, at + len(type_at(source, at)))
+        end = closing(source, at) if source[at : at + 1] == "[" else -1
+        if end < 0:
+            continue
+        entries = split_at_commas(source[at + 1 : end - 1])
+        kept = [
+            e for e in entries
+            if not any(map(has_value, reached(symbols_in(e), lambda name: called.get(name, ()))))
+        ]  # fmt: skip
+        if len(kept) == len(entries):
+            continue
+        text = f"[{len(kept)} x {{ i32, ptr, ptr }}] [{', '.join(kept)}]"
+        lines = "\n" * source.count("\n", found.start, end)
+        head = source[found.start : found.value]
+        return source[: found.start] + (f"{head} {text}" if kept else "") + lines + source[end:]
+    return source

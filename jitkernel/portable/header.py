@@ -1,7 +1,8 @@
 """A header for C: prototypes of what is exported.  Start from `header`.
 
 What a C cell has declared is declared as there, with the types and headers that this needs; for the
-rest the nearest C types are found.
+rest the nearest C types are found, where the psABI's classes agree: `NoEquivalent` where there is
+none.
 """
 
 from __future__ import annotations
@@ -11,17 +12,25 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from jitkernel.ir.names import written
+from jitkernel.ir.types import ArrayType, IntType, Type, parse_type
 from jitkernel.languages.c.notes import IDENTIFIER, Note, Notes
-from jitkernel.portable.c_types import NoEquivalent, is_c_name, prototype, variable
-from jitkernel.session.program.signatures import Signature, Variable
+from jitkernel.session.program.signatures import Signature, Variable, attributes_of
+from jitkernel.values.c import type_in_c
 
 if TYPE_CHECKING:
     from jitkernel.session.program.program import Program
 
-__all__ = ["header"]
+__all__ = ["NoEquivalent", "check_callable", "header"]
 
 #: Words of C that C++ has others for.
 _ONLY_C = {"restrict": "__restrict", "_Bool": "bool"}
+_EXTENDED = ("signext", "zeroext", "noundef")
+_KEYWORDS = frozenset(
+    "auto break case char const continue default do double else enum extern float for goto if "
+    "inline int long register restrict return short signed sizeof static struct switch typedef "
+    "union unsigned void volatile while _Bool _Complex bool true false class new delete this "
+    "template typename namespace operator public private protected virtual".split()
+)
 
 
 def header(program: Program, exports: Mapping[str, Signature | Variable], file: str) -> str:
@@ -61,15 +70,76 @@ def _declared(notes: Notes, names: Iterable[str]) -> list[str]:
 
 
 def _line(name: str, info: Signature | Variable) -> str:
-    if not is_c_name(name):
+    if not _is_c_name(name):
         return f"/* {_comment(written(name))} is no name in C */"
     try:
         if isinstance(info, Variable):
-            return variable(name, info) + ";"
-        return prototype(name, info) + ";"
+            return _variable(name, info) + ";"
+        return _prototype(name, info) + ";"
     except NoEquivalent as why:
         return f"/* {_comment(f'{written(name)}, {info}: {why}')} */"
 
 
 def _comment(text: str) -> str:
     return text.replace("*/", "* /")
+
+
+class NoEquivalent(ValueError):
+    """C has nothing that is passed so."""
+
+
+def _c_type(type: Type, unsigned: bool = False) -> str:
+    """The type of a parameter or a result in C.  Raises NoEquivalent."""
+    found = "" if isinstance(type, ArrayType) else type_in_c(type, header=True)
+    if not found:
+        raise NoEquivalent(f"C has no type that is passed as {type} is")
+    if unsigned and isinstance(type, IntType) and type.bits > 1:
+        return f"unsigned {found}" if type.bits == 128 else f"u{found}"
+    return found
+
+
+def check_callable(signature: Signature) -> None:
+    """Raise NoEquivalent where C's convention is another one."""
+    if signature.convention not in ("", "ccc"):
+        raise NoEquivalent(f"its calling convention is {signature.convention}")
+    result, parameters = attributes_of(signature.attributes)
+    for words in (result, *parameters.values()):
+        other = [w for w in words.split() if w not in _EXTENDED]
+        if other:
+            raise NoEquivalent(f"it passes a value as {other[0]}")
+
+
+def _prototype(name: str, signature: Signature) -> str:
+    """`int32_t sq(int32_t)`.  Raises NoEquivalent."""
+    check_callable(signature)
+    function = signature.function
+    result, on = attributes_of(signature.attributes)
+    parameters = [_c_type(p, "zeroext" in on.get(i, "")) for i, p in enumerate(function.parameters)]
+    if function.variadic:
+        if not parameters:
+            raise NoEquivalent("C has no function that takes any arguments and no first one")
+        parameters.append("...")
+    returned = _c_type(function.result, "zeroext" in result)
+    if function.result == IntType(1) and "zeroext" not in result:
+        returned = "uint8_t"  # of which bit 0 counts
+    space = "" if returned.endswith("*") else " "
+    return f"{returned}{space}{name}({', '.join(parameters) or 'void'})"
+
+
+def _variable(name: str, info: Variable) -> str:
+    """`extern int32_t table[4]`.  Raises NoEquivalent."""
+    type, bounds = parse_type(info.shown), ""
+    while isinstance(type, ArrayType):
+        bounds += f"[{type.count}]"
+        type = type.element
+    const = "const " if info.constant else ""
+    spelled = _c_type(type)
+    if spelled.endswith("*") and const:
+        return f"extern {spelled}const {name}{bounds}"
+    space = "" if spelled.endswith("*") else " "
+    return f"extern {const}{spelled}{space}{name}{bounds}"
+
+
+def _is_c_name(name: str) -> bool:
+    """True if C can call it by its name."""
+    return re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) is not None and name not in _KEYWORDS

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from jitkernel import Session
 from jitkernel.errors import UnknownName, UsageError
-from jitkernel.portable.records import Exported
+from jitkernel.portable.export import Exported
 from jitkernel.portable.travelling import PortableFunction
 from jitkernel.session import Cell, FunctionHandle, Result, VariableHandle
 from jitkernel.session.handles import Symbol
