@@ -34,6 +34,7 @@ __all__ = [
     "MappedSymbol",
     "linked_variables",
     "read_link_map",
+    "read_symbols",
 ]
 
 _KINDS = {
@@ -126,6 +127,11 @@ def read_link_map(linker: Linker, image: Image, data: bytes) -> LinkMap:
     return _Reader(linker, image, read_object(data)).read()
 
 
+def read_symbols(linker: Linker, image: Image, data: bytes) -> tuple[MappedSymbol, ...]:
+    """The symbols of a link map alone."""
+    return _Reader(linker, image, read_object(data)).symbols()
+
+
 class LinkedVariable(NamedTuple):
     """A variable of an object, where it stands; `is_local`: nobody else sees it.  `is_first`: it
     still has the value that it was linked with."""
@@ -179,9 +185,12 @@ class _Reader:
 
     def read(self) -> LinkMap:
         sections = tuple(self._section(i) for i in range(1, len(self.obj.sections)))
-        symbols = tuple(self._symbol(i) for i in range(1, len(self.obj.symbols)))
+        symbols = self.symbols()
         self.bodies = {i: s.address for i, s in enumerate(symbols, 1)}
         return LinkMap(sections, symbols, tuple(self._relocations()))
+
+    def symbols(self) -> tuple[MappedSymbol, ...]:
+        return tuple(self._symbol(i) for i in range(1, len(self.obj.symbols)))
 
     def variable(self, index: int, relocations: Sequence[MappedRelocation]) -> LinkedVariable:
         """A symbol that is a variable, and whether it has its first value."""

@@ -16,8 +16,8 @@ from jitkernel.ir.names import CONTROL, escaped, quote_name, written
 from jitkernel.ir.text import type_at
 from jitkernel.ir.types import parse_type
 from jitkernel.linker import Image, SymbolState
-from jitkernel.linker.linkmap import read_link_map
 from jitkernel.session.program.signatures import Variable
+from jitkernel.session.report.places import own_symbols
 from jitkernel.values.datatype import DataType
 
 if TYPE_CHECKING:
@@ -70,12 +70,11 @@ class PresentValues:
             if cell.image is not None and cell.image.data is not None and record is not None:
                 own = cell.image.data.extent
                 types = {v.name: type_at(v.rest.lstrip()) for v in global_values(record.module)}
-                for s in read_link_map(self._program.linker, cell.image, record.object).symbols:
-                    if s.binding == "local" and s.kind == "object" and s.name in types:
-                        if own.start <= s.address < own.stop:
-                            name = f"{s.name}{OURS}{cell.number}"
-                            found.append((s.name, name))
-                            self._internal[name] = s.address, s.size, types[s.name]
+                for s in own_symbols(self._program, cell, "object"):
+                    if s.name in types and own.start <= s.address < own.stop:
+                        name = f"{s.name}{OURS}{cell.number}"
+                        found.append((s.name, name))
+                        self._internal[name] = s.address, s.size, types[s.name]
             self._renamed[cell.number] = tuple(found)
         return self._renamed[cell.number]
 

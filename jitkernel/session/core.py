@@ -94,7 +94,7 @@ class Core:
         self.withheld: list[str] = []  # libraries that its file names and that are not trusted
         try:
             self.keeper = SessionFile(self, given)  # the file's settings are the session's
-            self.engine = Engine(self.settings, self, worker)
+            self.engine = Engine(self, worker)
         except BaseException:
             self.store.close()
             raise
@@ -240,7 +240,7 @@ class Core:
         finally:
             self.lock = lock
 
-    # -- what the engine asks: see `EngineClient` ------------------------------------------------
+    # -- what the engine asks while code runs ----------------------------------------------------
 
     def output(self, name: str, data: bytes) -> None:
         """The program has written something."""
@@ -265,14 +265,6 @@ class Core:
             return self.residency.wake(stub, alone)
         finally:
             self.operating = before
-
-    def ask(self, number: int, frame: bytes) -> bytes:
-        """Run a function of Python's for the program."""
-        return self.python_functions.call(number, frame)
-
-    def name_of(self, address: int) -> str:
-        """What an address of the program's code is called."""
-        return self.places.code(address)
 
     def note(self, text: str) -> None:
         """A line is shown beside the program's output."""

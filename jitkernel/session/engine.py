@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 from jitkernel.arena import Arena
 from jitkernel.compiler.pool import CompilerPool
@@ -29,56 +29,27 @@ if TYPE_CHECKING:
     from jitkernel.compiler.cache import ObjectCache
     from jitkernel.compiler.process import WorkerProcess
     from jitkernel.executor.own_map import OwnMap
+    from jitkernel.session.core import Core
 
-__all__ = ["Engine", "EngineClient"]
+__all__ = ["Engine"]
 
 _INTERNAL = Options(opt_level=1, internal=True)
-
-
-class EngineClient(Protocol):
-    """Whom an engine serves: what it asks and tells while the program's code runs."""
-
-    def output(self, name: str, data: bytes) -> None:
-        """The program has written to `stdout` or `stderr`."""
-
-    def input(self, prompt: str) -> str | None:
-        """A line for the program, None where there is none."""
-
-    def code_runs(self) -> None:
-        """Code is about to run in an atomic block, which may have to be taken back."""
-
-    def wake(self, stub: int, alone: bool) -> int:
-        """Where a call of code that is not in memory goes on; see `Executor.on_wake`."""
-
-    def ask(self, number: int, frame: bytes) -> bytes:
-        """Run a function of Python's for the program; see `Executor.on_ask`."""
-
-    def name_of(self, address: int) -> str:
-        """What an address of the program's code is called."""
-
-    @property
-    def lock(self) -> Any:
-        """Held by whoever uses the session."""
-
-    def lend(self, thread: int) -> contextlib.AbstractContextManager[object]:
-        """While it lasts, another thread may use the session as this one may, which waits."""
 
 
 class Engine:
     """Arena, compiler pool, linker and executor of one session.
 
-    `client` is asked and told while the program's code runs.  Creating it starts the compiler
-    worker; `ready` loads the runtime and starts the executor.  `worker` is a compiler worker that
-    was started before.
+    The session's core is asked and told while the program's code runs.  Creating it starts the
+    compiler worker; `ready` loads the runtime and starts the executor.  `worker` is a compiler
+    worker that was started before.
     """
 
     linker: Linker
     executor: Executor
     thunks: Thunks
 
-    def __init__(
-        self, settings: SessionSettings, client: EngineClient, worker: WorkerProcess | None = None
-    ):
+    def __init__(self, core: Core, worker: WorkerProcess | None = None):
+        self._core, settings = core, core.settings
         self.settings = settings
         self._place = _own_place(settings)
         try:
@@ -102,7 +73,6 @@ class Engine:
             if self._place is not None:
                 self._place.close()
             raise
-        self._client = client
         self.started = False  # `linker`, `executor` and `thunks` are there
         self._starting = threading.Lock()
         self._generation = 0
@@ -148,8 +118,8 @@ class Engine:
             control = next(r.start for r in self.arena.regions if r.name == "runtime.data")
             entry = linker.load_runtime(code, control)
             executor = self._executor(entry, linker)
-            executor.on_respawn, executor.on_wake = self.tell_replaced, self._client.wake
-            executor.on_ask = self._client.ask
+            executor.on_respawn, executor.on_wake = self.tell_replaced, self._core.wake
+            executor.on_ask = lambda number, frame: self._core.python_functions.call(number, frame)
             executor.stopping = lambda: self.stopping
             executor.start()
             self.arena.writes.runner = executor.page_table
@@ -163,14 +133,14 @@ class Engine:
             memory_limit=s.executor_memory_limit, stack_size=s.stack_size, env=dict(s.env),
             cwd=s.cwd,
         )  # fmt: skip
-        client = self._client
+        core = self._core
         if self._place is None:
-            return ProcessExecutor(self.arena, entry, settings, client.output, client.input)
+            return ProcessExecutor(self.arena, entry, settings, core.output, core.input)
         from jitkernel.executor.inline import InlineExecutor
 
-        made = InlineExecutor(self.arena, entry, self._place, client.lock, settings)
+        made = InlineExecutor(self.arena, entry, self._place, core.lock, settings)
         made.changing = lambda: self.running
-        made.lend = client.lend
+        made.lend = core.lend
         self.address_of = made.address_of
         made.name_of = lambda stub: next(
             (linker.bind.called(name) for name, s in linker.symbols.items() if s.stub == stub), ""
@@ -215,7 +185,7 @@ class Engine:
         """Run a thunk; far symbols are looked up again if the executor had to be replaced."""
         executor = self.executor
         if recording():
-            self._client.code_runs()
+            self._core.code_runs()
         lost = self._replaced()
         self.tell_unwind()
         outcome = executor.call(thunk, function, arguments, result)
@@ -231,7 +201,7 @@ class Engine:
     def call_many(self, addresses: Sequence[int]) -> Outcome:
         """Run functions without arguments in order."""
         if recording():
-            self._client.code_runs()
+            self._core.code_runs()
         lost = self._replaced()
         self.tell_unwind()
         return self._after(self.executor.call_many(addresses), lost)
@@ -249,7 +219,7 @@ class Engine:
             if outcome.kind == "ok":
                 self.notices.append(outcome.lost)
         if outcome.lock_holder is not None and outcome.kind == "ok":
-            self.notices.append(outcome.lock_holder.words(self._client.name_of))
+            self.notices.append(outcome.lock_holder.words(self._core.places.code))
         return outcome
 
     def settle(self) -> None:

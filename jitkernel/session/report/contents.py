@@ -11,10 +11,9 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from jitkernel.elf import read_object
-from jitkernel.elf.constants import STT_OBJECT
 from jitkernel.printable import printable
 from jitkernel.procfs import regions
+from jitkernel.session.report.places import own_symbols
 from jitkernel.values.python import bit_field, to_python
 
 if TYPE_CHECKING:
@@ -107,26 +106,12 @@ class Leads:
 
 def own_variables(core: Core) -> dict[str, tuple[int, int]]:
     """Static variables of functions and their like: address and size, by name."""
-    from jitkernel.linker.linkmap import read_link_map
-
-    found: dict[str, tuple[int, int]] = {}
-    program = core.program
-    for cell in list(program.cells.values()):
-        image = cell.image
-        if image is None or image.data is None:
-            continue
-        record = program.store.get(cell.number)
-        if record is None or not _has_own(record.object):
-            continue
-        for symbol in read_link_map(program.linker, image, record.object).symbols:
-            if symbol.binding == "local" and symbol.kind == "object" and symbol.address:
-                found[symbol.name] = symbol.address, symbol.size
-    return found
-
-
-def _has_own(data: bytes) -> bool:
-    """Whether an object has variables that only it knows."""
-    return bool(data) and any(info == STT_OBJECT for _, info, *_ in read_object(data).symbols)
+    return {
+        symbol.name: (symbol.address, symbol.size)
+        for cell in core.program.cells.values()
+        if cell.image is not None and cell.image.data is not None
+        for symbol in own_symbols(core.program, cell, "object")
+    }
 
 
 class Contents:

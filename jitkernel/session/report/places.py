@@ -12,7 +12,7 @@ from array import array
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
 from jitkernel.arena.shared import called
 from jitkernel.compiler.records import LineTable, Request
@@ -20,7 +20,8 @@ from jitkernel.elf import read_object
 from jitkernel.errors import JitError, present
 from jitkernel.ir.names import shown
 from jitkernel.linker import Image, Linker, Symbol, SymbolState
-from jitkernel.linker.layout import arrange, read_names
+from jitkernel.linker.layout import arrange
+from jitkernel.linker.linkmap import MappedSymbol, read_symbols
 from jitkernel.linker.records import sites
 from jitkernel.linker.x86_64 import STUB_SIZE
 from jitkernel.session.saved.store import Record
@@ -29,9 +30,10 @@ from jitkernel.session.settings import stored_request
 if TYPE_CHECKING:
     from jitkernel.compiler.pool import CompilerPool
     from jitkernel.session.engine import Engine
+    from jitkernel.session.program.cell import Cell
     from jitkernel.session.program.program import Program
 
-__all__ = ["FreedCode", "LineTables", "Places", "Ranges", "cell_lines"]
+__all__ = ["FreedCode", "LineTables", "Places", "Ranges", "cell_lines", "own_symbols"]
 
 # What is remembered: tables, and rows of all of them together, about 100 bytes each.
 _TABLES_KEPT, _ROWS_KEPT = 256, 20_000
@@ -127,20 +129,12 @@ class Places:
         return None
 
     def _local(self, cell: int, address: int) -> tuple[str, int] | None:
-        """A function that only its cell knows, and the offset in it, from the cell's object."""
-        owner, record = self._program.cells.get(cell), self._program.store.get(cell)
-        image = owner.image if owner is not None else None
-        if image is None or image.text is None or record is None:
-            return None
-        obj = read_object(record.object)
-        read_names(obj)
-        places = arrange(obj).places
-        for index, (_, info, _, section, value, size) in enumerate(obj.symbols):
-            place = places[section] if 0 < section < len(places) else None
-            if info & 15 == 2 and place is not None and place[0] == "text":  # STT_FUNC
-                start = image.text.start + place[1] + value
-                if start < address <= start + size or address == start:
-                    return obj.symbol_name(index), address - start
+        """A function that only its cell knows, and the offset in it."""
+        owner = self._program.cells.get(cell)
+        for symbol in own_symbols(self._program, owner, "function") if owner is not None else ():
+            start = symbol.address
+            if start < address <= start + symbol.size or address == start:
+                return symbol.name, address - start
         return None
 
     def _images(self) -> list[Image]:
@@ -400,6 +394,17 @@ class LineTables:
                 rows -= len(tables.pop(next(iter(tables))))
             tables[key] = table
         return table
+
+
+def own_symbols(
+    program: Program, cell: Cell, kind: Literal["function", "object"]
+) -> Iterator[MappedSymbol]:
+    """The functions, or the variables, that only a cell knows, and where it has them."""
+    image, record = cell.image, program.store.get(cell.number)
+    if image is not None and record is not None and record.object:
+        for symbol in read_symbols(program.linker, image, record.object):
+            if symbol.binding == "local" and symbol.kind == kind and symbol.address:
+                yield symbol
 
 
 def cell_lines(text: str, first_line: int, source: str) -> Callable[[int], int]:
