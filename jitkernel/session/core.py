@@ -39,10 +39,9 @@ from jitkernel.session.saved.texts import Texts
 if TYPE_CHECKING:
     from jitkernel.compiler.process import WorkerProcess
     from jitkernel.linker import Image
-    from jitkernel.session.run.calls import DirectCalls
     from jitkernel.session.run.prototypes import Prototypes
     from jitkernel.session.run.python_functions import PythonFunctions
-    from jitkernel.session.run.quick import QuickCalls
+    from jitkernel.session.run.quick import DirectCalls, QuickCalls
     from jitkernel.session.run.results import Sink
     from jitkernel.session.saved.restoring import Restored
     from jitkernel.session.settings import CellOptions, SessionSettings
@@ -154,7 +153,7 @@ class Core:
         self.residency = Residency(program, engine, settings.budget)
         self.residency.remember(program.cells.values())
         if settings.executor == "inline":
-            from jitkernel.session.run.calls import DirectCalls
+            from jitkernel.session.run.quick import DirectCalls
 
             self.direct = DirectCalls(self)
 

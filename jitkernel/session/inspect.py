@@ -109,11 +109,10 @@ class Inspect:
     def plan(self, source: str, language: str, level: int) -> Plan:
         """What a cell of a language would be at an optimisation level; nothing is compiled or run.
         Raises what reading it raises."""
-        from jitkernel.session.run.host import Execution
         from jitkernel.session.run.runner import Runner
         from jitkernel.session.settings import CellOptions
 
-        return Runner(Execution(self._core, options=CellOptions(level))).plan(source, language)
+        return Runner(self._core, options=CellOptions(level)).planned(source, language)
 
     def signature(self, name: str) -> Signature | Variable | None:
         """What is known of a name's type, by its definition or by a declaration."""

@@ -23,8 +23,8 @@ from typing import (
 from jitkernel.compiler.process import close_first, first_worker
 from jitkernel.errors import JitError, UnknownName, UsageError, limit_met
 from jitkernel.session.changing import Changing, Path
-from jitkernel.session.looking import check_argument
 from jitkernel.session.operation import checked, operation, without_collections
+from jitkernel.session.running import check_argument
 from jitkernel.session.settings import SessionSettings, settings_with
 from jitkernel.wording import counted
 

@@ -21,12 +21,12 @@ from jitkernel.arena.shared import called
 from jitkernel.errors import Exited, Fault, Frame, Interrupted, TypeMismatch, UndefinedSymbol
 from jitkernel.executor.records import FaultRecord, Outcome
 from jitkernel.linker import Linker, Symbol
-from jitkernel.linker.backtrace import StackFrame, unwind, walk
+from jitkernel.linker.backtrace import StackFrame, walk
 from jitkernel.linker.exporters import nobodys
 from jitkernel.procfs import Region, regions
 from jitkernel.session.report.places import Places
 
-__all__ = ["NamedFrame", "Stopped", "error_of", "in_file", "running", "stopped"]
+__all__ = ["NamedFrame", "Stopped", "error_of", "in_file", "running"]
 
 _MEANING = {
     "SIGSEGV": "segmentation fault",
@@ -65,17 +65,19 @@ _CHECKS = {
 }
 
 
-def error_of(outcome: Outcome, places: Places, kept: str) -> Fault:
-    """The error that an outcome other than "ok" is."""
+def error_of(outcome: Outcome, places: Places, kept: str) -> tuple[Fault, Stopped | None]:
+    """The error that an outcome other than "ok" is, and where the cell was stopped; None where the
+    process left no record of that."""
     record, lost = outcome.record, outcome.lost
     if record is None:
         ended, _, rest = lost.partition("; ")
         message = ended or "the executor ended without a word"
         lost = rest or lost
-        return Fault(_card(message, "", "", (), kept, lost), signal="", kept=kept, lost=lost)
+        return Fault(_card(message, "", "", (), kept, lost), signal="", kept=kept, lost=lost), None
     pc = record.caller if outcome.kind == "stub" else record.pc
     called = _has_called(outcome, record)
-    frames = _frames(record, pc, called, places)
+    every = _named(record, pc or record.pc, places, places.name, called)
+    frames = _told(every, pc)
     at = _culprit(outcome, record, pc, called, frames, places)
     where = _where(at, called or at != record.pc, frames, places)
     instruction = ""
@@ -87,13 +89,14 @@ def error_of(outcome: Outcome, places: Places, kept: str) -> Fault:
     if outcome.lock_holder is not None:
         message += f"; {outcome.lock_holder.words(places.code)}"
     card = _card(message, where, instruction, frames, kept, lost)
+    at_stop = Stopped(outcome.kind, message, record, every) if record.sp else None
     if kind is TypeMismatch:
-        return TypeMismatch(card)  # type: ignore[return-value]
+        return TypeMismatch(card), at_stop  # type: ignore[return-value]
     fault: Fault = kind(
         card, signal=record.signal, address=record.address, pc=record.pc, where=where,
         instruction=instruction, frames=frames, kept=kept, lost=lost, **more,
     )  # fmt: skip
-    return fault
+    return fault, at_stop
 
 
 def _has_called(outcome: Outcome, record: FaultRecord) -> bool:
@@ -235,23 +238,14 @@ def _sent(name: str, sender: str) -> str:
     return f"the signal {name}, which {sender} sent{how}{real}"
 
 
-def _frames(record: FaultRecord, pc: int, called: bool, places: Places) -> tuple[Frame, ...]:
-    """The frames by name, the innermost, at `pc`, first: what it has `called` returns there."""
-    addresses = [pc]
-    registers, read = dict(record.registers), Stopped("", "", record, ()).read
-    try:
-        addresses += unwind(registers, read, places.linker)[:_MAX_FRAMES]
-    except (ValueError, KeyError, IndexError):
-        pass
-    found: list[Frame] = []
-    for address in addresses:
-        if places.is_thunk(address):  # how the session came in
-            continue
-        returns = called or address != pc
-        where = places.code(address, returns) or places.name(address, returns)
-        if where and "runtime" not in where and (address != pc or not found):
-            found.append(Frame(address, where))
-    return tuple(found)
+def _told(frames: Sequence[NamedFrame], pc: int) -> tuple[Frame, ...]:
+    """The frames that an error tells of: those of the session, and the innermost, at `pc`."""
+    return tuple(
+        Frame(named.frame.pc, named.where)
+        for number, named in enumerate(frames[: _MAX_FRAMES + 1])
+        if not named.thunk and named.where and "runtime" not in named.where
+        and (not named.frame.library if number else pc)
+    )  # fmt: skip
 
 
 def _instruction(linker: Linker, pc: int) -> str:
@@ -319,28 +313,17 @@ class Stopped:
         return stack[at : at + size] if 0 <= at and at + size <= len(stack) else None
 
 
-def stopped(outcome: Outcome, fault: Fault, places: Places) -> Stopped | None:
-    """What to keep of a cell that did not end well; None where the process left no record."""
-    record = outcome.record
-    if record is None or not record.sp:
-        return None
-    message = str(fault).partition("\n")[0]
-    pc = record.caller if outcome.kind == "stub" and record.caller else record.pc
-    called = _has_called(outcome, record)
-    return _named(outcome.kind, message, record, pc, places, places.name, called)
-
-
 def running(record: FaultRecord, seconds: float, pid: int, places: Places) -> Stopped:
     """The same of a cell that runs, after so many seconds.  Asks the process nothing."""
     message = f"it runs, for {seconds:.1f} s now"
     maps = regions(pid)
 
-    def name(address: int) -> str:
+    def name(address: int, returns: bool) -> str:
         if address in places.linker.arena:
-            return places.name(address)
+            return places.name(address, returns)
         return in_file(maps, address)
 
-    return _named("running", message, record, record.pc, places, name)
+    return Stopped("running", message, record, _named(record, record.pc, places, name))
 
 
 def in_file(maps: Sequence[Region], address: int) -> str:
@@ -353,28 +336,22 @@ def in_file(maps: Sequence[Region], address: int) -> str:
 
 
 def _named(
-    kind: str,
-    message: str,
-    record: FaultRecord,
-    pc: int,
-    places: Places,
-    name: Callable[[int], str],
+    record: FaultRecord, pc: int, places: Places, name: Callable[[int, bool], str],
     called: bool = False,
-) -> Stopped:
+) -> tuple[NamedFrame, ...]:  # fmt: skip
     """The frames by name; what the innermost one has `called` returns to `pc`."""
-    kept = Stopped(kind, message, record, ())
     registers = {"rsp": record.sp, **record.registers, "rip": pc}
     try:
-        frames = walk(registers, kept.read, places.linker)
+        frames = walk(registers, Stopped("", "", record, ()).read, places.linker)
     except (ValueError, KeyError, IndexError):
         frames = []
     named = []
     for frame in frames:
         returns = called or frame is not frames[0]
         owner = places.owner(frame.pc, returns)
-        where = places.code(frame.pc, returns) or name(frame.pc)
+        where = places.code(frame.pc, returns) or name(frame.pc, returns)
         cell = owner[0] if owner is not None else 0
         named.append(NamedFrame(frame, where, cell, places.is_thunk(frame.pc)))
         if named[-1].thunk:
             break
-    return Stopped(kind, message, record, tuple(named))
+    return tuple(named)

@@ -11,32 +11,28 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from jitkernel.compiler.records import Options, Request
 from jitkernel.elf import read_object
 from jitkernel.errors import Interrupted, JitError, UsageError
-from jitkernel.executor.records import NotReturned, Unfit
 from jitkernel.ir.module import functions
 from jitkernel.ir.types import IntType, Type
 from jitkernel.languages.llvm.evaluate import evaluate, evaluate_arguments
 from jitkernel.languages.llvm.expressions import Call
 from jitkernel.languages.llvm.plan import CallAction, parse_cell
-from jitkernel.linker import Block, Image, Symbol, SymbolKind, SymbolState
+from jitkernel.linker import Block, Image, SymbolKind, SymbolState
 from jitkernel.linker.layout import read_names
 from jitkernel.rollback import RecordedList
 from jitkernel.session.arrays import Copies
-from jitkernel.session.operation import operation
-from jitkernel.session.program.signatures import Signature, attributes_of
+from jitkernel.session.program.signatures import Signature
 from jitkernel.session.run.host import Execution, Heard, SessionHost
 from jitkernel.session.run.results import Collector, Sink
 from jitkernel.values.conversion import SIMPLE, from_python
-from jitkernel.values.python import Pointer
 from jitkernel.values.value import TypedValue
 from jitkernel.wording import counted
 
 if TYPE_CHECKING:
-    from jitkernel.executor.inline import InlineExecutor
     from jitkernel.languages.prototypes import Prototype
     from jitkernel.session.core import Core
     from jitkernel.session.engine import Engine
@@ -45,57 +41,57 @@ if TYPE_CHECKING:
     from jitkernel.session.run.thunks import Thunk
     from jitkernel.values.datatype import DataType
 
-__all__ = ["Caller", "DirectCalls", "Scratch", "finish"]
+__all__ = ["Caller", "Scratch", "finish"]
 
 
-class _CallHost(SessionHost):
-    """That of one call, whose `arguments` with buffers are copied while it lasts."""
+class Caller(Execution):
+    """One call in a core whose lock is held; data that its arguments need goes when it ends, and
+    buffers among `_arguments` are copied while it lasts."""
 
-    arguments: Sequence[Any] = ()
-    pointees: Sequence[DataType | None] = ()
-    copies: Copies | None = None
+    scratch: Scratch
+    _arguments: Sequence[Any] = ()
+    _pointees: Sequence[DataType | None] = ()
+    _copies: Copies | None = None
+    links = True
+
+    def own(self, block: Block) -> None:
+        self.scratch.own(block)
 
     def buffer(self, thing: object, what: str) -> int:
-        if (address := self._arrays.known(thing, what)) is not None:
+        arrays = self.core.arrays
+        if (address := arrays.known(thing, what)) is not None:
             return address
-        if (in_place := self._engine.address_of) is not None:
+        if (in_place := self.engine.address_of) is not None:
             if (address := in_place(thing)) is not None:
                 return address
-        if self.copies is None:
-            constant = [p is not None and p.constant for p in self.pointees]
-            self.copies = Copies(self._arrays, self.arguments, constant)
-        return self.copies.address(thing)
+        if self._copies is None:
+            constant = [p is not None and p.constant for p in self._pointees]
+            self._copies = Copies(arrays, self._arguments, constant)
+        return self._copies.address(thing)
 
-
-class Caller:
-    """One call in a core whose lock is held; data that its arguments need goes when it ends."""
-
-    def __init__(self, core: Core, sink: Sink | None = None):
-        self._core, self._execution = core, Execution(core, sink)
-
-    def call(self, name: str, arguments: Sequence[Any]) -> TypedValue:
+    def call_with(self, name: str, arguments: Sequence[Any]) -> TypedValue:
         """Call a function with Python values."""
-        self._core.residency.clock += 1
-        core = self._core
+        core = self.core
+        core.residency.clock += 1
         said = core.prototypes.of(name) if core.has_prototypes else None
         if said is not None and any(map(callable, arguments)):
             arguments = self._with_functions(said, arguments)
-        with self._calling() as (host, _):
-            host.arguments = arguments
+        self._arguments = arguments
+        with self._calling():
             try:
                 if said is not None and (said.result or said.parameters):
-                    return self._by_value(host, name, arguments, said)
-                return host.call(name, self._converted(host, name, arguments))
+                    return self._by_value(name, arguments, said)
+                return self.call(name, self._converted(name, arguments))
             finally:
-                if host.copies is not None:
-                    host.copies.end()
+                if self._copies is not None:
+                    self._copies.end()
 
     def _with_functions(self, said: Prototype, arguments: Sequence[Any]) -> list[Any]:
         """The arguments, with the addresses of functions of the program that call Python's where
         those were given for pointers to functions."""
         from jitkernel.session.run.runner import Runner
 
-        core, found = self._core, list(arguments)
+        core, found = self.core, list(arguments)
         for at, thing in enumerate(arguments):
             if not callable(thing) or hasattr(thing, "__index__"):
                 continue
@@ -107,30 +103,28 @@ class Caller:
             if symbol is None or symbol.state is not SymbolState.DEFINED:
                 name = name or functions.new_name()
                 source, language = functions.add(name, thing, type)
-                Runner(Execution(core, Collector(), cell_id=f"py:{name}")).run(source, language)
-            found[at] = SessionHost(core).address(name)
+                Runner(core, Collector(), cell_id=f"py:{name}").run(source, language)
+            found[at] = self.address(name)
         return found
 
-    def _by_value(
-        self, host: _CallHost, name: str, arguments: Sequence[Any], said: Prototype
-    ) -> TypedValue:
+    def _by_value(self, name: str, arguments: Sequence[Any], said: Prototype) -> TypedValue:
         """The same, of a function whose language sees more in what it takes and gives."""
         from jitkernel.session.run.by_value import ByValue
 
-        signature = host.full_signature(name)
+        signature = self.full_signature(name)
         if signature is None:
-            raise UsageError(f"no function {self._core.program.called(name)}")
-        call = ByValue(name, signature, said, host, partial(self._type_of, name))
+            raise UsageError(f"no function {self.core.program.called(name)}")
+        call = ByValue(name, signature, said, self, partial(self._type_of, name))
         if said.parameters is None:
-            return call.result(host.call(name, self._converted(host, name, arguments)))
-        host.pointees = self._core.prototypes.check(name, arguments)
-        return call.result(host.call(name, call.arguments(arguments)))
+            return call.result(self.call(name, self._converted(name, arguments)))
+        self._pointees = self.core.prototypes.check(name, arguments)
+        return call.result(self.call(name, call.arguments(arguments)))
 
-    def _converted(self, host: _CallHost, name: str, arguments: Sequence[Any]) -> list[TypedValue]:
-        core, program = self._core, self._core.program
-        signature, symbol = host.full_signature(name), host.known(name)
+    def _converted(self, name: str, arguments: Sequence[Any]) -> list[TypedValue]:
+        core, program = self.core, self.core.program
+        signature, symbol = self.full_signature(name), self.known(name)
         if signature is None or symbol is None:
-            hint = host.hint(name)
+            hint = self.hint(name)
             raise UsageError(f"no function {program.called(name)}{f'; {hint}' * bool(hint)}")
         if symbol.state == SymbolState.MISSING:
             raise UsageError(
@@ -145,12 +139,12 @@ class Caller:
                 f"({said.text if said else function}), {len(arguments)} given"
             )
         if core.has_prototypes and not SIMPLE.issuperset(map(type, arguments)):
-            host.pointees = core.prototypes.check(name, arguments)
+            self._pointees = core.prototypes.check(name, arguments)
         return [
             from_python(
                 function.parameters[i] if i < wanted else None,
                 a,
-                host,
+                self,
                 f"argument {i + 1}",
                 partial(self._type_of, name, i),
             )
@@ -159,7 +153,7 @@ class Caller:
 
     def _type_of(self, name: str, index: int) -> str:
         """The type of a parameter as the function's language writes it, "" where that is IR."""
-        said = self._core.prototypes.spelling(name) if self._core.has_prototypes else None
+        said = self.core.prototypes.spelling(name) if self.core.has_prototypes else None
         types = said.types if said is not None else ()
         found = types[min(index, len(types) - 1)] if types else ""
         return "long" if found == "..." else found if index < len(types) else ""
@@ -172,19 +166,19 @@ class Caller:
 
         line = source
         if language != "llvm":
-            line = find(language).call_line(source, self._core.program.state.notes.kept)
-        with self._calling() as (host, scratch):
+            line = find(language).call_line(source, self.core.program.state.notes.kept)
+        with self._calling():
             try:
                 asked = line or language == "llvm"
-                loop = self._loop(host, scratch, line, None) if asked else None
+                loop = self._loop(line, None) if asked else None
             except JitError as error:
                 if language == "llvm" or isinstance(error, Interrupted):
                     raise
                 loop = None  # the language knows how to, or says in its words what is wrong
             if loop is not None:
                 return _times([loop], number, repeat)[0]
-            with Runner(self._execution).placed(source, language) as parts:
-                return _times([self._sequence(host, parts)], number, repeat)[0]
+            with Runner(self.core, self.tee, self.options).placed(source, language) as parts:
+                return _times([self._sequence(parts)], number, repeat)[0]
 
     def time_beside(
         self, sides: Sequence[tuple[str, bytes | None]], number: int, repeat: int
@@ -197,33 +191,29 @@ class Caller:
         session's.  Arguments are evaluated once.  Raises UsageError for what is not one call line,
         and what stopped a call.
         """
-        with self._calling() as (host, scratch):
-            loops = [self._loop(host, scratch, *side) for side in sides]
+        with self._calling():
+            loops = [self._loop(*side) for side in sides]
             return _times(loops, number, repeat)
 
-    def _loop(
-        self, host: SessionHost, scratch: Scratch, expression: str, code: bytes | None
-    ) -> Callable[[int], int]:
+    def _loop(self, expression: str, code: bytes | None) -> Callable[[int], int]:
         """A function that makes so many calls and says how many nanoseconds they took."""
         call, source = _call_of(expression)
-        entry = scratch.place_beside(code, call.name) if code is not None else 0
-        signature, symbol = host.full_signature(call.name), host.known(call.name)
+        entry = self.scratch.place_beside(code, call.name) if code is not None else 0
+        signature, symbol = self.full_signature(call.name), self.known(call.name)
         if signature is None or symbol is None:
-            called = self._core.program.called(call.name)
+            called = self.core.program.called(call.name)
             raise UsageError(f"{called} is no function that this session knows")
-        values = evaluate_arguments(call, host, source)
-        types = tuple(host.layout.text(v.type) for v in values)
-        target = self._core.engine.thunks.target(signature, types, timer=True)
-        return partial(_spent, host, target, entry or host.entry(symbol), values)
+        values = evaluate_arguments(call, self, source)
+        types = tuple(self.layout.text(v.type) for v in values)
+        target = self.core.engine.thunks.target(signature, types, timer=True)
+        return partial(_spent, self, target, entry or self.entry(symbol), values)
 
-    def _sequence(
-        self, host: SessionHost, parts: Sequence[tuple[Type, int]]
-    ) -> Callable[[int], int]:
+    def _sequence(self, parts: Sequence[tuple[Type, int]]) -> Callable[[int], int]:
         """The same for functions without parameters, called one after another."""
-        results = tuple(host.layout.text(type) for type, _ in parts)
-        target = self._core.engine.thunks.timer_of(results)
-        entries = [_word(entry, host) for _, entry in parts]
-        return partial(_spent, host, target, 0, entries)
+        results = tuple(self.layout.text(type) for type, _ in parts)
+        target = self.core.engine.thunks.timer_of(results)
+        entries = [_word(entry, self) for _, entry in parts]
+        return partial(_spent, self, target, 0, entries)
 
     def value(self, expression: str) -> TypedValue:
         """What one call line gives; a value of type void where it gives nothing.
@@ -231,126 +221,14 @@ class Caller:
         It leaves no trace in the session but what it does.  Raises UsageError for anything else.
         """
         call, source = _call_of(expression)
-        with self._calling() as (host, _):
-            return evaluate(call, None, host, source)
+        with self._calling():
+            return evaluate(call, None, self, source)
 
     @contextlib.contextmanager
-    def _calling(self) -> Iterator[tuple[_CallHost, Scratch]]:
+    def _calling(self) -> Iterator[None]:
         """While it lasts, the call hears the program, and what its arguments need is in memory."""
-        with Scratch(self._core, "the call") as scratch, Heard(self._core, self._execution.tee):
-            execution = self._execution
-            host = _CallHost(self._core, scratch.own, execution.error, execution.provide)
-            yield host, scratch
-
-
-class DirectCalls:
-    """Calls of functions of scalars where code runs in this process: they are no operations, and
-    what they leave out of those is of no use to them.  The others are as everywhere.
-
-    What is known of a function holds until the next operation.
-    """
-
-    def __init__(self, core: Core):
-        self._core = core
-        self._executor = cast("InlineExecutor", core.engine.executor)
-        self.turn = self._executor.turn
-        self.known: dict[str, Callable[[tuple[Any, ...]], Any]] = {}
-        self._held: set[Symbol] = set()  # whose entry somebody has; it stays
-
-    def call(self, name: str, arguments: tuple[Any, ...]) -> Any:
-        """Call a function with Python values; its result as a Python value."""
-        if (direct := self.known.get(name)) is not None:
-            try:
-                return direct(arguments)
-            except Unfit:
-                pass
-            except NotReturned:
-                raise self.error() from None
-        with self._core.lock:
-            value = self._ordinary(name, arguments)
-            self._learn(name)
-            return value
-
-    def error(self) -> Exception:
-        """What stopped a direct call."""
-        from jitkernel.executor.direct import DIRECT
-
-        return Execution(self._core).error(self._executor.outcome(DIRECT))
-
-    @operation(observed=True)
-    def _ordinary(self, name: str, arguments: tuple[Any, ...]) -> Any:
-        return Caller(self._core).call(name, arguments).python
-
-    def _learn(self, name: str) -> None:
-        """Find out whether a function may be called directly until the next operation."""
-        from jitkernel.executor.direct import Values, direct_call
-
-        core, settings = self._core, self._core.settings
-        self.known.pop(name, None)
-        symbol = core.program.symbol(name)
-        if (
-            symbol is None or symbol.state is not SymbolState.DEFINED
-            or not isinstance(symbol.info, Signature)
-            or settings.budget or settings.autosave or core.observers.watches
-        ):  # fmt: skip
-            return
-        function = symbol.info.function
-        types = tuple(map(core.program.layouts.text, function.parameters))
-        thunk = core.engine.thunks.known(symbol.info, types)
-        if thunk is None:
-            return
-        offsets = [m.offset for m in thunk.arguments.members] if thunk.arguments is not None else ()
-        check, code = None, ""
-        if core.has_prototypes:
-            check, said = partial(core.prototypes.check, name), core.prototypes.of(name)
-            if said.parameters is not None:
-                return
-            code = said.result.code if said.result is not None else ""
-        gives = partial(Pointer.of, layouts=core.program.layouts)
-        values = Values(Pointer, check, unsigned=code[:1] == "u", gives=gives)
-        found = direct_call(self._executor, core, symbol, thunk.address, function, offsets, values)
-        if found is not None:
-            self.known[name] = found
-
-    @operation()
-    def function(self, name: str) -> Any:
-        """A function object of ctypes for a function's canonical entry: see
-        `FunctionHandle.ctypes`."""
-        from jitkernel.executor.direct import ctypes_function
-
-        core = self._core
-        called = core.program.called(name)
-        symbol = core.program.symbol(name)
-        if symbol is None or symbol.state is SymbolState.MISSING:
-            raise UsageError(f"{called} is not defined any more")
-        if not isinstance(symbol.info, Signature):
-            raise UsageError(f"the type of {called} is not known")
-        signature = symbol.info
-        if signature.convention or signature.features:
-            raise UsageError(
-                f"{called} is called by a convention that ctypes does not know "
-                f"({signature}): call it by the session"
-            )
-        attributes = attributes_of(signature.attributes)
-        linker = core.engine.linker
-        leads_to, unsigned = [], False
-        if core.has_prototypes:
-            said = core.prototypes.of(name)
-            if said.parameters is not None:
-                raise UsageError(
-                    f"{called} ({said.text}) passes more than numbers and pointers, "
-                    "of which ctypes would have to know: call it by the session"
-                )
-            unsigned = said.result is not None and said.result.code[:1] == "u"
-            texts = [p.name.removeprefix("const ") if p else "" for p in said.pointees]
-            leads_to = [text.removesuffix("*").strip() for text in texts]
-        address = linker.canonical(symbol)
-        made = ctypes_function(address, signature.function, *attributes, called, leads_to, unsigned)
-        if symbol not in self._held:
-            self._held.add(symbol)
-            linker.retain_symbol(symbol)
-        self._executor.adopt(made)
-        return made
+        with Scratch(self.core, "the call") as self.scratch, Heard(self.core, self.tee):
+            yield
 
 
 #: Nanoseconds that a repetition should take, and from which a loop's time can be trusted.
@@ -375,7 +253,7 @@ def _spent(
     host: SessionHost, target: Thunk, entry: int, values: Sequence[TypedValue], count: int
 ) -> int:
     """The nanoseconds that a timer gives for so many rounds."""
-    data = host.run(target, entry, [_word(count, host), *values])
+    data = host.run_thunk(target, entry, [_word(count, host), *values])
     return int.from_bytes(data, "little", signed=True)
 
 
@@ -421,7 +299,7 @@ def finish(engine: Engine, program: Program, places: Places, image: Image) -> li
         if outcome.kind != "ok":
             from jitkernel.session.report.faults import error_of  # only where one was stopped
 
-            words = str(error_of(outcome, places, "")).replace("\n", "; ")
+            words = str(error_of(outcome, places, "")[0]).replace("\n", "; ")
             stopped.append(f"a destructor of cell {image.cell} was stopped: {words}")
     return stopped
 
@@ -516,14 +394,15 @@ class Scratch:
 
     def call_cell(self, name: str, arguments: Sequence[Any], sink: Sink) -> TypedValue:
         """Call a function of the session with Python values; raises what stops it."""
-        return Caller(self._core, sink).call(name, arguments)
+        return Caller(self._core, sink).call_with(name, arguments)
 
     def call(
         self, address: int, signature: Signature, arguments: Sequence[Any]
     ) -> TypedValue | None:
         """Call what `function` gave, with Python values; None where it was stopped by a fault or
         the limit.  Raises Interrupted where the user has stopped it."""
-        engine, host = self._core.engine, SessionHost(self._core, self.own)
+        engine, host = self._core.engine, Caller(self._core)
+        host.scratch = self
         function = signature.function
         types = function.parameters
         packed = [from_python(t, v, host) for t, v in zip(types, arguments, strict=True)]

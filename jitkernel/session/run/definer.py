@@ -9,6 +9,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.compiler.records import Compiled, Options, Request
@@ -24,7 +25,7 @@ from jitkernel.linker.archives import offered
 from jitkernel.linker.editing import drop_initialisers, unname
 from jitkernel.linker.layout import ReadObject
 from jitkernel.session.handles import CompiledCell
-from jitkernel.session.program.cell import Cell, Change, title
+from jitkernel.session.program.cell import Cell, title
 from jitkernel.session.program.names import defined_types
 from jitkernel.session.program.program import CellText
 from jitkernel.session.program.relinking import check, remake
@@ -39,7 +40,7 @@ from jitkernel.session.program.signatures import (
 from jitkernel.session.program.status import status_lines, type_line
 from jitkernel.session.report.places import cell_lines
 from jitkernel.session.report.undefined import retold
-from jitkernel.session.run.host import Execution, Heard, LanguageHost
+from jitkernel.session.run.host import Execution, Heard
 from jitkernel.session.run.results import Result
 from jitkernel.session.saved.store import Record
 from jitkernel.session.settings import CellOptions, options_for, row, stored_options, stored_request
@@ -55,24 +56,13 @@ _MARK = "; line "  # in a module: which line of the cell what follows comes from
 _ALIGNMENT = re.compile(r",\s*align\s+(\d+)")
 
 
-class Definer:
-    """The definitions of the cell that an execution is for."""
+class Definer(Execution):
+    """A cell that defines something."""
 
-    def __init__(self, execution: Execution, plan: Plan = NO_PLAN):
-        core = execution.core
-        self.execution, self.core, self.tee = execution, core, execution.tee
-        self.engine, self.program = core.engine, core.program
-        self.cell, self.options = execution.cell, execution.options
-        self.plan = plan
-        self.unconstructed = False  # it has constructors, which did not run
-        # The instruction block's offset in the cell's code, where it is part of its module.
-        self._block_at = 0
-        self._types: Mapping[str, str] = {}  # that it is about to define
-
-    @property
-    def change(self) -> Change:
-        """What it does to the program."""
-        return self.execution.change
+    plan = NO_PLAN
+    unconstructed = False  # it has constructors, which did not run
+    _block_at = 0  # of the instruction block, where it is part of the cell's code
+    _types: Mapping[str, str] = MappingProxyType({})  # that it is about to define
 
     def define(self, part: Any) -> Assembled:
         """Compile and place the cell's module; nothing changes where that fails."""
@@ -125,8 +115,8 @@ class Definer:
         for language, found in names.items():
             if (superseded := find(language).superseded) is None:
                 continue
-            host = LanguageHost(self.execution)
-            plan = self.core.foreign.run(superseded, found, host)
+            self.__dict__.pop("notes", None)  # as they are now
+            plan = self.core.foreign.run(superseded, found, self)
             self.remake(plan.remakes, frozenset(found))
             program.say(self.cell, plan.notes, self.change)
 
@@ -194,9 +184,13 @@ class Definer:
                 for w in warnings
                 if told.isdisjoint(_function_lines(request, source_of, w.line))
             )
+        self.warn(warnings)
+        return compiled
+
+    def warn(self, warnings: Iterable[Diagnostic]) -> None:
+        """Show what a compiler or a language warns of."""
         for warning in warnings:
             self.tee.note(f"{warning.severity}: {warning.render()}")
-        return compiled
 
     def explained(self, error: CompileError, request: Request, source: str) -> CompileError:
         """LLVM's complaints with what to try, or at the lines of a cell that is no IR."""
@@ -248,7 +242,7 @@ class Definer:
             return
         names = (read or ReadObject.of(compiled.object)).names
         own = frozenset(e.name for e in names.exports)
-        self.execution.provide([n for _, n, weak in names.imports if not weak], own)
+        self.provide([n for _, n, weak in names.imports if not weak], own)
 
     def place(
         self, request: Request, compiled: Compiled, source: str, missing: bool = False,
@@ -286,12 +280,16 @@ class Definer:
         t = compiled.times
         cell.times = (t["parse"], t["verify"], t["optimise"], t["emit"], linked)
         cell.cached = compiled.cached
-        self.core.store.put(
-            Record(cell.number, source, request.source, request.first_line,
-                   row(request.options), compiled.object, tuple(request.nobuiltin))
-        )  # fmt: skip
+        self.core.store.put(self.record(request, compiled, source))
         self.core.residency.arrived(cell)
         self._hide_block(image)
+
+    def record(self, request: Request, compiled: Compiled, source: str) -> Record:
+        """What the store keeps of code of the cell."""
+        return Record(
+            self.cell.number, source, request.source, request.first_line, row(request.options),
+            compiled.object, tuple(request.nobuiltin),
+        )  # fmt: skip
 
     def _compile_again(self, compiled: Compiled, old: Cell | None) -> list[tuple[Cell, Record]]:
         """Cells that used a library's meaning of what this cell defines, compiled without it."""
@@ -326,7 +324,7 @@ class Definer:
         self.change.affected(constructed=self.cell.number)
         outcome = self.engine.call_many(image.init)
         if outcome.kind != "ok":
-            error = self.execution.error(outcome)
+            error = self.error(outcome)
             error.args = (
                 f"{error}\nThis was in a constructor of the cell, so nothing of it stayed.",
             )
@@ -339,7 +337,7 @@ class Definer:
             self.change.before.pop(("name", ENTRY), None)
 
     @property
-    def entry(self) -> int:
+    def block_entry(self) -> int:
         """Where the instruction block begins that is part of the cell's module."""
         image = present(self.cell.image, f"the code of {self.cell}")
         return present(image.text, f"the code of {self.cell}").start + self._block_at
@@ -443,7 +441,7 @@ class Definer:
         core, cell = self.core, self.cell
         with Heard(core, self.tee):
             core.number = cell.number
-            with self.execution.changing(title(cell.number, source)):
+            with self.changing(title(cell.number, source)):
                 self.place(request, compiled, source, read=read)
                 if construct:
                     self.construct()
@@ -478,7 +476,7 @@ def _alignments(source: str) -> dict[str, int]:
 def run_many(core: Core, sources: Sequence[str], options: CellOptions) -> list[Result]:
     """Compile in parallel, place in order."""
     plans = [_definitions(s) for s in sources]
-    first = Definer(Execution(core, options=options))
+    first = Definer(core, options=options)
     requests: list[Request] = []
     soon: set[str] = set()
     for plan in plans:
@@ -491,7 +489,7 @@ def run_many(core: Core, sources: Sequence[str], options: CellOptions) -> list[R
     results: list[Result] = []
     done: set[str] = set()
     for plan, source, request, compiled in zip(plans, sources, requests, compiles, strict=True):
-        definer = Definer(Execution(core, options=options))
+        definer = Definer(core, options=options)
         if (plan.uses - plan.declares) & done:
             # It uses what earlier ones define and says nothing of their types.
             _, request = definer.request(plan, "entities")

@@ -1,14 +1,14 @@
-"""On whose behalf code runs, and what expressions of a cell ask of the session: symbols, calls,
-loads, strings.  Start from `Execution` and `SessionHost`.
+"""On whose behalf code runs, and what its expressions and its language ask of the session: symbols,
+calls, loads, strings.  Start from `SessionHost` and `Execution`.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from mmap import PAGESIZE
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import TYPE_CHECKING, SupportsIndex
 
 from jitkernel.errors import ArenaFull, Fault, JitError, UndefinedSymbol, UsageError
 from jitkernel.executor.records import Outcome
@@ -35,31 +35,32 @@ if TYPE_CHECKING:
     from jitkernel.session.core import Core
     from jitkernel.session.run.thunks import Thunk
 
-__all__ = ["Execution", "Heard", "LanguageHost", "SessionHost", "SessionView"]
+__all__ = ["Execution", "Heard", "SessionHost", "SessionView"]
 
 
 class SessionHost:
-    """Expressions of one cell; `own` is called with each block of data that the cell comes to own.
+    """What expressions ask of a program."""
 
-    `fail` turns an outcome that is not "ok" into the error to raise; `provide` is told of names
-    before they are looked up outside the session.
-    """
+    links = False  # names are looked up in the session's archives, too
 
-    def __init__(
-        self,
-        core: Core,
-        own: Callable[[Block], None] = lambda block: None,
-        fail: Callable[[Outcome], Exception] = lambda outcome: JitError(outcome.kind),
-        provide: Callable[[Sequence[str]], None] = lambda names: None,
-    ):
-        self._engine, self._program, self._residency = core.engine, core.program, core.residency
+    def __init__(self, core: Core):
+        self.core, self.engine, self.program = core, core.engine, core.program
         self.result, self._prelude = core.results.find, core.settings.prelude
-        self._own, self._fail, self.provide = own, fail, provide
-        self._arrays = core.arrays
         self.shared = core.arrays.seen
-        self.layout = self._program.layouts  # all that its values keep
-        # Where a language that runs a cell by itself puts what the cell prints.
-        self.output: Callable[[str, bytes], None] = lambda name, data: None
+        self.layout = self.program.layouts  # all that its values keep
+
+    # -- of whoever code runs for: see `Execution` -----------------------------------------------
+
+    def own(self, block: Block) -> None:
+        """Data is somebody's from now on."""
+
+    def error(self, outcome: Outcome) -> Exception:
+        """The exception to raise for a call that was stopped."""
+        return JitError(outcome.kind)
+
+    def provide(self, names: Sequence[str], own: Collection[str] = frozenset()) -> None:
+        """Take from the session's archives what defines a name that nobody else has; `own` are
+        names that are about to be defined."""
 
     # -- what is known ---------------------------------------------------------------------------
 
@@ -70,9 +71,9 @@ class SessionHost:
 
     def full_signature(self, name: str) -> Signature | None:
         """The same with everything that calling it depends on."""
-        symbol = self._program.symbol(name)
+        symbol = self.program.symbol(name)
         known = symbol.info if symbol is not None else None
-        known = known or self._program.state.declared.get(name)
+        known = known or self.program.state.declared.get(name)
         if isinstance(known, Signature):
             return known
         if self._prelude and (symbol is None or symbol.info is None):
@@ -84,11 +85,12 @@ class SessionHost:
     def variable(self, name: str) -> tuple[Type, int, bool] | None:
         """Type, address and constancy of a variable that has storage; of a thread-local one, the
         storage of the thread that runs cells."""
-        symbol = self._program.named(name)
-        declared = self._program.state.declared.get(name)
+        symbol = self.program.named(name)
+        declared = self.program.state.declared.get(name)
         if isinstance(declared, Variable) and (symbol is None or symbol.state in NOWHERE):
-            self.provide([name])
-            symbol = self._program.named(name)
+            if self.links:
+                self.provide([name])
+            symbol = self.program.named(name)
         if symbol is None and isinstance(declared, Variable):
             symbol = self._look_up(name, SymbolKind.DATA, declared)
         info = declared if symbol is None or symbol.info is None else symbol.info
@@ -98,30 +100,31 @@ class SessionHost:
             return None
         address = symbol.address
         if symbol.name.startswith(CONTROL):
-            address = self._engine.copies.find(symbol)
+            address = self.engine.copies.find(symbol)
         return parse_type(info.shown), address, info.constant
 
     def address(self, name: str) -> int | None:
         """A function's canonical entry, a variable's storage."""
         symbol = self.known(name)
-        return None if symbol is None else self._engine.linker.canonical(symbol)
+        return None if symbol is None else self.engine.linker.canonical(symbol)
 
     def known(self, name: str) -> Symbol | None:
         """The symbol, looked up in archives and the executor's process where the session lacks
         it."""
-        symbol = self._program.named(name)
+        symbol = self.program.named(name)
         if symbol is not None and symbol.state not in NOWHERE:
             return symbol
         if (signature := self.full_signature(name)) is None:
             return symbol
-        self.provide([name])
-        symbol = self._program.symbol(name)
+        if self.links:
+            self.provide([name])
+        symbol = self.program.symbol(name)
         if symbol is None:
             symbol = self._look_up(name, SymbolKind.FUNCTION, signature)
         return symbol
 
     def _look_up(self, name: str, kind: SymbolKind, info: Signature | Variable) -> Symbol | None:
-        linker = self._engine.linker
+        linker = self.engine.linker
         with linker.arena.rollback.atomic():
             symbol = linker.known(name, kind)
             if symbol is not None:
@@ -130,16 +133,16 @@ class SessionHost:
 
     def called(self, name: str) -> str:
         """A symbol as the user knows it."""
-        return self._program.called(name)
+        return self.program.called(name)
 
     def nearest(self, name: str) -> str | None:
         """The known name closest to one that is not."""
-        names = [n for n in self._program.linker.symbols if n != name]
+        names = [n for n in self.program.linker.symbols if n != name]
         return nearest(name, [*names, *PRELUDE] if self._prelude else names)
 
     def hint(self, name: str) -> str:
         """What to do about a name that is not known here; "" where nothing comes near."""
-        symbol = self._program.symbol(name)
+        symbol = self.program.symbol(name)
         if symbol is not None and symbol.info is None and symbol.state is SymbolState.DEFINED:
             called = self.called(name)
             return f"an object has it, and objects say no types: declare {called} in a cell"
@@ -158,8 +161,8 @@ class SessionHost:
             raise UndefinedSymbol(words, symbol=name)
         entry = self.entry(symbol)
         types = tuple([self.layout.text(a.type) for a in arguments])
-        target = self._engine.thunks.target(signature, types)
-        data = self.run(target, entry, arguments)
+        target = self.engine.thunks.target(signature, types)
+        data = self.run_thunk(target, entry, arguments)
         return TypedValue(signature.function.result, data, self.layout)
 
     def intrinsic(
@@ -171,7 +174,7 @@ class SessionHost:
     ) -> FunctionType | str:
         """The type of an intrinsic that is called so, or why there is none."""
         types = [[self.layout.text(parse_type(t)) for t in choices] for choices in arguments]
-        found = self._engine.pool.intrinsic(name, types, constants, results)
+        found = self.engine.pool.intrinsic(name, types, constants, results)
         if isinstance(found, str):
             return found
         return FunctionType(parse_type(found[0]), tuple(map(parse_type, found[1])))
@@ -181,24 +184,24 @@ class SessionHost:
     ) -> TypedValue:
         """Call an intrinsic; an argument that is text is a constant."""
         kinds = zip(type.parameters, arguments, strict=True)
-        target = self._engine.thunks.intrinsic(
+        target = self.engine.thunks.intrinsic(
             name,
             str(type.result),
             tuple((str(t), a if isinstance(a, str) else "") for t, a in kinds),
         )
-        data = self.run(target, 0, [a for a in arguments if not isinstance(a, str)])
+        data = self.run_thunk(target, 0, [a for a in arguments if not isinstance(a, str)])
         return TypedValue(type.result, data, self.layout)
 
     def entry(self, symbol: Symbol) -> int:
         """Where a function's code begins, in memory from now on."""
-        self._residency.use(symbol.image)
-        return self._engine.linker.entry(symbol)
+        self.core.residency.use(symbol.image)
+        return self.engine.linker.entry(symbol)
 
-    def run(self, target: Thunk, entry: int, arguments: Sequence[TypedValue]) -> bytes:
+    def run_thunk(self, target: Thunk, entry: int, arguments: Sequence[TypedValue]) -> bytes:
         """Call `entry` through a thunk; the bytes of its result.  Raises what stopped it."""
         outcome = self.attempt(target, entry, arguments)
         if outcome.kind != "ok":
-            raise self._fail(outcome)
+            raise self.error(outcome)
         return outcome.result
 
     def attempt(self, target: Thunk, entry: int, arguments: Sequence[TypedValue]) -> Outcome:
@@ -212,18 +215,18 @@ class SessionHost:
                 buffer[member.offset : member.offset + len(data)] = data
             packed = bytes(buffer)
         size = target.result.size if target.result is not None else 0
-        return self._engine.call(target.address, entry, packed, size)
+        return self.engine.call(target.address, entry, packed, size)
 
     def read(self, address: int, size: int) -> bytes:
         """Bytes of the arena."""
-        return self._engine.arena.read(address, size)
+        return self.engine.arena.read(address, size)
 
     def load(self, type: Type, address: int) -> TypedValue:
         """The value at an address of the arena."""
         size = self.layout(type).size
-        arena = self._engine.arena
+        arena = self.engine.arena
         if address not in arena:
-            if data := self._engine.copies.read(address, size):
+            if data := self.engine.copies.read(address, size):
                 return TypedValue(type, data, self.layout)
             raise UsageError(
                 f"the variable is in the executor's own memory ({address:#x}); "
@@ -233,18 +236,18 @@ class SessionHost:
 
     def store(self, address: int, data: bytes) -> None:
         """Write a variable."""
-        if not self._engine.copies.write(address, data):
-            self._engine.arena.write(address, data)
+        if not self.engine.copies.write(address, data):
+            self.engine.arena.write(address, data)
 
     def buffer(self, thing: object, what: str) -> int:
         """Where the program sees an array that is shared with it."""
-        return self._arrays.address(thing, what)
+        return self.core.arrays.address(thing, what)
 
     def address_in(self, handle: SupportsIndex, what: str) -> int:
         """A number, or where the function or variable is that a handle names."""
         owner = getattr(handle, "_session", None)
-        if owner is not None and (engine := owner._core.engine) is not self._engine:
-            if engine.executor.pid != self._engine.executor.pid:
+        if owner is not None and (engine := owner._core.engine) is not self.engine:
+            if engine.executor.pid != self.engine.executor.pid:
                 raise UsageError(
                     f"{what}: {handle!r} is another session's, whose memory this program does "
                     "not see: define it here, or hand on what session.array gives"
@@ -253,11 +256,11 @@ class SessionHost:
 
     def allocate(self, data: bytes, align: int) -> int:
         """Data that the cell owns."""
-        arena = self._engine.arena
+        arena = self.engine.arena
         with arena.rollback.atomic():
             extent = arena.reserve("data", max(len(data), 1), max(align, 1))
             arena.write(extent.start, data)
-            self._own(Block(extent))
+            self.own(Block(extent))
         return extent.start
 
 
@@ -265,21 +268,17 @@ class SessionView(SessionHost):
     """A program's state as languages may look at it while somebody types, too: see `StateView`.  No
     lock is taken, since a cell may run; what is asked of the program is a look-up in a table."""
 
-    _cpu = ""  # that a cell asks for
-
-    def __init__(self, core: Core, *given: Any):
-        super().__init__(core, *given)
-        self._core = core
+    cpu = ""  # that a cell asks for
 
     @cached_property
     def notes(self) -> Mapping[str, Kept]:
         """A copy of the notes that cells of languages have left, by key."""
-        return self._program.state.notes.kept
+        return self.program.state.notes.kept
 
     @property
     def functions(self) -> Sequence[str]:
         """The names of the functions that cells have defined."""
-        symbols = dict(self._program.linker.symbols)
+        symbols = dict(self.program.linker.symbols)
         return [
             name for name, s in symbols.items()
             if s.is_function and s.cell
@@ -287,56 +286,19 @@ class SessionView(SessionHost):
 
     def cell_of(self, name: str) -> int:
         """The number of the cell that defines a name; 0 where none does."""
-        return self._program.owner(name)
+        return self.program.owner(name)
 
     def source(self, cell: int) -> str:
         """The source of a cell, "" where it is gone."""
-        record = self._core.store.get(cell)
+        record = self.core.store.get(cell)
         return record.source if record is not None else ""
 
     def setting(self, name: str) -> str:
         """A setting of the session, as text: see `StateView`."""
         if name not in ("processor", "machine"):
-            return str(getattr(self._core.settings, name))
-        wanted = "native" if name == "machine" else self._cpu or self._core.settings.cpu
-        return " ".join(self._engine.pool.identity().resolve(wanted)).strip()
-
-
-class LanguageHost(SessionView):
-    """The host that a cell is read and run with: its language may ask more (see `Known`)."""
-
-    def __init__(self, execution: Execution):
-        super().__init__(execution.core, execution.own, execution.error)
-        self.output, self.waiting = execution.tee.output, execution.tee.waiting
-        self.number, self.opt_level = execution.cell.number, execution.options.opt_level
-        self.sanitize, self.file = execution.options.sanitize, execution.options.file
-        self._cpu = execution.options.cpu
-        self.replaces = self._program.state.ids.get(execution.cell.cell_id or "", 0)
-        self.position = self._program.position(execution.cell)
-
-    def users_of(self, name: str) -> list[int]:
-        """The numbers of the cells whose code refers to a name."""
-        symbol = self._program.named(name)
-        return self._program.users(symbol) if symbol is not None else []
-
-    def is_defined(self, name: str) -> bool:
-        """Whether a cell, an archive that was linked or a library has the name."""
-        symbol = self._program.named(name)
-        if symbol is not None and symbol.state is not SymbolState.MISSING:
-            return True
-        if any(name in linked.archive.index for linked in self._program.state.archives.values()):
-            return True
-        return self._engine.linker.known(name, SymbolKind.DATA) is not None
-
-    def describe(self, address: int) -> str:
-        """What an address is called."""
-        return self._core.places.describe(address)
-
-    def read_memory(self, address: int, size: int) -> bytes:
-        """Bytes of the program's memory; fewer, or none, where there is no more."""
-        pid = self._engine.executor.pid
-        whole = memory(pid, address, size)
-        return whole or memory(pid, address, min(size, -address % PAGESIZE))
+            return str(getattr(self.core.settings, name))
+        wanted = "native" if name == "machine" else self.cpu or self.core.settings.cpu
+        return " ".join(self.engine.pool.identity().resolve(wanted)).strip()
 
 
 class Heard:
@@ -360,8 +322,9 @@ class Heard:
             raise explain_full(core.program, core.history, error) from None
 
 
-class Execution:
-    """On whose behalf code runs: a cell, or a call that is none, in a core whose lock is held.
+class Execution(SessionView):
+    """On whose behalf code runs: a cell, or a call that is none, in a core whose lock is held.  The
+    cell's language asks it, too (see `Known`).
 
     `cell` owns the data that this needs; `tee` gets what the program prints, and `error` is the
     exception for what stopped it.  Cells are numbered from the latest on; `number` asks for a later
@@ -376,16 +339,18 @@ class Execution:
         cell_id: str | None = None,
         number: int | None = None,
     ):
-        self.core, self.options = core, options or USUAL
+        super().__init__(core)
         self.tee = OutputTee(sink or core.sink)
-        self._number, self._cell_id = max(number or 0, core.number + 1), cell_id
+        self.output, self.waiting = self.tee.output, self.tee.waiting
+        self.heed(options or USUAL)
+        self.number, self._cell_id = max(number or 0, core.number + 1), cell_id
         self.is_run = False  # of a cell, whose change can be taken back
 
     @cached_property
     def cell(self) -> Cell:
         """Most calls need none."""
         words = self.options.words if self.options is not USUAL else ""
-        return Cell(self._number, self._cell_id, words)
+        return Cell(self.number, self._cell_id, words)
 
     @cached_property
     def change(self) -> Change:
@@ -395,46 +360,41 @@ class Execution:
     def changing(self, title: str) -> Atomic:
         """A block in which what happens to the program is one change (`self.change`), or nothing
         where it raises."""
-        self.core.engine.executor.services.watch_low_memory()
+        self.engine.executor.services.watch_low_memory()
         self.change, self.is_run = self.core.history.begin(title, self.cell.number), True
-        return self.core.engine.arena.rollback.atomic()
+        return self.engine.arena.rollback.atomic()
 
     def provide(self, names: Sequence[str], own: Collection[str] = frozenset()) -> None:
-        """Take from the session's archives what defines a name that nobody else has; `own` are
-        names that are about to be defined."""
-        if self.core.program.state.archives and self.core.provide is not None:
+        if self.program.state.archives and self.core.provide is not None:
             self.core.provide(self, names, own)
 
     def own(self, block: Block) -> None:
-        """A block of data is this cell's from now on; a cell without code is kept for it."""
+        """Data is this cell's from now on; a cell without code is kept for it."""
         self.cell.strings += (block,)
-        self.core.program.mark_dirty(self.cell)
-        if self.is_run and self.cell.number not in self.core.program.cells:
-            self.core.program.adopt(self.cell, self.change)
+        self.program.mark_dirty(self.cell)
+        if self.is_run and self.cell.number not in self.program.cells:
+            self.program.adopt(self.cell, self.change)
         elif self.cell.image is None and len(self.cell.strings) == 1:
-            self.core.program.data_cells += 1  # it had types alone
+            self.program.data_cells += 1  # it had types alone
 
     def error(self, outcome: Outcome) -> Fault:
-        """What to raise for a call that was stopped."""
         if outcome.kind == "stub" and (failure := self.core.residency.failed()) is not None:
             raise failure
         kept = self._kept()
-        executor = self.core.engine.executor
+        executor = self.engine.executor
         memory = grown(executor.services.last_memory(executor.generation - 1))
-        if outcome.respawned and (words := far_words(self.core.engine.arena, memory)):
+        if outcome.respawned and (words := far_words(self.engine.arena, memory)):
             point = "points" if words == 1 else "point"
             stale = f"{counted(words, 'word')} in globals still {point} into the one that ended"
             outcome = outcome._replace(lost=f"{outcome.lost}; {stale}" if outcome.lost else stale)
         # Only where code was stopped.
-        from jitkernel.session.report.faults import error_of, stopped
+        from jitkernel.session.report.faults import error_of
 
-        places = self.core.places
-        fault = error_of(outcome, places, kept)
-        self.core.observers.stopped = stopped(outcome, fault, places)
+        fault, self.core.observers.stopped = error_of(outcome, self.core.places, kept)
         return fault
 
     def _kept(self) -> str:
-        symbols = self.core.program.linker.symbols.values()
+        symbols = self.program.linker.symbols.values()
         own = [
             s for s in symbols
             if s.state == SymbolState.DEFINED and s.image is not None and s.image.cell
@@ -442,3 +402,44 @@ class Execution:
         functions = sum(s.is_function for s in own)
         variables = len(own) - functions
         return f"{counted(functions, 'function')}, {counted(variables, 'global')}"
+
+    # -- what its language asks: see `Known` -----------------------------------------------------
+
+    def heed(self, options: CellOptions) -> None:
+        """These are the cell's options from now on."""
+        self.options, self.cpu, self.opt_level = options, options.cpu, options.opt_level
+        self.sanitize, self.file = options.sanitize, options.file
+
+    @property
+    def replaces(self) -> int:
+        """The number of the cell whose place in the notebook it takes."""
+        return self.program.state.ids.get(self._cell_id or "", 0)
+
+    @property
+    def position(self) -> int:
+        """Its place in the notebook."""
+        return self.program.position(self.cell)
+
+    def users_of(self, name: str) -> list[int]:
+        """The numbers of the cells whose code refers to a name."""
+        symbol = self.program.named(name)
+        return self.program.users(symbol) if symbol is not None else []
+
+    def is_defined(self, name: str) -> bool:
+        """Whether a cell, an archive that was linked or a library has the name."""
+        symbol = self.program.named(name)
+        if symbol is not None and symbol.state is not SymbolState.MISSING:
+            return True
+        if any(name in linked.archive.index for linked in self.program.state.archives.values()):
+            return True
+        return self.engine.linker.known(name, SymbolKind.DATA) is not None
+
+    def describe(self, address: int) -> str:
+        """What an address is called."""
+        return self.core.places.describe(address)
+
+    def read_memory(self, address: int, size: int) -> bytes:
+        """Bytes of the program's memory; fewer, or none, where there is no more."""
+        pid = self.engine.executor.pid
+        whole = memory(pid, address, size)
+        return whole or memory(pid, address, min(size, -address % PAGESIZE))

@@ -43,7 +43,7 @@ def link_file(core: Core, path: str, whole: bool = False) -> Result:
         return _link_archive(core, path, data, whole)
     if data[:4] == b"\x7fELF" and data[16:18] == b"\3\0":
         raise LinkError(f"{path} is a shared library: %lib {path} loads it")
-    definer = Definer(Execution(core))
+    definer = Definer(core)
     obj = ReadObject.of(prepared(foreign_object(data, path), path, definer.program.linker.resolver))
     return definer.place_only(f"; %link {path}", *_compiled(path, obj), read=obj)
 
@@ -85,7 +85,7 @@ def _link_archive(core: Core, path: str, data: bytes, whole: bool) -> Result:
             linked.archive if whole else None, data,
         )  # fmt: skip
         try:
-            return _add_archive(Definer(Execution(core)), path, linked, taken, whole, waits)
+            return _add_archive(Definer(core), path, linked, taken, whole, waits)
         except LinkError as error:
             if whole or not error.undefined or not taken:
                 raise
@@ -97,22 +97,24 @@ def _add_archive(
     definer: Definer, path: str, linked: LinkedArchive, taken: Sequence[Taken], whole: bool,
     waits: str,
 ) -> Result:  # fmt: skip
-    core, execution, program = definer.core, definer.execution, definer.program
+    core, program = definer.core, definer.program
     full = linked.archive.path
     source = f"; %link {path}{' --whole' * whole}"
     number = definer.cell.number if taken else 0
     with Heard(core, definer.tee):
-        execution.change = core.history.begin(title(number, source) if number else source[2:])
-        execution.change.cell = number
+        change = definer.change = core.history.begin(
+            title(number, source) if number else source[2:]
+        )
+        change.cell = number
         with core.engine.arena.rollback.atomic():
-            program.state.put("archive", full, linked, execution.change.before)
+            program.state.put("archive", full, linked, change.before)
             core.provide = _provide
             if taken:
                 core.number = number
                 obj = ReadObject.of(combine(taken, program.linker.resolver))
                 definer.place(*_compiled(path, obj), source, read=obj)
                 definer.construct()
-            core.history.keep(execution.change)
+            core.history.keep(change)
     if taken:
         definer.say_status()
         definer.tee.result.cell = definer.cell
@@ -195,11 +197,11 @@ def _provide(
 def _place_members(execution: Execution, taken: Sequence[Taken], own: Collection[str]) -> None:
     """Place members as a cell that belongs to the change of an execution, or to one of its own."""
     core = execution.core
-    fresh = Definer(Execution(core, execution.tee))
+    fresh = Definer(core, execution.tee)
     labels = _labels(taken)
     source = f"; %link {labels}"
     change = execution.change if execution.is_run else core.history.begin(source[2:])
-    fresh.execution.change = change
+    fresh.change = change
     obj = ReadObject.of(combine(taken, core.program.linker.resolver))
     early = any(name in own for _, name, _ in obj.names.imports)
     with core.engine.arena.rollback.atomic():

@@ -1,7 +1,7 @@
-"""Calls from Python of functions of numbers and pointers that have been called before.
+"""Calls from Python of functions of numbers and pointers that have been called before: what was
+found out about the function is kept.
 
-They are operations as all calls are; only what was found out about the function is kept.  Start
-from `QuickCalls.call`.
+Start from `QuickCalls.call`, and from `DirectCalls.call` where code runs in this process.
 """
 
 from __future__ import annotations
@@ -9,22 +9,25 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from jitkernel.executor.records import Unfit
+from jitkernel.errors import UsageError
+from jitkernel.executor.records import NotReturned, Unfit
 from jitkernel.executor.scalars import scalars
 from jitkernel.linker import SymbolState
-from jitkernel.session.program.signatures import Signature
+from jitkernel.session.operation import operation
+from jitkernel.session.program.signatures import Signature, attributes_of
 from jitkernel.session.run.calls import Caller
 from jitkernel.session.run.host import Execution
 from jitkernel.values.python import Pointer
 
 if TYPE_CHECKING:
+    from jitkernel.executor.inline import InlineExecutor
     from jitkernel.linker import Image, Symbol
     from jitkernel.session.core import Core
     from jitkernel.session.run.thunks import Thunk
 
-__all__ = ["QuickCalls"]
+__all__ = ["DirectCalls", "QuickCalls"]
 
 
 class _Known(NamedTuple):
@@ -34,11 +37,26 @@ class _Known(NamedTuple):
     symbol: Symbol
     image: Image
     info: object
-    thunk: Thunk | None
-    kinds: frozenset[tuple[type, ...]]
-    write: struct.Struct
-    result: struct.Struct
-    gives: Callable[[int], Any] | None
+    thunk: Thunk | None = None
+    kinds: frozenset[tuple[type, ...]] = frozenset()
+    write: struct.Struct = struct.Struct("")
+    result: struct.Struct = struct.Struct("")
+    gives: Callable[[int], Any] | None = None
+
+
+def _way(core: Core, name: str, symbol: Symbol | None) -> tuple[Thunk, Sequence[int], bool] | None:
+    """The thunk that a function was called with, where its arguments lie for it, and whether its
+    result is an integer without a sign; None where that is not all there is to a call."""
+    if symbol is None or not isinstance(symbol.info, Signature):
+        return None
+    said = core.prototypes.of(name) if core.has_prototypes else None
+    types = tuple(map(core.program.layouts.text, symbol.info.function.parameters))
+    thunk = core.engine.thunks.known(symbol.info, types)
+    if thunk is None or (said is not None and said.parameters is not None):
+        return None
+    offsets = [m.offset for m in thunk.arguments.members] if thunk.arguments is not None else ()
+    unsigned = said is not None and said.result is not None and said.result.code[:1] == "u"
+    return thunk, offsets, unsigned
 
 
 class QuickCalls:
@@ -55,7 +73,7 @@ class QuickCalls:
             return self._quick(name, arguments)
         except Unfit:
             pass
-        value = Caller(self._core).call(name, arguments)
+        value = Caller(self._core).call_with(name, arguments)
         self._learn(name)
         return value.python
 
@@ -98,26 +116,116 @@ class QuickCalls:
         if known is not None and known.thunk is None and self._is_same(name, known):
             self._known[name] = known
             return
-        function, unsigned = symbol.info.function, False
-        types = tuple(map(core.program.layouts.text, function.parameters))
-        thunk = core.engine.thunks.known(symbol.info, types)
+        made = _Known(symbol, symbol.image, symbol.info)
+        way = _way(core, name, symbol)
+        if way is not None and (not core.has_prototypes or core.prototypes.is_settled(name)):
+            thunk, offsets, unsigned = way
+            found = scalars(symbol.info.function, offsets, Pointer, unsigned)
+            if found is not None:
+                made = made._replace(
+                    thunk=thunk, kinds=found.kinds, write=struct.Struct("<" + found.layout),
+                    result=struct.Struct("<" + found.result),
+                    gives=self._pointer if found.result == "Q" and not unsigned else None,
+                )  # fmt: skip
+        self._known[name] = made
+
+
+class DirectCalls:
+    """Calls of functions of scalars where code runs in this process: they are no operations, and
+    what they leave out of those is of no use to them.  The others are as everywhere.
+
+    What is known of a function holds until the next operation.
+    """
+
+    def __init__(self, core: Core):
+        self._core = core
+        self._executor = cast("InlineExecutor", core.engine.executor)
+        self.turn = self._executor.turn
+        self.known: dict[str, Callable[[tuple[Any, ...]], Any]] = {}
+        self._held: set[Symbol] = set()  # whose entry somebody has; it stays
+
+    def call(self, name: str, arguments: tuple[Any, ...]) -> Any:
+        """Call a function with Python values; its result as a Python value."""
+        if (direct := self.known.get(name)) is not None:
+            try:
+                return direct(arguments)
+            except Unfit:
+                pass
+            except NotReturned:
+                raise self.error() from None
+        with self._core.lock:
+            value = self._ordinary(name, arguments)
+            self._learn(name)
+            return value
+
+    def error(self) -> Exception:
+        """What stopped a direct call."""
+        from jitkernel.executor.direct import DIRECT
+
+        return Execution(self._core).error(self._executor.outcome(DIRECT))
+
+    @operation(observed=True)
+    def _ordinary(self, name: str, arguments: tuple[Any, ...]) -> Any:
+        return Caller(self._core).call_with(name, arguments).python
+
+    def _learn(self, name: str) -> None:
+        """Find out whether a function may be called directly until the next operation."""
+        from jitkernel.executor.direct import Values, direct_call
+
+        core, settings = self._core, self._core.settings
+        self.known.pop(name, None)
+        symbol = core.program.symbol(name)
+        if (
+            symbol is None or symbol.state is not SymbolState.DEFINED
+            or settings.budget or settings.autosave or core.observers.watches
+            or (way := _way(core, name, symbol)) is None
+        ):  # fmt: skip
+            return
+        thunk, offsets, unsigned = way
+        check = partial(core.prototypes.check, name) if core.has_prototypes else None
+        gives = partial(Pointer.of, layouts=core.program.layouts)
+        values = Values(Pointer, check, unsigned, gives)
+        function = symbol.info.function
+        found = direct_call(self._executor, core, symbol, thunk.address, function, offsets, values)
+        if found is not None:
+            self.known[name] = found
+
+    @operation()
+    def function(self, name: str) -> Any:
+        """A function object of ctypes for a function's canonical entry: see
+        `FunctionHandle.ctypes`."""
+        from jitkernel.executor.direct import ctypes_function
+
+        core = self._core
+        called = core.program.called(name)
+        symbol = core.program.symbol(name)
+        if symbol is None or symbol.state is SymbolState.MISSING:
+            raise UsageError(f"{called} is not defined any more")
+        if not isinstance(symbol.info, Signature):
+            raise UsageError(f"the type of {called} is not known")
+        signature = symbol.info
+        if signature.convention or signature.features:
+            raise UsageError(
+                f"{called} is called by a convention that ctypes does not know "
+                f"({signature}): call it by the session"
+            )
+        attributes = attributes_of(signature.attributes)
+        linker = core.engine.linker
+        leads_to, unsigned = [], False
         if core.has_prototypes:
             said = core.prototypes.of(name)
-            if said.parameters is not None or not core.prototypes.is_settled(name):
-                thunk = None
+            if said.parameters is not None:
+                raise UsageError(
+                    f"{called} ({said.text}) passes more than numbers and pointers, "
+                    "of which ctypes would have to know: call it by the session"
+                )
             unsigned = said.result is not None and said.result.code[:1] == "u"
-        offsets: Sequence[int] = ()
-        if thunk is not None and thunk.arguments is not None:
-            offsets = [member.offset for member in thunk.arguments.members]
-        found = scalars(function, offsets, Pointer, unsigned) if thunk is not None else None
-        nothing = struct.Struct("")
-        if found is None:
-            self._known[name] = _Known(
-                symbol, symbol.image, symbol.info, None, frozenset(), nothing, nothing, None
-            )
-            return
-        self._known[name] = _Known(
-            symbol, symbol.image, symbol.info, thunk, found.kinds,
-            struct.Struct("<" + found.layout), struct.Struct("<" + found.result),
-            self._pointer if found.result == "Q" and not unsigned else None,
-        )  # fmt: skip
+            texts = [p.name.removeprefix("const ") if p else "" for p in said.pointees]
+            leads_to = [text.removesuffix("*").strip() for text in texts]
+        address = linker.canonical(symbol)
+        made = ctypes_function(address, signature.function, *attributes, called, leads_to, unsigned)
+        if symbol not in self._held:
+            self._held.add(symbol)
+            linker.retain_symbol(symbol)
+        self._executor.adopt(made)
+        return made

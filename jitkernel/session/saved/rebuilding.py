@@ -17,7 +17,6 @@ from jitkernel.languages.llvm.plan import ENTRY
 from jitkernel.linker.editing import unname
 from jitkernel.session.program.relinking import replace
 from jitkernel.session.run.definer import Definer
-from jitkernel.session.run.host import Execution
 from jitkernel.session.saved.restoring import TRUST, Restored, find_libraries, named_libraries
 from jitkernel.session.saved.store import Record, read_record
 from jitkernel.session.saved.tables import UNREADABLE, Damaged, checksum
@@ -93,7 +92,7 @@ def rebuild(session: Core, path: str, db: sqlite3.Connection) -> Restored:
     made, failed, idle = 0, [], []
     for record in records:
         request = stored_request(record)
-        definer = Definer(Execution(session, number=record.number))
+        definer = Definer(session, number=record.number)
         try:
             if record.is_linked:
                 raise UsageError("its source is not known")
