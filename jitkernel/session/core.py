@@ -82,6 +82,7 @@ class Core:
         self.forked = False  # this process is a fork of the one that it belongs to
         _cores.add(self)
         self.operating = False  # an operation is in progress
+        self.in_order = False  # the last one has left nothing half done, and nothing was since
         self.operations = 0  # how many there have been
         self.direct: DirectCalls | None = None  # where code runs in this process
         self.foreign = InterruptibleCall()
@@ -196,8 +197,10 @@ class Core:
         """Something is done with the program; what an earlier one has left is put in order."""
         self.operations += 1
         self.operating = self.engine.running = True
-        self.restore_order()
-        self.residency.failed()  # what a call that was stopped has left
+        if not self.in_order:
+            self.restore_order()
+        self.in_order = False
+        self.residency.failure = None  # what a call that was stopped has left
 
     def end_operation(self, observed: bool) -> None:
         """It is done: observers are called, the program's code fits the budget, the file is
@@ -213,18 +216,20 @@ class Core:
         self.engine.running = self.engine.stopping = False  # an interrupt is for nobody now
         if not self.engine.closed:
             self.keeper.keep()
-        self.operating = False
+        self.operating, self.in_order = False, self.direct is None
 
     def restore_order(self) -> None:
         """Undo what a failed operation has left half done; nothing where all is in order.
 
         May be interrupted and called again.
         """
-        self.foreign.end()
+        if self.foreign:
+            self.foreign.end()
         if self.engine.closed:
             return  # by a callback, or a signal's handler: there is nothing that could be in order
         self.engine.arena.rollback.recover()
-        self.cleanups.finish()
+        if self.cleanups:
+            self.cleanups.finish()
         self.engine.restore_order()
 
     @contextlib.contextmanager

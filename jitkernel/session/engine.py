@@ -186,7 +186,7 @@ class Engine:
         executor = self.executor
         if recording():
             self._core.code_runs()
-        lost = self._replaced()
+        lost = "" if executor.generation == self._generation else self._replaced()
         self.tell_unwind()
         outcome = executor.call(thunk, function, arguments, result)
         if outcome.kind == "ok" and not (lost or outcome.respawned or outcome.lock_holder):
@@ -315,8 +315,8 @@ class Engine:
 
     def tell_replaced(self) -> None:
         """The user is to know where the executor was found dead, and nothing has told it yet."""
-        if self.started and (lost := self._replaced()):
-            self.notices.append(lost)
+        if self.started and self.executor.generation != self._generation:
+            self.notices.append(self._replaced())
 
     def _replaced(self) -> str:
         """What was lost where a look-up has found the executor dead: another one goes on."""

@@ -59,7 +59,7 @@ class FrontendSide:
         with core.lock:
             if core.operating:
                 return  # within an operation, which serves them itself
-            core.operating = True
+            core.operating, core.in_order = True, False
             try:
                 core.signals.hold()
                 with Heard(core, sink):

@@ -211,32 +211,24 @@ def _starting() -> Iterator[set[threading.Thread]]:
         yield threads
 
 
-class Cleanups:
+class Cleanups(list[Callable[[], object]]):
     """What is still to be done when an operation ends, however it ends.
 
-    `add` says what, `done` does it: at the end of the block that needs it, or of the operation
-    where that block was left in the middle of its end.  A step may be called twice.
+    `done` does a step: at the end of the block that needs it, or of the operation where that block
+    was left in the middle of its end.  A step may be called twice.
     """
-
-    def __init__(self) -> None:
-        self._steps: list[Callable[[], object]] = []
-
-    def add(self, step: Callable[[], object]) -> Callable[[], object]:
-        """Do this in the end."""
-        self._steps.append(step)
-        return step
 
     def done(self, step: Callable[[], object]) -> None:
         """Do this now, and not again."""
         step()
-        if step in self._steps:
-            self._steps.remove(step)
+        if step in self:
+            self.remove(step)
 
     def finish(self) -> None:
         """Do all that is left, the last first."""
-        while self._steps:
-            self._steps[-1]()
-            self._steps.pop()
+        while self:
+            self[-1]()
+            self.pop()
 
 
 def operation(

@@ -381,7 +381,7 @@ class Running:
     def watched(self) -> list[Watched]:
         """What `watch` watches, as it is now."""
         with self._core.lock:
-            return self._core.observers.watches.now()
+            return self._core.observers.watched()
 
 
 def check_argument(function: str, parameter: str, annotation: str, value: object) -> None:

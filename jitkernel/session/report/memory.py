@@ -66,7 +66,7 @@ class MemoryLog:
     def __init__(self, arena: Arena, kept: int = _KEPT, often: float = _OFTEN):
         self._arena, self._kept, self._often = arena, max(kept, 4), often
         self._began = time.monotonic()
-        self._due = 0.0
+        self.due = 0.0  # when the last sample is old enough for another one
         self._samples: list[Sample] = []
 
     @property
@@ -74,20 +74,15 @@ class MemoryLog:
         """What was noted, the oldest first."""
         return tuple(self._samples)
 
-    @property
-    def is_due(self) -> bool:
-        """Whether the last sample is old enough for another one."""
-        return time.monotonic() >= self._due
-
     def sample(self, cell: int, executor: int, workers: Sequence[int], now: bool = False) -> None:
         """A cell ended: take a sample if the last one is old enough, or `now`.
 
         `executor` and `workers` are process ids; 0 is none.
         """
         at = time.monotonic()
-        if at < self._due and not now:
+        if at < self.due and not now:
             return
-        self._due = at + self._often
+        self.due = at + self._often
         sample = Sample(
             cell, at - self._began, self._arena.resident(), own_bytes(os.getpid()),
             own_bytes(executor), sum(map(own_bytes, workers)),

@@ -1,13 +1,14 @@
-"""Globals that are watched while code runs, read from the slab.  Start from `Watches`.
+"""Globals that are watched while code runs, read from the slab.  Start from `Observers`.
 
 The program does nothing for it and is not slowed down: the kernel process, which waits for the
 executor anyway, reads the bytes.  What it sees is what is in memory: LLVM may keep a global in a
 register for as long as a loop runs, unless the program stores with `volatile` or atomically.
-`Observers` joins watches, the memory log, and who wants to see where the code is.
+The memory log, and who wants to see where the code is, are looked after in the same way.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from jitkernel.session.report.places import Places
     from jitkernel.session.run.host import SessionHost
 
-__all__ = ["Observers", "Watched", "Watches"]
+__all__ = ["Observers", "Watched"]
 
 _KEPT = 120  # samples of one global; more are thinned out
 _SMALL = 16  # bytes: what is larger is read when it is shown, not in between
@@ -62,16 +63,35 @@ class Watched:
 
 
 class _Series:
-    """The numbers that one global has had, thinned out evenly; least and most of all of them."""
+    """A watched global as it was last read: its value, or `why` there is none; and the numbers that
+    it has had, thinned out evenly, least and most of all of them."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.typed: TypedValue | None = None
+        self.why = ""
         self.values: list[float] = []
         self.least: float | None = None
         self.most: float | None = None
         self._stride = self._skipped = 1
 
-    def add(self, value: float) -> None:
-        """One more sample."""
+    def read(self, host: SessionHost, most: float = math.inf) -> None:
+        """It is as it is now, where it has not more than so many bytes."""
+        found = host.variable(self.name)
+        if found is not None and host.layout(found[0]).size > most:
+            return
+        self.typed, self.why = None, _why_not(host, self.name) if found is None else ""
+        try:
+            if found is not None:
+                self.typed = host.load(found[0], found[1])
+        except JitError as error:
+            self.why = str(error)
+
+    def sample(self) -> None:
+        """Add what was read to the numbers."""
+        value = None if self.typed is None or len(self.typed.data) > _SMALL else self.typed.python
+        if not isinstance(value, int | float) or str(self.typed and self.typed.type)[:3] == "ptr":
+            return
         if value == value:  # a NaN is neither the least nor the most
             self.least = value if self.least is None else min(self.least, value)
             self.most = value if self.most is None else max(self.most, value)
@@ -85,134 +105,19 @@ class _Series:
             self.values = self.values[::2]
             self._stride *= 2
 
-
-class Watches:
-    """The globals that are watched in one session, and their observer.
-
-    `host` gives access to variables.  `observer` is called with all of them, from the thread that
-    runs the cell: while code runs, at most once every `every` seconds and only when a value
-    changed, and once more when it has ended, however it ended.  What it raises stops the cell.
-    """
-
-    def __init__(self, host: Callable[[], SessionHost]):
-        self._host = host
-        self._series: dict[str, _Series] = {}
-        self.observer: Observer | None = None
-        self.every = 0.5
-        self._due = 0.0
-        self._shown: list[TypedValue | None] = []
-        self._live = False  # the observer was called during this run
-
-    def __len__(self) -> int:
-        return len(self._series)
-
-    @property
-    def names(self) -> list[str]:
-        """What is watched, in the order it was asked for."""
-        return list(self._series)
-
-    def add(self, names: Sequence[str]) -> None:
-        """Watch these too.  Raises UsageError, with nothing added, where one cannot be."""
-        host = self._host()
-        for name in names:
-            if host.variable(name) is None:
-                raise UsageError(_why_not(host, name))
-            self._load(host, name)
-        for name in names:
-            self._series.setdefault(name, _Series())
-        values = self._values()
-        for series, (typed, _) in zip(self._series.values(), values, strict=True):
-            _sample(series, typed)
-        self._shown = [typed for typed, _ in values]
-
-    def remove(self, names: Sequence[str]) -> None:
-        """Watch these no more.  Raises UsageError, with nothing removed, where one is not."""
-        for name in names:
-            if name not in self._series:
-                called = self._host().called
-                known = ", ".join(map(called, self._series)) or "nothing"
-                raise UsageError(f"{called(name)} is not watched; what is: {known}")
-        for name in names:
-            self._series.pop(name, None)
-        self._shown = []
-
-    def look(self, seconds: float) -> None:
-        """Code has run for so long: called every now and then by who waits for it."""
-        now = time.monotonic()
-        if now >= self._due:
-            self._due = now + self.every
-            self._show(seconds)
-            return
-        host = self._host()
-        for name, series in self._series.items():
-            found = host.variable(name)
-            if found is not None and host.layout(found[0]).size <= _SMALL:
-                _sample(series, self._load(host, name)[0])
-
-    def ended(self) -> None:
-        """A cell has ended, however it did."""
-        self._show(None)
-        self._due, self._live = 0.0, False
-
-    def now(self) -> list[Watched]:
-        """All of them as they are."""
-        return self._watched(self._values(), None)
-
-    def _show(self, seconds: float | None) -> None:
-        values = self._values()
-        for series, (typed, _) in zip(self._series.values(), values, strict=True):
-            _sample(series, typed)
-        present = [typed for typed, _ in values]
-        same = present == self._shown
-        # What was shown while it ran is shown once more: it is final now.
-        if self.observer is None or (same and not (seconds is None and self._live)):
-            return
-        self._shown, self._live = present, seconds is not None
-        self.observer(self._watched(values, seconds))
-
-    def _values(self) -> list[tuple[TypedValue | None, str]]:
-        host = self._host()
-        return [self._load(host, name) for name in self._series]
-
-    def _load(self, host: SessionHost, name: str) -> tuple[TypedValue | None, str]:
-        found = host.variable(name)
-        if found is None:
-            return None, _why_not(host, name)
-        try:
-            return host.load(found[0], found[1]), ""
-        except JitError as error:
-            return None, str(error)
-
-    def _watched(
-        self, values: Sequence[tuple[TypedValue | None, str]], seconds: float | None
-    ) -> list[Watched]:
-        rows = []
-        for (name, series), (typed, why) in zip(self._series.items(), values, strict=True):
-            numbers = _numbers(typed)
-            samples = tuple(series.values) if numbers is None else numbers
+    def watched(self, seconds: float | None) -> Watched:
+        """The same for who looks at it."""
+        least, most, samples = self.least, self.most, _numbers(self.typed)
+        if samples is not None:
             known = [n for n in samples if n == n]
-            least, most = (
-                (series.least, series.most)
-                if numbers is None
-                else (min(known, default=None), max(known, default=None))
-            )
-            rows.append(Watched(name, typed, why, least, most, samples, seconds))
-        return rows
+            least, most = min(known, default=None), max(known, default=None)
+        samples = tuple(self.values) if samples is None else samples
+        return Watched(self.name, self.typed, self.why, least, most, samples, seconds)
 
 
 def _plain(name: str) -> str:
     """A variable's name without what marks it as one."""
     return name.removeprefix("@").removeprefix(CONTROL)
-
-
-def _sample(series: _Series, typed: TypedValue | None) -> None:
-    value = None if typed is None or len(typed.data) > _SMALL else typed.python
-    if isinstance(value, int | float) and not _is_pointer(typed):
-        series.add(value)
-
-
-def _is_pointer(typed: TypedValue | None) -> bool:
-    return typed is not None and str(typed.type).startswith("ptr")
 
 
 def _numbers(typed: TypedValue | None) -> tuple[float, ...] | None:
@@ -238,7 +143,10 @@ class Observers:
     """Who looks at a session's program, during a run and after it; its lock is held.
 
     While nobody wants to, the executor does not call back, and waits undisturbed.  `host` gives
-    access to variables, `note` shows a line beside the program's output.
+    access to variables, `note` shows a line beside the program's output.  The one who watches
+    globals is called with all of them, from the thread that runs the cell: while code runs, at most
+    once every `every` seconds and only when a value changed, and once more when it has ended,
+    however it ended.  What he raises stops the cell.
     """
 
     def __init__(
@@ -248,28 +156,71 @@ class Observers:
         host: Callable[[], SessionHost],
         note: Callable[[str], None],
     ):
-        self._engine, self._places, self._note = engine, places, note
+        self._engine, self._places, self._host, self._note = engine, places, host, note
         self.log = MemoryLog(engine.arena)
-        self.watches = Watches(host)
+        self.series: dict[str, _Series] = {}  # of the globals that are watched, by name
+        self._observer: Observer | None = None
+        self._every = 0.5
+        self._due = 0.0
+        self._shown: list[TypedValue | None] = []
+        self._live = False  # the observer was called during this run
         self._wanted: tuple[float, Callable[[Stopped], object]] | None = None
         self.stopped: Stopped | None = None  # where a cell was last stopped or looked at
+
+    # -- globals ---------------------------------------------------------------------------------
 
     def watch(
         self, names: Sequence[str], call: Observer | None, every: float | None
     ) -> list[Watched]:
         """See `Session.watch`."""
-        self.watches.add([_plain(name) for name in names])
-        if call is not None:
-            self.watches.observer = call
-        if every is not None:
-            self.watches.every = every
+        host, names = self._host(), [_plain(name) for name in names]
+        for name in names:
+            if host.variable(name) is None:
+                raise UsageError(_why_not(host, name))
+        for name in names:
+            self.series.setdefault(name, _Series(name))
+        self._shown = self._sample()
+        self._observer = call or self._observer
+        self._every = self._every if every is None else every
         self._wire()
-        return self.watches.now()
+        return [series.watched(None) for series in self.series.values()]
 
     def unwatch(self, names: Sequence[str]) -> None:
         """See `Session.unwatch`."""
-        self.watches.remove([_plain(n) for n in names] or self.watches.names)
+        names = [_plain(name) for name in names] or list(self.series)
+        for name in names:
+            if name not in self.series:
+                called = self._host().called
+                known = ", ".join(map(called, self.series)) or "nothing"
+                raise UsageError(f"{called(name)} is not watched; what is: {known}")
+        for name in names:
+            self.series.pop(name, None)
+        self._shown = []
         self._wire()
+
+    def watched(self) -> list[Watched]:
+        """All that is watched, as it is now."""
+        for series in self.series.values():
+            series.read(self._host())
+        return [series.watched(None) for series in self.series.values()]
+
+    def _sample(self, most: float = math.inf) -> list[TypedValue | None]:
+        host = self._host()
+        for series in self.series.values():
+            series.read(host, most)
+            series.sample()
+        return [series.typed for series in self.series.values()]
+
+    def _show(self, seconds: float | None) -> None:
+        present = self._sample()
+        same = present == self._shown
+        # What was shown while it ran is shown once more: it is final now.
+        if self._observer is None or (same and not (seconds is None and self._live)):
+            return
+        self._shown, self._live = present, seconds is not None
+        self._observer([series.watched(seconds) for series in self.series.values()])
+
+    # -- while code runs, and when it has --------------------------------------------------------
 
     def look_after(self, seconds: float, call: Callable[[Stopped], object]) -> None:
         """See `session.frontend.look_after`."""
@@ -280,12 +231,16 @@ class Observers:
 
     def _wire(self) -> None:
         """Let the executor call `_look` while code runs, where anybody wants to look."""
-        anybody = self.watches or self._wanted is not None
+        anybody = self.series or self._wanted is not None
         self._engine.executor.on_wait = self._look if anybody else None
 
     def _look(self, seconds: float) -> None:
-        if self.watches:
-            self.watches.look(seconds)
+        now = time.monotonic()
+        if self.series and now >= self._due:
+            self._due = now + self._every
+            self._show(seconds)
+        elif self.series:
+            self._sample(_SMALL)
         if self._wanted is not None and seconds >= self._wanted[0]:
             (_, call), self._wanted = self._wanted, None
             executor = self._engine.executor
@@ -302,12 +257,13 @@ class Observers:
 
     def ended(self, cell: int) -> None:
         """A cell or a call has ended, the latest cell being this: observers are called."""
-        if self.watches:
-            self.watches.ended()
+        if self.series:
+            self._show(None)
+            self._due, self._live = 0.0, False
         self.sample_memory(cell)
 
     def sample_memory(self, cell: int, now: bool = False) -> None:
         """Sample what is held, this being the latest cell: see `MemoryLog.sample`."""
-        if not self._engine.closed and (now or self.log.is_due):
+        if not self._engine.closed and (now or time.monotonic() >= self.log.due):
             workers = [pid for pid, _, _ in self._engine.pool.processes()]
             self.log.sample(cell, self._engine.executor.process, workers, now)

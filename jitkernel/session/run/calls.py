@@ -317,7 +317,7 @@ class Scratch:
         self._images: RecordedList[Image] = RecordedList()
 
     def __enter__(self) -> Scratch:
-        self._core.cleanups.add(self._release)
+        self._core.cleanups.append(self._release)
         return self
 
     def __exit__(self, *exception: object) -> None:

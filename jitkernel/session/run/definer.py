@@ -69,8 +69,9 @@ class Definer(Execution):
         plan = self.plan
         assembled, request = self.request(plan, part)
         compiled = self.compile(request, plan.source)
-        self._types = compiled.summary.types
-        self.remake(list(self._built_with()), frozenset(), refused=self._left_behind)
+        if compiled.summary.types:
+            self._types = compiled.summary.types
+            self.remake(list(self._built_with()), frozenset(), refused=self._left_behind)
         self.place(request, compiled, plan.source)
         return assembled
 
@@ -184,7 +185,8 @@ class Definer(Execution):
                 for w in warnings
                 if told.isdisjoint(_function_lines(request, source_of, w.line))
             )
-        self.warn(warnings)
+        if warnings:
+            self.warn(warnings)
         return compiled
 
     def warn(self, warnings: Iterable[Diagnostic]) -> None:
@@ -252,7 +254,8 @@ class Definer(Execution):
         its object, where somebody has read it."""
         if self.program.state.archives:
             self._provide(compiled, read)
-        self._supersede(_defined(compiled, read))
+        if self.program.state.notes.found:  # of other languages
+            self._supersede(_defined(compiled, read))
         cell, program, change = self.cell, self.program, self.change
         old = program.cells.get(program.state.ids.get(cell.cell_id, 0)) if cell.cell_id else None
         remade = [program.cells[n] for n in change.facts("object") if n in program.cells]

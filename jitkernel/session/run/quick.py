@@ -177,7 +177,7 @@ class DirectCalls:
         symbol = core.program.symbol(name)
         if (
             symbol is None or symbol.state is not SymbolState.DEFINED
-            or settings.budget or settings.autosave or core.observers.watches
+            or settings.budget or settings.autosave or core.observers.series
             or (way := _way(core, name, symbol)) is None
         ):  # fmt: skip
             return

@@ -12,6 +12,7 @@ import sys
 import time
 import weakref
 from collections.abc import Callable
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 from jitkernel.errors import UsageError
@@ -90,31 +91,21 @@ class Result:
     `notes` are the status lines.  `cell` is None for a cell of magics only.
     """
 
-    __slots__ = ("_value", "cell", "html", "notes", "stderr", "stdout", "text", "typed")
+    __slots__ = ("__dict__", "cell", "html", "notes", "stderr", "stdout", "text", "typed")
 
     def __init__(self) -> None:
         self.cell: Cell | None = None
         self.typed: TypedValue | None = None
-        self._value: Any = None  # what Python sees, once it is made
         self.text = ""
         self.html = ""
         self.stdout = ""
         self.stderr = ""
         self.notes: list[str] = []
 
-    @property
+    @cached_property
     def value(self) -> Any:
         """The last value as Python sees it; None where there is none."""
-        if self._value is None and self.typed is not None:
-            self._value = self.typed.python
-        return self._value
-
-    def give(self, value: TypedValue) -> None:
-        """This is the last value.  A large one is made Python's when that is first asked for: a
-        tuple takes ten times the bytes."""
-        self.typed = value
-        if len(value.data) <= LARGE:
-            self._value = value.python
+        return None if self.typed is None else self.typed.python
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         """In a notebook it is its value, as the kernel shows it."""

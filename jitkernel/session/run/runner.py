@@ -8,6 +8,7 @@ import contextlib
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -68,10 +69,7 @@ class Runner(Definer):
     """One run of one cell."""
 
     _language: Language
-
-    def __init__(self, *given: Any, **more: Any):
-        super().__init__(*given, **more)
-        self._blocks: dict[int, CellBlock] = {}  # by the identity of their actions
+    _blocks: dict[int, CellBlock]  # by the identity of their actions
 
     # -- whole cells -----------------------------------------------------------------------------
 
@@ -114,7 +112,7 @@ class Runner(Definer):
         self.warn(plan.warnings)
         self.plan = plan
         blocks = [self._prepare(action.module, "entities", often=True) for action in actions]
-        self.core.cleanups.add(self._drop_blocks)
+        self.core.cleanups.append(self._drop_blocks)
         try:
             yield [(block.type, self._place_block(block)) for block in blocks]
         finally:
@@ -147,7 +145,8 @@ class Runner(Definer):
             if self.options != asked:  # a language may heed them while it reads
                 plan = self._read(source)
         self.plan = plan
-        self.warn(plan.warnings)
+        if plan.warnings:
+            self.warn(plan.warnings)
         if not plan.has_code:
             for action in plan.actions:
                 self._magic(action)
@@ -161,14 +160,14 @@ class Runner(Definer):
                 change.results = self.core.results.recall()
                 self._define(plan)
                 if plan.actions:
-                    change.affected(names=mentioned(a.text for a in plan.actions))
+                    change.affected(names=mentioned(map(_TEXT, plan.actions)))
                 self.core.history.keep(change)
         except BaseException:
             self.cell.state = CellState.FAILED
             raise
         self.core.hidden.add(plan, self.cell.number)
         self.tee.result.cell = self.cell
-        if change.notes or any(kind in _TOLD for kind, _ in change.before):
+        if change.notes or (change.before and any(kind in _TOLD for kind, _ in change.before)):
             self.say_status()
         if not plan.actions:  # else what a statement has lost is told with it
             self._tell_notices()
@@ -186,6 +185,7 @@ class Runner(Definer):
 
     def _define(self, plan: Plan) -> None:
         """All that can be refused is done before the first statement runs."""
+        self._blocks = {}
         if plan.remakes:
             self.remake(plan.remakes, plan.defines)
         together = bool(plan.entities) and plan.block is not None and not stands_alone(plan)
@@ -244,7 +244,7 @@ class Runner(Definer):
         if values:
             value = values[-1][1]
             self.core.results.keep(self.cell.number, value)
-            self.tee.result.give(value)
+            self.tee.result.typed = value
             self.tee.result.text, self.tee.result.html = self._written(value)
 
     def _tell_notices(self) -> None:
@@ -341,7 +341,7 @@ class Runner(Definer):
             return self._call_block(block.block_type, self.block_entry)
         if self.program.running:
             raise JitError("the executor is running another call")
-        self.core.cleanups.add(self._drop_block)
+        self.core.cleanups.append(self._drop_block)
         try:
             value = self._call_block(block.type, self._place_block(block))
             return present(value) if present is not None and value is not None else value
@@ -442,6 +442,7 @@ def _add(error: Fault, words: str) -> None:
         error.args = (f"{error}\n{words[0].upper()}{words[1:]}.",)
 
 
+_TEXT = attrgetter("text")
 #: Facts whose change is told.
 _TOLD = ("name", "type", "object")
 _NAMED = re.compile(rf"\s*(%{NAME})\s*=")
