@@ -24,7 +24,7 @@ from jitkernel.portable.content import Content
 if TYPE_CHECKING:
     from jitkernel.session.settings import CellOptions
 
-__all__ = ["call", "linked", "process_session"]
+__all__ = ["call", "process_session"]
 
 
 class _Process:
@@ -71,24 +71,16 @@ def _close() -> None:
         _here.session.close()
 
 
-def linked(content: Content) -> str:
-    """The function's name in this process's session, linked now where it is not."""
-    here = _here
-    session = process_session()
-    known = here.names.get(content.digest)
-    if known is not None:
-        return known
-    with here.lock:
-        if content.digest not in here.names:
-            here.names[content.digest] = _link(session, content)
-            here.contents[content.digest] = content
-        return here.names[content.digest]
-
-
 def call(content: Content, arguments: Sequence[Any]) -> Any:
-    """Call a function in this process's session; raises what `Session.call` raises."""
-    name = linked(content)
-    return process_session().call(name, *arguments)
+    """Call a function in this process's session, linked now where it is not; raises what
+    `Session.call` raises."""
+    here, session = _here, process_session()
+    if content.digest not in here.names:
+        with here.lock:
+            if content.digest not in here.names:
+                here.names[content.digest] = _link(session, content)
+                here.contents[content.digest] = content
+    return session.call(here.names[content.digest], *arguments)
 
 
 def _link(session: Any, content: Content) -> str:

@@ -56,8 +56,9 @@ class Content:
         """The function's name as its language writes it."""
         return self.name if self.prototype.text else written(self.name)
 
-    def encode(self) -> bytes:
-        """The bytes that travel."""
+    @cached_property
+    def encoded(self) -> bytes:
+        """The bytes that travel, made once."""
         header = json.dumps(
             [
                 self.name, self.entry, list(self.signature), list(self.made_by),
@@ -66,11 +67,6 @@ class Content:
         ).encode()  # fmt: skip
         parts = [zlib.compress(part, 9) for part in (header, self.object, self.bitcode)]
         return _HEAD.pack(_MAGIC, *map(len, parts)) + b"".join(parts)
-
-    @cached_property
-    def encoded(self) -> bytes:
-        """The same, made once."""
-        return self.encode()
 
     @cached_property
     def digest(self) -> str:
@@ -96,7 +92,7 @@ def digest_of(data: bytes) -> str:
 
 
 def read_content(data: bytes) -> Content:
-    """The inverse of `Content.encode`.  Raises JitError for anything else."""
+    """The inverse of `Content.encoded`.  Raises JitError for anything else."""
     try:
         magic, *sizes = _HEAD.unpack_from(data)
         if magic != _MAGIC and magic.startswith(_FORM):

@@ -5,7 +5,7 @@ Start from `gather`.  What cells define and others define by now gives way, as i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,7 @@ from jitkernel.linker.retargeting import stale_symbols
 from jitkernel.portable.values import OURS, PresentValues
 from jitkernel.reach import reached
 from jitkernel.session.program.signatures import Signature, Variable
-from jitkernel.session.saved.store import LINKED
+from jitkernel.session.saved.store import LINKED, Record
 from jitkernel.session.settings import CellOptions, options_for, stored_options
 
 if TYPE_CHECKING:
@@ -73,9 +73,7 @@ def gather(
 
 def cells_of(core: Core, names: Iterable[str]) -> list[Cell]:
     """The cells that have the code of names and of what they refer to, by number."""
-    found = _Gathering(core, names, False, "", ())
-    found.take_all()
-    return found.cells
+    return [cell for _, cell in sorted(_Gathering(core, names, False, "", ()).cells.items())]
 
 
 class _Gathering:
@@ -86,12 +84,13 @@ class _Gathering:
         self._exports = {name: self._known(name) for name in dict.fromkeys(map(bare, names))}
         if not self._exports:
             raise UsageError("export what? The name of a function: @f")
-        self._cells: dict[int, Cell] = {}
+        self.cells: dict[int, Cell] = {}
         self._roots = set(self._exports) | set(more)
         engine = core.engine
         options = options_for(CellOptions(cpu=cpu), engine.settings, engine.arena)
         self._options = options._replace(reloc="pic", closed=False, internal=True, passes="")
         self._values = PresentValues(self._program, engine.arena)
+        self._take(self._roots)
 
     def _known(self, name: str) -> Signature | Variable:
         symbol = self._program.symbol(name)
@@ -109,17 +108,7 @@ class _Gathering:
             )
         return symbol.info  # type: ignore[no-any-return]
 
-    def take_all(self) -> None:
-        """Find the cells of all that is asked for."""
-        self._take(self._roots)
-
-    @property
-    def cells(self) -> list[Cell]:
-        """Those that were found."""
-        return [cell for _, cell in sorted(self._cells.items())]
-
     def run(self) -> Gathered:
-        self.take_all()
         pool, values = self._engine.pool, self._values
         while True:
             parts, objects, seen = self._parts(), self._objects(), frozenset[str]()
@@ -134,12 +123,12 @@ class _Gathering:
             new = [n for n in wanted if n not in values]
             for name in new:
                 values.add(name)
-            before = len(self._cells)
+            before = len(self.cells)
             self._take(values.mentioned)
-            if not new and len(self._cells) == before:
+            if not new and len(self.cells) == before:
                 break
         return Gathered(
-            self._exports, tuple(sorted(self._cells)), (*parts, *self._value_parts()),
+            self._exports, tuple(sorted(self.cells)), (*parts, *self._value_parts()),
             objects, seen, tuple(map(_plain, writable)), tuple(map(_plain, wanted)), self._options,
         )  # fmt: skip
 
@@ -154,9 +143,9 @@ class _Gathering:
             if symbol.state is not SymbolState.DEFINED:
                 continue
             cell = self._program.cell_of(symbol)
-            if cell is None or cell.image is None or cell.number in self._cells:
+            if cell is None or cell.image is None or cell.number in self.cells:
                 continue
-            self._cells[cell.number] = cell
+            self.cells[cell.number] = cell
             if stale_symbols(self._program.linker, cell.image):
                 raise TypeMismatch(
                     f"cell {cell.number} uses something whose type has changed since; run it again"
@@ -166,54 +155,44 @@ class _Gathering:
     def _owned(self, cell: Cell) -> frozenset[str]:
         return frozenset(cell.names) - {name for name, *_ in cell.extras}
 
-    def _parts(self) -> list[Part]:
-        parts = []
-        done = self._constructed()
-        for number, cell in sorted(self._cells.items()):
+    def _records(self, linked: bool) -> list[tuple[Cell, Record]]:
+        """The cells that were compiled here, or those that were `linked`, with what is stored."""
+        found = []
+        for number, cell in sorted(self.cells.items()):
             record = self._program.store.get(number)
             if record is None:
                 raise LinkError(f"the code of cell {number} is gone: run it again")
-            if record.is_linked:
-                continue
-            owned = self._owned(cell) - self._values.names
+            if record.is_linked == linked:
+                found.append((cell, record))
+        return found
+
+    def _parts(self) -> list[Part]:
+        parts, records, values = [], self._records(linked=False), self._values.names
+        sources = [record.module for _, record in records]
+        # Without the constructors whose work is in values that leave with their variables.
+        done = values and any(_CONSTRUCTORS in source for source in sources)
+        called = _mentions(sources) if done else {}
+        for cell, record in records:
+            renamed, source = self._values.renamed(cell) if self._present else (), record.module
+            if done:
+                valued = {old for old, new in renamed if new in values}
+                valued |= values - dict(renamed).keys()
+                source = _without_constructors(source, called, valued)
+            owned = self._owned(cell) - values
             owned = frozenset(name.removeprefix(CONTROL) for name in owned)  # as modules have them
-            source = done(cell, record.module)
-            parts.append(
-                Part(
-                    source, stored_options(record), owned, frozenset(record.nobuiltin),
-                    record.first_line, self._values.renamed(cell) if self._present else (),
-                )
-            )  # fmt: skip
+            options, nobuiltin = stored_options(record), frozenset(record.nobuiltin)
+            parts.append(Part(source, options, owned, nobuiltin, record.first_line, renamed))
         return parts
-
-    def _constructed(self) -> Callable[[Cell, str], str]:
-        """A function that gives a cell's module without the constructors whose work is in values
-        that leave with their variables."""
-        store, values = self._program.store, self._values.names
-        records = map(store.get, self._cells) if values else ()
-        sources = [r.module for r in records if r is not None and not r.is_linked]
-        if not any(_CONSTRUCTORS in source for source in sources):
-            return lambda cell, source: source
-        called = _mentions(sources)
-
-        def done(cell: Cell, source: str) -> str:
-            own = dict(self._values.renamed(cell)) if self._present else {}
-            return _without_constructors(source, called, lambda n: own.get(n, n) in values)
-
-        return done
 
     def _value_parts(self) -> list[Part]:
         text = self._values.text()
         return [Part(text, Options(), self._values.names)] if text else []
 
     def _objects(self) -> tuple[tuple[str, bytes, frozenset[str]], ...]:
-        found = []
-        for number, cell in sorted(self._cells.items()):
-            record = self._program.store.get(number)
-            if record is not None and record.is_linked:
-                label = record.source.removeprefix(LINKED)
-                found.append((label, record.object, self._owned(cell)))
-        return tuple(found)
+        return tuple(
+            (record.source.removeprefix(LINKED), record.object, self._owned(cell))
+            for cell, record in self._records(linked=True)
+        )
 
     @staticmethod
     def _asked(objects: Sequence[tuple[str, bytes, frozenset[str]]]) -> frozenset[str]:
@@ -266,9 +245,9 @@ def _mentions(sources: Iterable[str]) -> dict[str, frozenset[str]]:
 
 
 def _without_constructors(
-    source: str, called: Mapping[str, Collection[str]], has_value: Callable[[str], bool]
+    source: str, called: Mapping[str, Collection[str]], valued: Collection[str]
 ) -> str:
-    """A module's text without the constructors that reach a variable that `has_value`; `called` is
+    """A module's text without the constructors that reach a variable that is `valued`; `called` is
     what functions mention."""
     for found in global_values(source):
         if found.name != _CONSTRUCTORS or found.kind != "global":
@@ -281,7 +260,7 @@ def _without_constructors(
         entries = split_at_commas(source[at + 1 : end - 1])
         kept = [
             e for e in entries
-            if not any(map(has_value, reached(symbols_in(e), lambda name: called.get(name, ()))))
+            if not any(n in valued for n in reached(symbols_in(e), lambda n: called.get(n, ())))
         ]  # fmt: skip
         if len(kept) == len(entries):
             continue

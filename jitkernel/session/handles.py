@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from jitkernel.languages.prototypes import Spelling
+    from jitkernel.session.array_types import ArraySignature
     from jitkernel.session.core import Core
-    from jitkernel.session.declared_arrays import ArraySignature
     from jitkernel.session.session import Session
     from jitkernel.session.settings import CellOptions
 
@@ -198,7 +198,7 @@ class FunctionHandle:
             >>> last(s.share([1.5, 2.5, 3.5]))
             3.5
         """
-        from jitkernel.session.declared_arrays import ArraySignature
+        from jitkernel.session.array_types import ArraySignature
 
         return FunctionHandle(self._session, self.name, ArraySignature(parameters))
 
@@ -284,16 +284,12 @@ class VariableHandle:
         type, address, constant, host = self._place()
         if constant:
             raise UsageError(f"{_called(self)} is a constant")
-        seen = self._seen()
+        seen, said = self._seen(), _spelling(self._session._core, self.name)
+        what = said.text if said is not None else "the argument"
         if seen is not None and seen.kind not in ("int", "bool", "float"):
-            said = _spelling(self._session._core, self.name)
-            what = said.text if said is not None else "the argument"
             host.store(address, to_bytes(seen, new, host, what))
         else:
-            said = _spelling(self._session._core, self.name)
-            what, kind = (
-                (said.text, said.types[-1]) if said and said.types else ("the argument", "")
-            )
+            kind = said.types[-1] if said is not None and said.types else ""
             host.store(address, from_python(type, new, host, what, lambda: kind).data)
 
     @property

@@ -144,7 +144,7 @@ def test_another_processor_gets_ir(s: Session) -> None:
     content = s.portable("f").content
     theirs = content.made_by._replace(cpu="of-tomorrow", features="+avx,+of-tomorrow")
     other = dataclasses.replace(content, made_by=theirs, object=b"code of tomorrow")
-    assert portable(read_content(other.encode()))(3) == 34
+    assert portable(read_content(other.encoded))(3) == 34
     with pytest.raises(LinkError, match="compiled for of-tomorrow, this processor is"):
         portable(dataclasses.replace(other, bitcode=b""))(3)
 
@@ -201,7 +201,7 @@ def test_hostile_shapes_are_refused(s: Session) -> None:
     ):  # fmt: skip
         bad = dataclasses.replace(content, **change)
         with pytest.raises(JitError, match="no function that a session has packed"):
-            read_content(bad.encode())
+            read_content(bad.encoded)
     for code in (b"", b"\x7fELF", b"\x7fELF" + bytes(200), content.object[:-100]):
         with pytest.raises(JitError):
             portable(dataclasses.replace(content, object=code))(1)

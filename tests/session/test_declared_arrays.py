@@ -67,7 +67,7 @@ def test_sides(mix):
     ],
 )  # fmt: skip
 def test_types_have_names_of_c_llvm_and_numpy(names, code):
-    from jitkernel.session.declared_arrays import ArraySignature
+    from jitkernel.session.array_types import ArraySignature
 
     for name in names.split(", "):
         ArraySignature(f"{name}[:]").check("@f", [np.zeros(2, code)])

@@ -184,8 +184,8 @@ def test_the_history_is_bounded(steps):
     steps.watch("g")
     for value in range(1000):
         steps["g"].value = value
-        steps.inspect.observers.watches.look(1.0)
-        steps.inspect.observers.watches.ended()
+        steps.inspect.observers.look(1.0)
+        steps.inspect.observers.ended(value)
     (last,) = steps.watched()
     assert len(last.samples) <= 120 and (last.least, last.most) == (0, 999)
     assert list(last.samples) == sorted(last.samples) and last.samples[-1] == 999

@@ -92,15 +92,13 @@ class _Comparison:
             self._tick()
             one, other = here.get(name), there.get(name)
             if one is None or other is None:
-                yield self._alone(name, one, other)
+                found: Difference | None = self._alone(name, one, other)
+            else:
+                found = self._types(name, one, other)
+            if found is not None:
                 typed.add(name)
-                continue
-            different = self._types(name, one, other)
-            if different is not None:
-                typed.add(name)
-                yield different
-                continue
-            found = self._code(name, one, other) if one.is_function else self._value(name, one)
+            elif one is not None and other is not None:
+                found = self._code(name, one, other) if one.is_function else self._value(name, one)
             if found is not None:
                 yield found
         yield from self._declarations(typed)
@@ -181,25 +179,19 @@ class _Comparison:
     # -- code ------------------------------------------------------------------------------------
 
     def _code(self, name: str, one: Symbol, other: Symbol) -> Difference | None:
-        records = _record(self._here, one), _record(self._there, other)
-        if records[0] is None or records[1] is None or records[0].object == records[1].object:
+        here, there = self._here.store.get(one.cell), self._there.store.get(other.cell)
+        if here is None or there is None or here.object == there.object:
             return None
         if _asks(one) and _asks(other):
             return None  # what they hand to Python is numbered in the order of a session
-        options = [stored_options(record) for record in records if record is not None]
-        if options[0].reloc != options[1].reloc:
+        if stored_options(here).reloc != stored_options(there).reloc:
             return None  # the arena of one is where code of another form is needed
-        found = [
-            self._digests_of(core, record).get(name)
-            for core, record in zip((self._here, self._there), records, strict=True)
-            if record is not None
-        ]
-        if found[0] == found[1]:
+        if self._digests_of(0, here).get(name) == self._digests_of(1, there).get(name):
             return None
         return Difference("code", self._called(name), "", "", one.cell)
 
-    def _digests_of(self, core: Core, record: Record) -> dict[str, bytes]:
-        key = id(core), record.number
+    def _digests_of(self, session: int, record: Record) -> dict[str, bytes]:
+        key = session, record.number
         if key not in self._digests:
             try:
                 self._digests[key] = digests(record.object)
@@ -290,11 +282,6 @@ def _bytes(core: Core, name: str) -> bytes:
 def _unknown(size: int) -> DataType:
     """Bytes whose type nobody knows: as many as a number has are one."""
     return number(f"i{size}") if size in (1, 2, 4, 8) else DataType("bytes", size=size)
-
-
-def _record(core: Core, symbol: Symbol) -> Record | None:
-    """What the cell that defines a function was compiled to."""
-    return core.store.get(symbol.cell)
 
 
 def _asks(symbol: Symbol) -> bool:

@@ -230,11 +230,12 @@ class Observers:
         self._wire()
 
     def _wire(self) -> None:
-        """Let the executor call `_look` while code runs, where anybody wants to look."""
+        """Let the executor call `look` while code runs, where anybody wants to look."""
         anybody = self.series or self._wanted is not None
-        self._engine.executor.on_wait = self._look if anybody else None
+        self._engine.executor.on_wait = self.look if anybody else None
 
-    def _look(self, seconds: float) -> None:
+    def look(self, seconds: float) -> None:
+        """Code has run for so long: called every now and then by who waits for it."""
         now = time.monotonic()
         if self.series and now >= self._due:
             self._due = now + self._every

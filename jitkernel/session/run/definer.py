@@ -178,12 +178,12 @@ class Definer(Execution):
         self.tee.compiled()
         warnings = compiled.warnings
         if warnings and (source_of := self._translated(request)) is not None:
-            at = _places(request, source_of)
+            lines = _Lines(request, source_of)
             told = {w.line for w in self.plan.warnings if w.severity == "warning"}
             warnings = tuple(
-                w._replace(message=retold(w.message), column=0, **at(w.line, within=True))
+                w._replace(message=retold(w.message), column=0, **lines.place(w.line, within=True))
                 for w in warnings
-                if told.isdisjoint(_function_lines(request, source_of, w.line))
+                if told.isdisjoint(lines.of_function(w.line))
             )
         if warnings:
             self.warn(warnings)
@@ -224,11 +224,11 @@ class Definer(Execution):
     @staticmethod
     def _in_lines(error: CompileError, request: Request, source: str) -> CompileError:
         """LLVM's complaints at lines of the source that the module was made of."""
-        at = _places(request, source)
+        lines = _Lines(request, source)
         found = []
         for told in error.diagnostics:
             first, _, more = told.message.partition("\n")
-            said = Diagnostic(first)._replace(**at(told.line)).render()
+            said = Diagnostic(first)._replace(**lines.place(told.line)).render()
             found.append(Diagnostic(f"{said}\n{more}" if more else said))
         made = CompileError(found)
         if isinstance(error, WorkerDied):
@@ -512,32 +512,31 @@ def _definitions(source: str) -> Plan:
     return plan
 
 
-def _function_lines(request: Request, source: str, line: int) -> range:
-    """The lines of the cell that the function at a line of the module was made of."""
-    line_of = cell_lines(request.source, request.first_line, source)
-    module = ["", *request.source.split("\n")[request.first_line - 1 :]]
-    first = last = min(line, len(module) - 1)
-    while first > 1 and not module[first].startswith("define "):
-        first -= 1
-    while last < len(module) - 1 and module[last] != "}":
-        last += 1
-    found = [number for n in range(first, last) if (number := line_of(n))]
-    return range(min(found), max(found) + 2) if found else range(0)
+class _Lines:
+    """From lines of the module that a cell became to lines of the cell."""
 
+    def __init__(self, request: Request, source: str):
+        self._marked = _MARK in request.source  # the text of `asm` outside functions has no lines
+        self._line_of = cell_lines(request.source, request.first_line, source)
+        self._source = ["", *source.split("\n")]
+        self._module = ["", *request.source.split("\n")[request.first_line - 1 :]]
 
-def _places(request: Request, source: str) -> Callable[..., dict[str, Any]]:
-    """What tells of a line of the module which line of the cell it was made of, number and text;
-    where `within`, of the first in the function that has one."""
-    marked = _MARK in request.source  # the text of `asm` outside functions has no lines
-    line_of = cell_lines(request.source, request.first_line, source)
-    lines = ["", *source.split("\n")]
-    module = ["", *request.source.split("\n")[request.first_line - 1 :]]
-
-    def place(line: int, within: bool = False) -> dict[str, Any]:
-        number = line_of(line) if marked else 0
-        while within and marked and not number and line < len(module) and module[line] != "}":
+    def place(self, line: int, within: bool = False) -> dict[str, Any]:
+        """The line of the cell that a line of the module was made of, number and text; where
+        `within`, of the first in the function that has one."""
+        module, number = self._module, self._line_of(line) if self._marked else 0
+        while within and self._marked and not number and line < len(module) and module[line] != "}":
             line += 1
-            number = line_of(line)
-        return {"line": number, "source": lines[number] if number < len(lines) else ""}
+            number = self._line_of(line)
+        return {"line": number, "source": "".join(self._source[number : number + 1])}
 
-    return place
+    def of_function(self, line: int) -> range:
+        """The lines of the cell that the function at a line of the module was made of."""
+        module = self._module
+        first = last = min(line, len(module) - 1)
+        while first > 1 and not module[first].startswith("define "):
+            first -= 1
+        while last < len(module) - 1 and module[last] != "}":
+            last += 1
+        found = [number for n in range(first, last) if (number := self._line_of(n))]
+        return range(min(found), max(found) + 2) if found else range(0)

@@ -13,7 +13,7 @@ from jitkernel.compiler.records import Request
 from jitkernel.errors import UsageError
 from jitkernel.languages import find
 from jitkernel.languages.prototypes import Prototype, code_of_elements
-from jitkernel.session.element_types import elements_of, named, refuse_other_members
+from jitkernel.session.array_types import elements_of, named, refuse_other_members
 from jitkernel.session.program.names import NotesSeen
 from jitkernel.session.program.signatures import described
 from jitkernel.session.run.host import SessionView

@@ -23,9 +23,8 @@ from jitkernel.ir.types import (
 from jitkernel.languages import find
 from jitkernel.languages.prototypes import Foreign
 from jitkernel.session.run.host import SessionHost, SessionView
-from jitkernel.values.conversion import from_python, to_bytes
+from jitkernel.values.conversion import to_bytes
 from jitkernel.values.python import to_python
-from jitkernel.values.value import TypedValue
 
 if TYPE_CHECKING:
     from jitkernel.session.core import Core
@@ -123,45 +122,27 @@ class PythonFunctions:
                 "was restored; session.export_python gives it again"
             )
         exported, host = self._functions[number - 1], _Host(self._core)
-        if isinstance(exported.frame, FunctionType):
-            return self._by_type(exported, exported.frame, frame, host)
-        return self._by_shape(exported, exported.frame, frame, host)
-
-    def _by_shape(self, exported: _Exported, by: Foreign, frame: bytes, host: _Host) -> bytes:
-        """With the signs, structs and names of a language."""
-        _refuse_size(exported.name, frame, by.frame.size)
-        first = 1 if by.returns else 0
-        parts = by.frame.members
+        by, called = exported.frame, self._core.program.called(exported.name)
+        if isinstance(by, FunctionType):
+            layout, returns = (
+                host.layout(parse_type(_frame(by))),
+                not isinstance(by.result, VoidType),
+            )
+        else:  # with the signs, structs and names of a language
+            layout, returns = by.frame, by.returns
+        if len(frame) != layout.size:
+            raise UsageError(
+                f"{written(exported.name)} was called with {len(frame)} bytes of arguments"
+            )
         arguments = [
             to_python(part.type, memoryview(frame)[part.offset :], host.layout)
-            for part in parts[first:]
+            for part in layout.members[returns:]
         ]
         result = self._core.foreign.run(exported.function, *arguments)
-        if not first:
+        if not returns:
             return frame
-        value = to_bytes(parts[0].type, result, host, f"what {exported.name} returned")
+        value = to_bytes(layout.members[0].type, result, host, f"what {called} returned")
         return value + frame[len(value) :]
-
-    def _by_type(self, exported: _Exported, type: FunctionType, frame: bytes, host: _Host) -> bytes:
-        layout = host.layout(parse_type(_frame(type)))
-        _refuse_size(exported.name, frame, layout.size)
-        first = 0 if isinstance(type.result, VoidType) else 1
-        arguments: list[Any] = []
-        for index, kind in enumerate(type.parameters, first):
-            at = layout.members[index].offset
-            data = frame[at : at + host.layout(kind).size]
-            arguments.append(TypedValue(kind, data, host.layout).python)
-        result = self._core.foreign.run(exported.function, *arguments)
-        if not first:
-            return frame
-        what = f"what {self._core.program.called(exported.name)} returned"
-        value = from_python(type.result, result, host, what)
-        return value.data + frame[len(value.data) :]
-
-
-def _refuse_size(name: str, frame: bytes, size: int) -> None:
-    if len(frame) != size:
-        raise UsageError(f"{written(name)} was called with {len(frame)} bytes of arguments")
 
 
 class _Host(SessionHost):
