@@ -133,9 +133,6 @@ class PresentValues:
 
     # -- addresses -------------------------------------------------------------------------------
 
-    def _ours(self, word: int) -> bool:
-        return word in self._arena
-
     def _look(self) -> None:
         """Learn where everything is."""
         for symbol in self._program.linker.symbols.values():
@@ -172,7 +169,9 @@ class PresentValues:
         at = bisect_right(self._blocks, word, key=lambda block: block[0]) - 1
         if at >= 0 and self._blocks[at][0] <= word < self._blocks[at][1]:
             return self._unnamed(*self._blocks[at], word, name)
-        where = "freed memory" if self._ours(word) else "the program's heap, its stack or a library"
+        where = (
+            "freed memory" if word in self._arena else "the program's heap, its stack or a library"
+        )
         called = self._program.called(name.partition(OURS)[0])
         raise UsageError(
             f"{called} holds the address {word:#x}, in {where}, which "
@@ -184,7 +183,7 @@ class PresentValues:
         label = f"{OURS}.{start:x}"
         if label not in self._lines:
             data = self._arena.read(start, stop - start)
-            if any(self._ours(_word(data, at)) for at in range(0, len(data) - 7, 8)):
+            if any(_word(data, at) in self._arena for at in range(0, len(data) - 7, 8)):
                 called = self._program.called(name.partition(OURS)[0])
                 raise UsageError(
                     f"{called} points to a table of addresses without a "

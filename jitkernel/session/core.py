@@ -13,7 +13,7 @@ import contextlib
 import os
 import threading
 import weakref
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -30,7 +30,7 @@ from jitkernel.session.report.places import Places
 from jitkernel.session.report.watch import Observers
 from jitkernel.session.residency.garbage import GarbageCollector
 from jitkernel.session.residency.residency import Residency
-from jitkernel.session.run.host import Execution, SessionHost
+from jitkernel.session.run.host import SessionHost
 from jitkernel.session.run.results import Results, Streams
 from jitkernel.session.saved.keeping import SessionFile
 from jitkernel.session.saved.store import Store
@@ -103,8 +103,6 @@ class Core:
         self.hidden = HiddenNames()
         # While the magics above a cell's code run: its options, which they may change.
         self.cell_options: CellOptions | None = None
-        # Once an archive was linked: what takes members of it (`run.linking`).
-        self.provide: Callable[[Execution, Iterable[str], Collection[str]], None] | None = None
         self.begun = False  # `program` and what follows are there
         # What a session beside this one begins with, and that one while there is one.
         self.first_settings, self.first_folder = replace(self.settings), _folder()

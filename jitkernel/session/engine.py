@@ -51,16 +51,14 @@ class Engine:
     def __init__(self, core: Core, worker: WorkerProcess | None = None):
         self._core, settings = core, core.settings
         self.settings = settings
-        self._place = _own_place(settings)
-        try:
-            base = settings.base if self._place is None else self._place.base
-            self.arena = Arena(settings.capacity, base)
-        except BaseException:
+        with contextlib.ExitStack() as failed:
+            base, self._place = settings.base, _own_place(settings)
             if self._place is not None:
-                self._place.close()
-            raise
-        self.arena.in_use = self._in_use
-        try:
+                base = self._place.base
+                failed.callback(self._place.close)
+            self.arena = Arena(settings.capacity, base)
+            failed.callback(self.arena.close)
+            self.arena.in_use = self._in_use
             self.pool = CompilerPool(
                 workers=settings.workers, spare=settings.spare,
                 memory_limit=settings.worker_memory_limit, timeout=settings.timeout,
@@ -68,11 +66,7 @@ class Engine:
             )  # fmt: skip
             self.pool.stopping = lambda: self.stopping
             self.pool.start()
-        except BaseException:
-            self.arena.close()
-            if self._place is not None:
-                self._place.close()
-            raise
+            failed.pop_all()
         self.started = False  # `linker`, `executor` and `thunks` are there
         self._starting = threading.Lock()
         self._generation = 0

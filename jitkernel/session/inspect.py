@@ -182,13 +182,10 @@ class Inspect:
     def cell_lines(self, number: int, request: Request) -> Callable[[int], int]:
         """From lines of what the compiler is asked for a cell to lines of its source, 0 where
         unknown."""
-        record = self.store.get(number)
-        return self.source_lines(request, record.source if record is not None else "")
-
-    def source_lines(self, request: Request, source: str) -> Callable[[int], int]:
-        """The same of a source that is no cell's."""
         from jitkernel.session.report.places import cell_lines
 
+        record = self.store.get(number)
+        source = record.source if record is not None else ""
         return cell_lines(request.source, request.first_line, source)
 
     def link_map(self, number: int) -> LinkMap | None:

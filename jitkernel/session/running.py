@@ -152,7 +152,9 @@ class Running:
         What the function prints is dropped, unless there is a `sink`.  Of another language than IR
         any expression or statements are timed: they are compiled once, and nothing of them stays.
         """
-        return self._caller(sink or _quiet()).time(expression, language, number, repeat)
+        from jitkernel.session.run.results import Collector
+
+        return self._caller(sink or Collector()).time(expression, language, number, repeat)
 
     @operation(observed=True)
     def value(self, expression: str, sink: Sink | None = None) -> TypedValue:
@@ -389,9 +391,3 @@ def check_argument(function: str, parameter: str, annotation: str, value: object
     from jitkernel.arguments import check
 
     check(function, parameter, annotation, value)
-
-
-def _quiet() -> Sink:
-    from jitkernel.session.run.results import Collector
-
-    return Collector()

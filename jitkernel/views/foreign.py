@@ -171,6 +171,7 @@ def unplaced(
     """
     from jitkernel.compiler.records import Options, Request
     from jitkernel.languages.llvm.assemble import assemble
+    from jitkernel.session.report.places import cell_lines
 
     plan = session.inspect.plan(source, language, level)
     if not plan.entities or plan.actions:
@@ -182,7 +183,7 @@ def unplaced(
     request = Request(
         made.source, Options(opt_level=level), "this cell", first_line=made.first_line
     )
-    lines = session.inspect.source_lines(request, source)
+    lines = cell_lines(request.source, request.first_line, source)
     code = code_for(session, request, machine, cpu, syntax, lines)
     return _view(session, code, machine, cpu, "", source, "this cell")
 

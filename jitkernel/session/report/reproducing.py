@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from jitkernel.errors import Interrupted, JitError, UsageError
 from jitkernel.files import read_text
 from jitkernel.session.report.differences import Difference, compare
-from jitkernel.session.run.results import Collector
+from jitkernel.session.run.results import Sink
 from jitkernel.session.settings import CellOptions, SessionSettings
 from jitkernel.wording import counted
 
@@ -117,7 +117,7 @@ def _settings(core: Core) -> SessionSettings:
     )  # fmt: skip
 
 
-class _Replay(Collector):
+class _Replay(Sink):
     """The texts, one after another; the sink of those that are cells.  What they print is dropped,
     shell commands do not run again."""
 
@@ -129,7 +129,6 @@ class _Replay(Collector):
         deadline: float,
         progress: Callable[[str], object],
     ):
-        super().__init__()
         self._core, self._fresh, self._deadline = core, fresh, deadline
         known = {text.number for text in texts}
         self._texts = [text for text in texts if text.above not in known]
@@ -249,9 +248,6 @@ class _Replay(Collector):
                 self._numbers[text.was] = fresh.number
 
     # -- the sink of cells -----------------------------------------------------------------------
-
-    def output(self, name: str, data: bytes) -> None:
-        pass
 
     def input(self, prompt: str) -> str | None:
         self._asks = True

@@ -85,13 +85,8 @@ class SessionHost:
     def variable(self, name: str) -> tuple[Type, int, bool] | None:
         """Type, address and constancy of a variable that has storage; of a thread-local one, the
         storage of the thread that runs cells."""
-        symbol = self.program.named(name)
-        declared = self.program.state.declared.get(name)
+        symbol, declared = self.program.named(name), self.program.state.declared.get(name)
         if isinstance(declared, Variable) and (symbol is None or symbol.state in NOWHERE):
-            if self.links:
-                self.provide([name])
-            symbol = self.program.named(name)
-        if symbol is None and isinstance(declared, Variable):
             symbol = self._look_up(name, SymbolKind.DATA, declared)
         info = declared if symbol is None or symbol.info is None else symbol.info
         if symbol is None or not isinstance(info, Variable):
@@ -114,16 +109,15 @@ class SessionHost:
         symbol = self.program.named(name)
         if symbol is not None and symbol.state not in NOWHERE:
             return symbol
-        if (signature := self.full_signature(name)) is None:
-            return symbol
-        if self.links:
-            self.provide([name])
-        symbol = self.program.symbol(name)
-        if symbol is None:
-            symbol = self._look_up(name, SymbolKind.FUNCTION, signature)
-        return symbol
+        signature = self.full_signature(name)
+        return symbol if signature is None else self._look_up(name, SymbolKind.FUNCTION, signature)
 
     def _look_up(self, name: str, kind: SymbolKind, info: Signature | Variable) -> Symbol | None:
+        """The symbol of what no cell defines."""
+        if self.links:
+            self.provide([name])
+        if (symbol := self.program.named(name)) is not None:
+            return symbol
         linker = self.engine.linker
         with linker.arena.rollback.atomic():
             symbol = linker.known(name, kind)
@@ -365,8 +359,10 @@ class Execution(SessionView):
         return self.engine.arena.rollback.atomic()
 
     def provide(self, names: Sequence[str], own: Collection[str] = frozenset()) -> None:
-        if self.program.state.archives and self.core.provide is not None:
-            self.core.provide(self, names, own)
+        if self.program.state.archives:
+            from jitkernel.session.run.linking import provide
+
+            provide(self, names, own)
 
     def own(self, block: Block) -> None:
         """Data is this cell's from now on; a cell without code is kept for it."""

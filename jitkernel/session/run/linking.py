@@ -1,4 +1,4 @@
-"""Objects and archives of other compilers.  Start from `link_file`; `_provide` takes members later.
+"""Objects and archives of other compilers.  Start from `link_file`; `provide` takes members later.
 
 An archive that is linked stays one of the session's: whatever a later cell uses that nobody defines
 and the archive does is taken from it then, before libraries and the executor's process are asked.
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from jitkernel.session.core import Core
     from jitkernel.session.program.program import Program
 
-__all__ = ["link_file", "read_again"]
+__all__ = ["link_file", "provide", "read_again"]
 
 _NAMES = 6  # that are shown of many
 
@@ -59,7 +59,6 @@ def read_again(core: Core, paths: Iterable[str]) -> list[str]:
             words.append(f"cells take nothing more from {path}: {error}")
         else:
             core.program.state.archives[path] = LinkedArchive(archive, read_bytes)
-            core.provide = _provide
     return words
 
 
@@ -108,12 +107,8 @@ def _add_archive(
         change.cell = number
         with core.engine.arena.rollback.atomic():
             program.state.put("archive", full, linked, change.before)
-            core.provide = _provide
             if taken:
-                core.number = number
-                obj = ReadObject.of(combine(taken, program.linker.resolver))
-                definer.place(*_compiled(path, obj), source, read=obj)
-                definer.construct()
+                _place(definer, taken, path, source)
             core.history.keep(change)
     if taken:
         definer.say_status()
@@ -125,6 +120,18 @@ def _add_archive(
             "it: %link that too"
         )
     return definer.tee.result
+
+
+def _place(
+    definer: Definer, taken: Sequence[Taken], label: str, source: str,
+    own: Collection[str] = frozenset(),
+) -> None:  # fmt: skip
+    """Place members as one cell; `own` are names that another one is about to define."""
+    definer.core.number = definer.cell.number
+    obj = ReadObject.of(combine(taken, definer.program.linker.resolver))
+    early = any(name in own for _, name, _ in obj.names.imports)
+    definer.place(*_compiled(label, obj), source, missing=early, read=obj)
+    definer.construct()
 
 
 def _summary(definer: Definer, archive: Archive, taken: Sequence[Taken]) -> str:
@@ -173,9 +180,7 @@ def _has(program: Program, name: str) -> bool:
     return is_special(name) or program.linker.resolver.fixed(name) is not None
 
 
-def _provide(
-    execution: Execution, names: Iterable[str], own: Collection[str] = frozenset()
-) -> None:
+def provide(execution: Execution, names: Iterable[str], own: Collection[str]) -> None:
     """Take from the session's archives what is used of these names and nobody defines, as a cell.
 
     `own` are names that are about to be defined.
@@ -200,14 +205,9 @@ def _place_members(execution: Execution, taken: Sequence[Taken], own: Collection
     fresh = Definer(core, execution.tee)
     labels = _labels(taken)
     source = f"; %link {labels}"
-    change = execution.change if execution.is_run else core.history.begin(source[2:])
-    fresh.change = change
-    obj = ReadObject.of(combine(taken, core.program.linker.resolver))
-    early = any(name in own for _, name, _ in obj.names.imports)
+    fresh.change = execution.change if execution.is_run else core.history.begin(source[2:])
     with core.engine.arena.rollback.atomic():
-        core.number = fresh.cell.number
-        fresh.place(*_compiled(labels, obj), source, missing=early, read=obj)
-        fresh.construct()
+        _place(fresh, taken, labels, source, own)
         if not execution.is_run:
-            core.history.keep(change)
+            core.history.keep(fresh.change)
     execution.tee.note(f"cell {fresh.cell.number}: linked on demand: {labels}")

@@ -7,7 +7,7 @@ that it mentions.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from jitkernel.compiler.records import Request
 from jitkernel.errors import UsageError
@@ -58,7 +58,9 @@ class Prototypes:
             return _NOTHING
         of, version, found = self._known.get(name, (None, -1, _NOTHING))
         if of is not image or version not in (0, notes.version):
-            version, found = self._ask(name, image.cell if image is not None else 0)
+            cell = image.cell if image is not None else 0
+            found = self._ask(name, cell, "prototype") or _NOTHING
+            version = 0 if notes.language_of(cell) or not self._is_foreign(cell) else notes.version
             self._known[name] = image, version, found
         return found
 
@@ -73,17 +75,16 @@ class Prototypes:
         """Whether what was said of a name holds as long as its definition."""
         return name not in self._known or not self._known[name][1]
 
-    def _ask(self, name: str, cell: int) -> tuple[int, Prototype]:
+    def _ask(self, name: str, cell: int, what: Literal["prototype", "spelled"]) -> Any:
         """What the language of a cell says; of an object or a library (0), what those that declare
-        the name do, with the version of the notes for which that holds."""
+        the name do."""
         notes = self._core.program.state.notes
         if language := notes.language_of(cell):
             view = _view(self._core, NotesSeen(notes.found, name, cell))
-            return 0, find(language).prototype(name, view) or _NOTHING
-        if not self._is_foreign(cell):
-            return 0, _NOTHING
-        every = (find(one).prototype(name, self._view()) for one in sorted(notes.languages))
-        return notes.version, next(filter(None, every), _NOTHING)
+            return getattr(find(language), what)(name, view)
+        languages = sorted(notes.languages) if self._is_foreign(cell) else ()
+        every = (getattr(find(one), what)(name, self._view()) for one in languages)
+        return next(filter(None, every), None)
 
     def _is_foreign(self, cell: int) -> bool:
         """Whether a cell is an object that was linked; 0: a library is none of the session's."""
@@ -97,14 +98,10 @@ class Prototypes:
         if not notes.found or (symbol is None and name not in program.state.declared):
             return None
         cell = symbol.cell if symbol is not None else 0
-        if language := notes.language_of(cell):
+        if notes.language_of(cell):
             name = program.called(name, cell)  # a label may have given the symbol's
-            view = _view(self._core, NotesSeen(notes.found, name, cell))
-            return find(language).spelled(name, view)
-        if not self._is_foreign(cell):
-            return None
-        every = (find(one).spelled(name, self._view()) for one in sorted(notes.languages))
-        return next(filter(None, every), None)
+        spelling: Spelling | None = self._ask(name, cell, "spelled")
+        return spelling
 
     def _argument(self, name: str, number: int) -> str:
         return f"argument {number} of {self._core.program.called(name)}"
