@@ -9,6 +9,7 @@ session's own functions can have any name.
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ from jitkernel.compiler.records import Options, Request
 from jitkernel.elf import read_object
 from jitkernel.errors import Interrupted, JitError, UsageError
 from jitkernel.ir.module import functions
-from jitkernel.ir.types import IntType, Type
+from jitkernel.ir.types import PTR, IntType, Type
 from jitkernel.languages.llvm.evaluate import evaluate, evaluate_arguments
 from jitkernel.languages.llvm.expressions import Call
 from jitkernel.languages.llvm.plan import CallAction, parse_cell
@@ -25,11 +26,11 @@ from jitkernel.linker import Block, Image, SymbolKind, SymbolState
 from jitkernel.linker.layout import read_names
 from jitkernel.rollback import RecordedList
 from jitkernel.session.arrays import Copies
-from jitkernel.session.program.signatures import Signature
+from jitkernel.session.program.signatures import Signature, attributes_of
 from jitkernel.session.run.host import Execution, Heard, SessionHost
 from jitkernel.session.run.results import Collector, Sink
-from jitkernel.values.conversion import SIMPLE, from_python
-from jitkernel.values.value import TypedValue
+from jitkernel.values.conversion import SIMPLE, from_python, to_bytes
+from jitkernel.values.value import LanguageValue, TypedValue
 from jitkernel.wording import counted
 
 if TYPE_CHECKING:
@@ -43,6 +44,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Caller", "Scratch", "finish"]
 
+_ALIGN = re.compile(r"\balign (\d+)")
+_WORD = 8  # bytes: what is passed by value in registers, is so in parts of that size
+
 
 class Caller(Execution):
     """One call in a core whose lock is held; data that its arguments need goes when it ends, and
@@ -52,6 +56,7 @@ class Caller(Execution):
     _arguments: Sequence[Any] = ()
     _pointees: Sequence[DataType | None] = ()
     _copies: Copies | None = None
+    _result_at = 0  # where the function returns its result, where that is in memory
     links = True
 
     def own(self, block: Block) -> None:
@@ -79,9 +84,11 @@ class Caller(Execution):
         self._arguments = arguments
         with self._calling():
             try:
-                if said is not None and (said.result or said.parameters):
-                    return self._by_value(name, arguments, said)
-                return self.call(name, self._converted(name, arguments))
+                value = self.call(name, self._converted(name, arguments, said))
+                if said is None or said.result is None:
+                    return value
+                data = self.read(self._result_at, said.result.size) if self._result_at else None
+                return LanguageValue(value, said.result, data)
             finally:
                 if self._copies is not None:
                     self._copies.end()
@@ -107,49 +114,81 @@ class Caller(Execution):
             found[at] = self.address(name)
         return found
 
-    def _by_value(self, name: str, arguments: Sequence[Any], said: Prototype) -> TypedValue:
-        """The same, of a function whose language sees more in what it takes and gives."""
-        from jitkernel.session.run.by_value import ByValue
-
-        signature = self.full_signature(name)
-        if signature is None:
-            raise UsageError(f"no function {self.core.program.called(name)}")
-        call = ByValue(name, signature, said, self, partial(self._type_of, name))
-        if said.parameters is None:
-            return call.result(self.call(name, self._converted(name, arguments)))
-        self._pointees = self.core.prototypes.check(name, arguments)
-        return call.result(self.call(name, call.arguments(arguments)))
-
-    def _converted(self, name: str, arguments: Sequence[Any]) -> list[TypedValue]:
-        core, program = self.core, self.core.program
+    def _converted(
+        self, name: str, arguments: Sequence[Any], said: Prototype | None
+    ) -> list[TypedValue]:
+        """The values that IR's function takes, which passes some of a language in parts, or in
+        memory.  Raises UsageError."""
+        core, called = self.core, self.called(name)
         signature, symbol = self.full_signature(name), self.known(name)
         if signature is None or symbol is None:
             hint = self.hint(name)
-            raise UsageError(f"no function {program.called(name)}{f'; {hint}' * bool(hint)}")
-        if symbol.state == SymbolState.MISSING:
-            raise UsageError(
-                f"{program.called(name)} is not defined: {symbol.why or 'nobody defines it yet'}"
-            )
+            raise UsageError(f"no function {called}{f'; {hint}' * bool(hint)}")
+        types = said.parameters if said is not None else None
+        if types is None and symbol.state == SymbolState.MISSING:
+            raise UsageError(f"{called} is not defined: {symbol.why or 'nobody defines it yet'}")
         function = signature.function
-        wanted = len(function.parameters)
+        fixed = function.parameters
+        wanted = len(fixed if types is None else types)
+        text = said.text if said is not None and types is not None else ""
         if len(arguments) < wanted or (len(arguments) > wanted and not function.variadic):
-            said = core.prototypes.spelling(name) if core.has_prototypes else None
+            spelled = core.prototypes.spelling(name) if core.has_prototypes and not text else None
             raise UsageError(
-                f"{program.called(name)} takes {counted(wanted, 'argument')} "
-                f"({said.text if said else function}), {len(arguments)} given"
+                f"{called} takes {counted(wanted, 'argument')} "
+                f"({text or (spelled.text if spelled else function)}), {len(arguments)} given"
             )
-        if core.has_prototypes and not SIMPLE.issuperset(map(type, arguments)):
+        if core.has_prototypes and (
+            types is not None or not SIMPLE.issuperset(map(type, arguments))
+        ):
             self._pointees = core.prototypes.check(name, arguments)
-        return [
-            from_python(
-                function.parameters[i] if i < wanted else None,
-                a,
-                self,
-                f"argument {i + 1}",
-                partial(self._type_of, name, i),
-            )
-            for i, a in enumerate(arguments)
-        ]
+        refusal = UsageError(
+            f"{name} ({text}) is called in a way that Python does not know: give it pointers, or "
+            "call it from a cell"
+        )
+        attributes = attributes_of(signature.attributes)[1] if types is not None else {}
+        values: list[TypedValue] = []
+        if said is not None and said.result and attributes.get(0, "").startswith("sret"):
+            values.append(self._in_memory(bytes(said.result.size), attributes[0]))
+            self._result_at = int.from_bytes(values[0].data, "little")
+        for number, thing in enumerate(arguments):
+            what, at = f"argument {number + 1}", len(values)
+            seen = types[number] if types is not None and number < len(types) else None
+            if seen is None or seen.is_scalar:
+                into = fixed[at] if at < len(fixed) else None
+                type_of = partial(self._type_of, name, number)
+                values.append(from_python(into, thing, self, what, type_of))
+            elif "byval" in attributes.get(at, ""):
+                values.append(self._in_memory(to_bytes(seen, thing, self, what), attributes[at]))
+            else:
+                data = to_bytes(seen, thing, self, what)
+                values += self._parts(seen, data, fixed[at:], refusal)
+        if len(values) < len(fixed):
+            raise refusal
+        return values
+
+    def _in_memory(self, data: bytes, attributes: str) -> TypedValue:
+        """The pointer to a value that is passed, or returned, in memory."""
+        align = _ALIGN.search(attributes)
+        address = self.allocate(data, max(16, int(align[1]) if align is not None else 1))
+        return TypedValue(PTR, address.to_bytes(8, "little"), self.layout)
+
+    def _parts(
+        self, seen: DataType, data: bytes, types: Sequence[Type], refusal: UsageError
+    ) -> Iterator[TypedValue]:
+        """A value that is passed in registers; those of `types` are its own, as many as it takes.
+
+        System V ABI, AMD64 supplement, 3.2.3; the compiler of its language has decided in which.
+        """
+        words, at, left = seen.eightbytes(), 0, iter(types)
+        while at < len(data):
+            if at // _WORD not in words:  # it is nothing but padding
+                at += _WORD
+                continue
+            if (type := next(left, None)) is None:
+                raise refusal
+            size = self.layout(type).size
+            yield TypedValue(type, data[at : at + size].ljust(size, b"\0"), self.layout)
+            at += max(size, _WORD)
 
     def _type_of(self, name: str, index: int) -> str:
         """The type of a parameter as the function's language writes it, "" where that is IR."""

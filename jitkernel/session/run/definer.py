@@ -82,8 +82,7 @@ class Definer(Execution):
             name for name, body in self._types.items()
             if body != "opaque" and program.state.types.get(name, body) != body
         }  # fmt: skip
-        replaced = program.state.ids.get(self.cell.cell_id or "", 0)
-        excluding = {replaced, *self.change.facts("object")}
+        excluding = {self.replaces, *self.change.facts("object")}
         for number, cell in list(program.cells.items()) if changed else ():
             uses = sorted(changed.intersection(cell.types).difference(cell.defines))
             if not uses or number in excluding or program.state.notes.language_of(number):
@@ -257,7 +256,7 @@ class Definer(Execution):
         if self.program.state.notes.found:  # of other languages
             self._supersede(_defined(compiled, read))
         cell, program, change = self.cell, self.program, self.change
-        old = program.cells.get(program.state.ids.get(cell.cell_id, 0)) if cell.cell_id else None
+        old = program.cells.get(self.replaces)
         remade = [program.cells[n] for n in change.facts("object") if n in program.cells]
         unchanged = self.plan.unchanged
         changed = check_types(program, compiled.summary, cell, old, remade, unchanged)
@@ -416,11 +415,9 @@ class Definer(Execution):
 
     def replace_undefined(self) -> None:
         """A notebook cell that defined something and has no definitions any more."""
-        cell, program = self.cell, self.program
-        old = program.cells.get(program.state.ids.get(cell.cell_id or "", 0))
-        if old is not None:
-            program.retire(old, cell, self.change)
-            program.let_go(self.change, self.core.finish)
+        if (old := self.program.cells.get(self.replaces)) is not None:
+            self.program.retire(old, self.cell, self.change)
+            self.program.let_go(self.change, self.core.finish)
 
     # -- where no statement runs -----------------------------------------------------------------
 

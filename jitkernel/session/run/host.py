@@ -409,7 +409,7 @@ class Execution(SessionView):
     @property
     def replaces(self) -> int:
         """The number of the cell whose place in the notebook it takes."""
-        return self.program.state.ids.get(self._cell_id or "", 0)
+        return self.program.state.ids.get(self.cell.cell_id or "", 0)
 
     @property
     def position(self) -> int:
