@@ -104,11 +104,13 @@ def read_content(data: bytes) -> Content:
             pieces.append(_inflated(data[at : at + size]))
             at += size
         header, code, bitcode = pieces
-        name, entry, signature, made_by, options, needs, prototype = json.loads(header)
+        *plain, prototype = json.loads(header)
+        _refuse_other(plain, ["", "", [""] * 5, [""] * 5, Options().row(), {}])
+        name, entry, signature, made_by, options, needs = plain
+        _refuse_other(list(needs.values()), [""] * len(needs))
         found = Content(
-            _text(name), _text(entry), Signature(*_texts(signature, 5)),
-            Identity(*_texts(made_by, 5)), Options(*_row(options)), _names(needs), code, bitcode,
-            Prototype.of(prototype),
+            name, entry, Signature(*signature), Identity(*made_by), Options(*options), needs,
+            code, bitcode, Prototype.of(prototype),
         )  # fmt: skip
         found.signature.function  # noqa: B018  that it is a type
     except (ValueError, TypeError, KeyError, IndexError, struct.error, zlib.error) as error:
@@ -127,28 +129,10 @@ def _inflated(data: bytes) -> bytes:
     return made
 
 
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no text")
-    return value
-
-
-def _texts(values: Any, count: int) -> list[str]:
-    if not isinstance(values, list) or len(values) != count:
-        raise TypeError(f"{count} texts are expected")
-    return [_text(value) for value in values]
-
-
-def _row(row: Any) -> list[Any]:
-    like = Options().row()
-    if not isinstance(row, list) or len(row) != len(like):
-        raise TypeError("these are no options")
-    if any(type(a) is not type(b) for a, b in zip(row, like, strict=True)):
-        raise TypeError("these are no options")
-    return row
-
-
-def _names(needs: Any) -> dict[str, str]:
-    if not isinstance(needs, dict):
-        raise TypeError("what it needs is no table")
-    return {_text(name): _text(library) for name, library in needs.items()}
+def _refuse_other(value: Any, like: Any) -> None:
+    """Raise TypeError for what has not the types and the lengths of an example."""
+    if type(value) is not type(like) or (isinstance(like, list) and len(value) != len(like)):
+        raise TypeError(f"{value!r} is found where {like!r} would do")
+    if isinstance(like, list):
+        for one, other in zip(value, like, strict=True):
+            _refuse_other(one, other)

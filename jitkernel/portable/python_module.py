@@ -12,30 +12,33 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from jitkernel.errors import UsageError
-from jitkernel.ir.types import FloatType, IntType, PointerType, Type, VoidType
+from jitkernel.ir.types import Type, VoidType
 from jitkernel.languages.prototypes import code_of_elements
 from jitkernel.portable.header import NoEquivalent, check_callable
 from jitkernel.session.program.signatures import Signature, Variable
 
 if TYPE_CHECKING:
-    from jitkernel.session.core import Core
+    from jitkernel.portable.gathering import ExportSource
 
 __all__ = ["python_module"]
 
 _WIDTH = 96
+_CODES = frozenset("i1 i8 i16 i32 i64 float double ptr".split())  # of what ctypes passes
 
 
-def python_module(core: Core, exports: Mapping[str, Signature | Variable], library: bytes) -> str:
+def python_module(
+    home: ExportSource, exports: Mapping[str, Signature | Variable], library: bytes
+) -> str:
     """The text of a module with a function for each of `exports`.  Raises UsageError for what
     ctypes cannot call."""
     rows = []
     for name, info in exports.items():
-        called = core.program.called(name)
+        called = home.program.called(name)
         if not isinstance(info, Signature):
             raise UsageError(f"{called} is a variable: a Python module has functions alone")
         if not name.isidentifier():
             raise UsageError(f"{called} is no name in Python")
-        said = core.prototypes.declared(name)
+        said = home.prototype(name)
         try:
             if said.parameters is not None:
                 raise NoEquivalent("it passes more than numbers and pointers")
@@ -69,11 +72,6 @@ def _row(name: str, signature: Signature, wanted: Sequence[object], unsigned: bo
 
 
 def _code(type: Type) -> str:
-    match type:
-        case IntType(1 | 8 | 16 | 32 | 64 as bits):
-            return f"i{bits}"
-        case FloatType("float" | "double" as name):
-            return name
-        case PointerType(0):
-            return "ptr"
+    if (code := str(type)) in _CODES:
+        return code
     raise NoEquivalent(f"a value of type {type} is passed")

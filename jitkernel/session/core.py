@@ -13,7 +13,7 @@ import contextlib
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -30,7 +30,7 @@ from jitkernel.session.report.places import Places
 from jitkernel.session.report.watch import Observers
 from jitkernel.session.residency.garbage import GarbageCollector
 from jitkernel.session.residency.residency import Residency
-from jitkernel.session.run.host import SessionHost
+from jitkernel.session.run.host import Execution, SessionHost
 from jitkernel.session.run.results import Results, Streams
 from jitkernel.session.saved.keeping import SessionFile
 from jitkernel.session.saved.store import Store
@@ -48,9 +48,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Core"]
 
-_PARTS = (
-    "arrays", "program", "texts", "history", "garbage", "places", "observers", "residency",
-)  # fmt: skip
 _cores: weakref.WeakSet[Core] = weakref.WeakSet()
 
 
@@ -101,6 +98,8 @@ class Core:
         self.number = 0  # of the latest cell
         self.results = Results(self.settings)
         self.hidden = HiddenNames()
+        # Once an archive was linked: what takes members of it (`run.linking`).
+        self.provide: Callable[[Execution, Iterable[str], Collection[str]], None] | None = None
         # While the magics above a cell's code run: its options, which they may change.
         self.cell_options: CellOptions | None = None
         self.begun = False  # `program` and what follows are there
@@ -114,7 +113,7 @@ class Core:
 
         def __getattr__(self, name: str) -> object:
             """What a program is made of is there when the engine is ready: who asks waits."""
-            if name not in _PARTS:
+            if name not in Core.__annotations__:
                 raise AttributeError(f"a Core has no attribute {name!r}")
             self.begin()
             return self.__dict__[name]
@@ -179,8 +178,7 @@ class Core:
         """Run an image's destructors: see `calls.finish`."""
         from jitkernel.session.run.calls import finish
 
-        for stopped in finish(self.engine, self.program, self.places, image):
-            self.note(stopped)
+        finish(self, image)
 
     def interrupt(self) -> None:
         """End the compile or the run in progress, soon.  From any thread or a signal handler."""
@@ -209,7 +207,8 @@ class Core:
                 self.observers.ended(self.number)
             self.residency.trim()
             self.arrays.settle()
-            self.engine.settle()
+            if self.direct is not None:
+                self.engine.settle()
             self.texts.settle()
         self.engine.running = self.engine.stopping = False  # an interrupt is for nobody now
         if not self.engine.closed:
@@ -242,7 +241,7 @@ class Core:
         finally:
             self.lock = lock
 
-    # -- what the engine asks while code runs ----------------------------------------------------
+    # -- what the engine asks: see `EngineClient` ------------------------------------------------
 
     def output(self, name: str, data: bytes) -> None:
         """The program has written something."""
@@ -268,6 +267,14 @@ class Core:
         finally:
             self.operating = before
 
+    def ask(self, number: int, frame: bytes) -> bytes:
+        """Run a function of Python's for the program."""
+        return self.python_functions.call(number, frame)
+
+    def name_of(self, address: int) -> str:
+        """What an address of the program's code is called."""
+        return self.places.code(address)
+
     def note(self, text: str) -> None:
         """A line is shown beside the program's output."""
         self.sink.note(text)
@@ -287,7 +294,7 @@ def _forked() -> None:
     for core in list(_cores):
         core.lock = threading.RLock()  # another thread of the parent may have it
         core.forked, core.begun, core.operating = True, False, False
-        for name in _PARTS:
+        for name in Core.__annotations__:
             core.__dict__.pop(name, None)
         if "engine" in core.__dict__:
             core.engine.closed = True

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from jitkernel.arena import Arena
 from jitkernel.compiler.pool import CompilerPool
@@ -29,11 +29,25 @@ if TYPE_CHECKING:
     from jitkernel.compiler.cache import ObjectCache
     from jitkernel.compiler.process import WorkerProcess
     from jitkernel.executor.own_map import OwnMap
-    from jitkernel.session.core import Core
 
-__all__ = ["Engine"]
+__all__ = ["Engine", "EngineClient"]
 
 _INTERNAL = Options(opt_level=1, internal=True)
+
+
+class EngineClient(Protocol):
+    """The core of a session, as its engine asks and tells it while the program's code runs."""
+
+    settings: SessionSettings
+    lock: Any
+
+    def output(self, name: str, data: bytes) -> None: ...
+    def input(self, prompt: str) -> str | None: ...
+    def code_runs(self) -> None: ...
+    def wake(self, stub: int, alone: bool) -> int: ...
+    def ask(self, number: int, frame: bytes) -> bytes: ...
+    def name_of(self, address: int) -> str: ...
+    def lend(self, thread: int) -> contextlib.AbstractContextManager[object]: ...
 
 
 class Engine:
@@ -48,7 +62,7 @@ class Engine:
     executor: Executor
     thunks: Thunks
 
-    def __init__(self, core: Core, worker: WorkerProcess | None = None):
+    def __init__(self, core: EngineClient, worker: WorkerProcess | None = None):
         self._core, settings = core, core.settings
         self.settings = settings
         with contextlib.ExitStack() as failed:
@@ -113,7 +127,7 @@ class Engine:
             entry = linker.load_runtime(code, control)
             executor = self._executor(entry, linker)
             executor.on_respawn, executor.on_wake = self.tell_replaced, self._core.wake
-            executor.on_ask = lambda number, frame: self._core.python_functions.call(number, frame)
+            executor.on_ask = self._core.ask
             executor.stopping = lambda: self.stopping
             executor.start()
             self.arena.writes.runner = executor.page_table
@@ -213,14 +227,14 @@ class Engine:
             if outcome.kind == "ok":
                 self.notices.append(outcome.lost)
         if outcome.lock_holder is not None and outcome.kind == "ok":
-            self.notices.append(outcome.lock_holder.words(self._core.places.code))
+            self.notices.append(outcome.lock_holder.words(self._core.name_of))
         return outcome
 
     def settle(self) -> None:
-        """An operation has ended: whoever calls code past it finds its unwind tables."""
-        if self._place is not None and self.started and not self.closed:
-            self.tell_unwind()
-            self.executor.settle()
+        """An operation has ended: whoever calls code past it, in this process, finds its unwind
+        tables."""
+        self.tell_unwind()
+        self.executor.settle()
 
     def check_stop(self) -> None:
         """Raises Interrupted where that was asked for and no call or compile has been ended."""

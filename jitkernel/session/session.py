@@ -31,6 +31,7 @@ from jitkernel.wording import counted
 if TYPE_CHECKING:
     from jitkernel.compiler.process import WorkerProcess
     from jitkernel.portable.export import Exported
+    from jitkernel.portable.gathering import ExportSource
     from jitkernel.portable.travelling import PortableFunction
     from jitkernel.session.core import Core
     from jitkernel.session.handles import FunctionHandle, Handle
@@ -318,7 +319,7 @@ class Session(Changing):
         from jitkernel.session.handles import names_of
 
         check_argument("export", "cpu", "str", cpu)  # the worker would fail
-        return export(self._core, names_of(self, names), os.fspath(path), globals, cpu)
+        return export(self._home(), names_of(self, names), os.fspath(path), globals, cpu)
 
     @operation()
     def portable(self, name: str, *, globals: bool = False) -> PortableFunction:
@@ -339,7 +340,14 @@ class Session(Changing):
         from jitkernel.portable.building import pack
         from jitkernel.portable.travelling import portable
 
-        return portable(pack(self._core, name, globals))
+        return portable(pack(self._home(), name, globals))
+
+    def _home(self) -> ExportSource:
+        """Where its functions leave from."""
+        from jitkernel.portable.gathering import ExportSource
+
+        core = self._core
+        return ExportSource(core.program, core.engine, core.prototypes.declared)
 
     def __iter__(self) -> Iterator[Cell]:
         return iter(self.cells)
@@ -349,8 +357,8 @@ class Session(Changing):
         if core.engine.closed:
             return "<Session, closed>"
         symbols = dict(core.program.linker.symbols).values() if core.begun else ()
-        own = [s for s in symbols if s.image is not None and s.image.cell]
-        functions = sum(s.is_function for s in own)
+        own = [s.is_function for s in symbols if s.cell]
+        functions = sum(own)
         parts = [
             counted(len(core.program.cells) if core.begun else 0, "cell"),
             counted(functions, "function"),

@@ -26,8 +26,6 @@ _RELATIVE = frozenset((2, 4, 9, 26, 41, 42))
 _MERGED, _STRINGS = 0x10, 0x20  # SHF_MERGE, SHF_STRINGS (gABI, "Section Attribute Flags")
 _NUMBER = re.compile(r"(?:\.\d+)+\Z")  # by which LLVM tells names apart
 
-Entry = tuple[int, int, int]
-
 
 class _Named(NamedTuple):
     """A function or a variable; `shared`: others know it, and may define it anew."""

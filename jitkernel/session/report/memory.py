@@ -16,9 +16,10 @@ from jitkernel import procfs
 from jitkernel.arena import Arena
 from jitkernel.errors import ArenaFull
 from jitkernel.procfs import own_bytes
+from jitkernel.session.report.places import every_symbol
 
 if TYPE_CHECKING:
-    from jitkernel.linker import Image, Symbol
+    from jitkernel.linker import Image
     from jitkernel.session.engine import Engine
     from jitkernel.session.history.undo import UndoHistory
     from jitkernel.session.program.cell import Cell
@@ -215,7 +216,7 @@ def occupancy(engine: Engine, program: Program) -> dict[str, list[Occupant]]:
 def _owners(engine: Engine, program: Program) -> dict[int, tuple[str, int, str]]:
     """By the address where an extent starts: state, cell and name of its occupant."""
     found: dict[int, tuple[str, int, str]] = {}
-    for symbol in _symbols(program):
+    for symbol in every_symbol(program):
         name = program.called(symbol.name)
         if symbol.stub:
             found[symbol.stub] = ("entry", 0, f"entry of {name}")
@@ -254,16 +255,6 @@ def _starts(image: Image | None) -> Iterator[int]:
         yield extent.start
     for block in image.blocks:
         yield block.extent.start
-
-
-def _symbols(program: Program) -> Iterator[Symbol]:
-    """All of them, those that only the cells know that were compiled for an older type too."""
-    known = program.linker.symbols
-    yield from known.values()
-    for cell in program.cells.values():
-        for symbol in cell.image.refs if cell.image is not None else ():
-            if known.get(symbol.name) is not symbol:
-                yield symbol
 
 
 def explain_full(program: Program, history: UndoHistory, error: ArenaFull) -> ArenaFull:

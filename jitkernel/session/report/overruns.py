@@ -32,7 +32,7 @@ def overruns(program: Program, pages: Sequence[tuple[int, bytes]]) -> str:
     zone = arena.zones["data"]
     fill = bytes([zone.poison or 0])
     found: list[tuple[int, int]] = []
-    for stop, end, was in _paddings(zone, pages):
+    for stop, end, was in _paddings(zone, pages) if pages else ():
         now = arena.read(stop, end - stop)
         if now != was and now != fill * len(now):
             found.append((stop, end))
@@ -62,7 +62,7 @@ def _origin(arena: Arena, old: dict[int, bytes], at: int) -> int:
 
 def _paddings(zone: Zone, pages: Sequence[tuple[int, bytes]]) -> Iterator[tuple[int, int, bytes]]:
     """The bytes behind live extents in some pages: start, stop, and what they were."""
-    live = sorted(zone.list.live.items()) if pages else []
+    live = sorted(zone.list.live.items())
     granule = zone.list.granule
     for page, old in sorted(pages):
         at = bisect_right(live, (page, 1 << 64)) - 1

@@ -33,7 +33,15 @@ if TYPE_CHECKING:
     from jitkernel.session.program.cell import Cell
     from jitkernel.session.program.program import Program
 
-__all__ = ["FreedCode", "LineTables", "Places", "Ranges", "cell_lines", "own_symbols"]
+__all__ = [
+    "FreedCode",
+    "LineTables",
+    "Places",
+    "Ranges",
+    "cell_lines",
+    "every_symbol",
+    "own_symbols",
+]
 
 # What is remembered: tables, and rows of all of them together, about 100 bytes each.
 _TABLES_KEPT, _ROWS_KEPT = 256, 20_000
@@ -83,7 +91,7 @@ class Places:
         return self.linker.generation, len(program.cells), id(program.running)
 
     def _text_ranges(self) -> Iterator[tuple[int, int, Image]]:
-        for image in self._images():
+        for image in _images(self._program):
             if image.text is not None:
                 yield image.text.start, image.text.start + image.text.size, image
 
@@ -137,22 +145,11 @@ class Places:
                 return symbol.name, address - start
         return None
 
-    def _images(self) -> list[Image]:
-        found = [c.image for c in self._program.cells.values() if c.image is not None]
-        return [*self._program.running, *found]
-
     def stub(self, address: int) -> Symbol | None:
         """The symbol whose stub is at an address."""
         if self.linker.arena.zones["text"].list.live.get(address) != STUB_SIZE:
             return None
-        for symbol in self.linker.symbols.values():
-            if symbol.stub == address:
-                return symbol
-        for image in self._images():  # of a type that has changed: only its users know it
-            for symbol in image.refs:
-                if symbol.stub == address:
-                    return symbol
-        return None
+        return next((s for s in every_symbol(self._program) if s.stub == address), None)
 
     def data(self, address: int, called: Callable[[str], str] | None = None) -> str:
         """`@g+4` for an address of the data or constants zones, else the empty string; names are
@@ -394,6 +391,18 @@ class LineTables:
                 rows -= len(tables.pop(next(iter(tables))))
             tables[key] = table
         return table
+
+
+def _images(program: Program) -> list[Image]:
+    return [*program.running, *(c.image for c in program.cells.values() if c.image is not None)]
+
+
+def every_symbol(program: Program) -> Iterator[Symbol]:
+    """All of them, those of a type that has changed too, which only their users know."""
+    known = program.linker.symbols
+    yield from known.values()
+    for image in _images(program):
+        yield from (symbol for symbol in image.refs if known.get(symbol.name) is not symbol)
 
 
 def own_symbols(

@@ -10,7 +10,7 @@ import contextlib
 import io
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
 from typing import TYPE_CHECKING, Any
@@ -278,14 +278,8 @@ def _quiet(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(function)
     def run(*arguments: Any) -> Any:
-        with _dropped():
+        text = io.StringIO()
+        with contextlib.redirect_stdout(text), contextlib.redirect_stderr(text):
             return function(*arguments)
 
     return run
-
-
-@contextlib.contextmanager
-def _dropped() -> Iterator[None]:
-    text = io.StringIO()
-    with contextlib.redirect_stdout(text), contextlib.redirect_stderr(text):
-        yield

@@ -36,9 +36,6 @@ from jitkernel.wording import counted
 if TYPE_CHECKING:
     from jitkernel.languages.prototypes import Prototype
     from jitkernel.session.core import Core
-    from jitkernel.session.engine import Engine
-    from jitkernel.session.program.program import Program
-    from jitkernel.session.report.places import Places
     from jitkernel.session.run.thunks import Thunk
     from jitkernel.values.datatype import DataType
 
@@ -319,11 +316,11 @@ _FINALIZE = Signature(
 )  # of __cxa_finalize, Itanium ABI 3.3.6
 
 
-def finish(engine: Engine, program: Program, places: Places, image: Image) -> list[str]:
-    """Run an image's destructors; what stopped them, in words: that must not keep it in memory."""
-    linker = program.linker
-    places.freed.add(image)
-    handles = (*program.handles.pop(image.cell, ()), *([image.dso] if image.dso else ()))
+def finish(core: Core, image: Image) -> None:
+    """Run an image's destructors, and tell what stopped them: that must not keep it in memory."""
+    engine, linker = core.engine, core.engine.linker
+    core.places.freed.add(image)
+    handles = (*core.program.handles.pop(image.cell, ()), *([image.dso] if image.dso else ()))
     outcomes = [engine.call_many(list(image.fini))] if image.fini else []
     finalize = linker.known("__cxa_finalize", SymbolKind.FUNCTION) if handles else None
     if finalize is not None and finalize.state == SymbolState.FAR:
@@ -333,14 +330,12 @@ def finish(engine: Engine, program: Program, places: Places, image: Image) -> li
             outcomes.append(engine.call(target.address, entry, handle.to_bytes(8, "little"), 0))
     # What is going on besides was to be stopped as well.
     engine.stopping |= engine.running and any(o.kind == "interrupted" for o in outcomes)
-    stopped: list[str] = []
     for outcome in outcomes:
         if outcome.kind != "ok":
             from jitkernel.session.report.faults import error_of  # only where one was stopped
 
-            words = str(error_of(outcome, places, "")[0]).replace("\n", "; ")
-            stopped.append(f"a destructor of cell {image.cell} was stopped: {words}")
-    return stopped
+            words = str(error_of(outcome, core.places, "")[0]).replace("\n", "; ")
+            core.note(f"a destructor of cell {image.cell} was stopped: {words}")
 
 
 class Scratch:

@@ -359,10 +359,8 @@ class Execution(SessionView):
         return self.engine.arena.rollback.atomic()
 
     def provide(self, names: Sequence[str], own: Collection[str] = frozenset()) -> None:
-        if self.program.state.archives:
-            from jitkernel.session.run.linking import provide
-
-            provide(self, names, own)
+        if self.program.state.archives and self.core.provide is not None:
+            self.core.provide(self, names, own)
 
     def own(self, block: Block) -> None:
         """Data is this cell's from now on; a cell without code is kept for it."""
@@ -391,13 +389,9 @@ class Execution(SessionView):
 
     def _kept(self) -> str:
         symbols = self.program.linker.symbols.values()
-        own = [
-            s for s in symbols
-            if s.state == SymbolState.DEFINED and s.image is not None and s.image.cell
-        ]  # fmt: skip
-        functions = sum(s.is_function for s in own)
-        variables = len(own) - functions
-        return f"{counted(functions, 'function')}, {counted(variables, 'global')}"
+        own = [s.is_function for s in symbols if s.cell and s.state is SymbolState.DEFINED]
+        functions = sum(own)
+        return f"{counted(functions, 'function')}, {counted(len(own) - functions, 'global')}"
 
     # -- what its language asks: see `Known` -----------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Objects and archives of other compilers.  Start from `link_file`; `provide` takes members later.
+"""Objects and archives of other compilers.  Start from `link_file`; `_provide` takes members later.
 
 An archive that is linked stays one of the session's: whatever a later cell uses that nobody defines
 and the archive does is taken from it then, before libraries and the executor's process are asked.
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from jitkernel.session.core import Core
     from jitkernel.session.program.program import Program
 
-__all__ = ["link_file", "provide", "read_again"]
+__all__ = ["link_file", "read_again"]
 
 _NAMES = 6  # that are shown of many
 
@@ -59,6 +59,7 @@ def read_again(core: Core, paths: Iterable[str]) -> list[str]:
             words.append(f"cells take nothing more from {path}: {error}")
         else:
             core.program.state.archives[path] = LinkedArchive(archive, read_bytes)
+            core.provide = _provide
     return words
 
 
@@ -107,6 +108,7 @@ def _add_archive(
         change.cell = number
         with core.engine.arena.rollback.atomic():
             program.state.put("archive", full, linked, change.before)
+            core.provide = _provide
             if taken:
                 _place(definer, taken, path, source)
             core.history.keep(change)
@@ -180,7 +182,7 @@ def _has(program: Program, name: str) -> bool:
     return is_special(name) or program.linker.resolver.fixed(name) is not None
 
 
-def provide(execution: Execution, names: Iterable[str], own: Collection[str]) -> None:
+def _provide(execution: Execution, names: Iterable[str], own: Collection[str]) -> None:
     """Take from the session's archives what is used of these names and nobody defines, as a cell.
 
     `own` are names that are about to be defined.

@@ -233,7 +233,8 @@ class OutputTee(Collector):
 
     def finish(self) -> None:
         """Nothing more comes: what was printed is in the result."""
-        self.compiled()
+        if self._told:
+            self.compiled()
         self.result.stdout = self.out.decode("utf-8", "replace")
         self.result.stderr = self.err.decode("utf-8", "replace")
 

@@ -41,7 +41,7 @@ from jitkernel.session.program.cell import CellState, title
 from jitkernel.session.program.relinking import extend
 from jitkernel.session.program.signatures import Signature, Variable, check_types, expand
 from jitkernel.session.report.overruns import overruns
-from jitkernel.session.run.definer import Definer
+from jitkernel.session.run.definer import NO_PLAN, Definer
 from jitkernel.session.run.host import Heard
 from jitkernel.session.run.results import Result
 from jitkernel.session.settings import options_for
@@ -81,6 +81,7 @@ class Runner(Definer):
             with Heard(self.core, tee):
                 return self._run(source)
         finally:
+            self.plan = NO_PLAN  # whose actions may refer to this
             tee.finish()
             if printed := len(tee.out) + len(tee.err):
                 change = self.change
@@ -98,8 +99,6 @@ class Runner(Definer):
 
         Raises UsageError where it would, and what compiling and linking raise.
         """
-        if self.program.running:
-            raise JitError("the executor is running another call")
         plan = self.planned(source, language)
         actions = [action for action in plan.actions if isinstance(action, RunAction)]
         if plan.magics or len(actions) < len(plan.actions):
@@ -112,11 +111,8 @@ class Runner(Definer):
         self.warn(plan.warnings)
         self.plan = plan
         blocks = [self._prepare(action.module, "entities", often=True) for action in actions]
-        self.core.cleanups.append(self._drop_blocks)
-        try:
+        with self._in_memory(self._drop_blocks):
             yield [(block.type, self._place_block(block)) for block in blocks]
-        finally:
-            self.core.cleanups.done(self._drop_blocks)
 
     def _read(self, source: str) -> Plan:
         self.__dict__.pop("notes", None)  # as they are now
@@ -339,14 +335,20 @@ class Runner(Definer):
             if block.block_type is None:
                 raise CompileError("the cell's instructions have no type")
             return self._call_block(block.block_type, self.block_entry)
-        if self.program.running:
-            raise JitError("the executor is running another call")
-        self.core.cleanups.append(self._drop_block)
-        try:
+        with self._in_memory(self._drop_block):
             value = self._call_block(block.type, self._place_block(block))
             return present(value) if present is not None and value is not None else value
+
+    @contextlib.contextmanager
+    def _in_memory(self, drop: Callable[[], object]) -> Iterator[None]:
+        """A block in which code runs that is dropped then, whatever happens."""
+        if self.program.running:
+            raise JitError("the executor is running another call")
+        self.core.cleanups.append(drop)
+        try:
+            yield
         finally:
-            self.core.cleanups.done(self._drop_block)
+            self.core.cleanups.done(drop)
 
     def _place_block(self, block: PreparedBlock) -> int:
         """Where code begins that is in memory from now on, until it is dropped."""

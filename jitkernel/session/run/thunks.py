@@ -74,8 +74,7 @@ class Thunks:
         it is variadic; without names).  A `timer` takes a count before them, and gives the
         nanoseconds that so many calls took."""
         key = (*signature[:4], types, timer)
-        found = self._thunks.get(key)
-        if found is not None:
+        if (found := self._thunks.get(key)) is not None:
             self._thunks.move_to_end(key)
             return found
         if is_digest(signature.type) or is_digest(signature.attributes):
