@@ -328,13 +328,13 @@ def _blame(
         raise wrong from None
 
 
-@contextlib.contextmanager
-def without_collections() -> Iterator[None]:
+class without_collections:
     """A block in which nothing is collected."""
-    collects = gc.isenabled()
-    try:
+
+    def __enter__(self) -> None:
+        self._collects = gc.isenabled()
         gc.disable()
-        yield
-    finally:
-        if collects:
+
+    def __exit__(self, *exception: object) -> None:
+        if self._collects:
             gc.enable()

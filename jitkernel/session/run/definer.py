@@ -146,19 +146,18 @@ class Definer(Execution):
             part=part,
         )
         names = own if part == "block" else own | (plan.defines - {ENTRY})
-        functions = frozenset(
-            n for n in names
-            if (s := symbols.get(n)) is None or not isinstance(s.info, Variable)
-        )  # fmt: skip
-        if part != "block":
-            functions |= frozenset(
+        functions = {
+            n for n in names if (s := symbols.get(n)) is None or not isinstance(s.info, Variable)
+        }
+        if part != "block" and plan.declares:
+            functions |= {
                 n for n in plan.declares if (s := symbols.get(n)) and s.state == SymbolState.DEFINED
-            )
+            }
         return assembled, Request(
             assembled.source,
             options or options_for(self.options, self.core.settings, self.engine.arena),
             label=f"cell {self.cell.number}",
-            nobuiltin=functions,
+            nobuiltin=frozenset(functions),
             first_line=assembled.first_line,
             context=self.core.settings.context,
             cell=0 if part == "block" or ENTRY in plan.defines else self.cell.number,

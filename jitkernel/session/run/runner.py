@@ -163,7 +163,7 @@ class Runner(Definer):
             raise
         self.core.hidden.add(plan, self.cell.number)
         self.tee.result.cell = self.cell
-        if change.notes or (change.before and any(kind in _TOLD for kind, _ in change.before)):
+        if change.notes or not _TOLD.isdisjoint([kind for kind, _ in change.before]):
             self.say_status()
         if not plan.actions:  # else what a statement has lost is told with it
             self._tell_notices()
@@ -446,7 +446,7 @@ def _add(error: Fault, words: str) -> None:
 
 _TEXT = attrgetter("text")
 #: Facts whose change is told.
-_TOLD = ("name", "type", "object")
+_TOLD = frozenset(("name", "type", "object"))
 _NAMED = re.compile(rf"\s*(%{NAME})\s*=")
 
 
