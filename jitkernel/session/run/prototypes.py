@@ -6,7 +6,7 @@ that it mentions.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from jitkernel.compiler.records import Request
@@ -20,7 +20,6 @@ from jitkernel.session.run.host import SessionView
 from jitkernel.values.conversion import PLAIN
 
 if TYPE_CHECKING:
-    from jitkernel.languages.llvm.plan import Kept
     from jitkernel.languages.prototypes import Spelling
     from jitkernel.linker import Image
     from jitkernel.session.core import Core
@@ -79,11 +78,12 @@ class Prototypes:
         """What the language of a cell says; of an object or a library (0), what those that declare
         the name do."""
         notes = self._core.program.state.notes
+        view = SessionView(self._core)
         if language := notes.language_of(cell):
-            view = _view(self._core, NotesSeen(notes.found, name, cell))
+            view.notes = NotesSeen(notes.found, name, cell)
             return getattr(find(language), what)(name, view)
         languages = sorted(notes.languages) if self._is_foreign(cell) else ()
-        every = (getattr(find(one), what)(name, self._view()) for one in languages)
+        every = (getattr(find(one), what)(name, view) for one in languages)
         return next(filter(None, every), None)
 
     def _is_foreign(self, cell: int) -> bool:
@@ -106,14 +106,11 @@ class Prototypes:
     def _argument(self, name: str, number: int) -> str:
         return f"argument {number} of {self._core.program.called(name)}"
 
-    def _view(self) -> SessionView:
-        return _view(self._core, self._core.program.state.notes.kept)
-
     def declare(self, name: str) -> None:
         """Learn the type of what an object or a library has, where a language declares it."""
         core = self._core
         for language in sorted(core.program.state.notes.languages):
-            if text := find(language).declaration(name, self._view()):
+            if text := find(language).declaration(name, SessionView(core)):
                 request = Request(text, label=f"the declaration of {name}")
                 summary = core.engine.pool.compile(request).summary
                 with core.engine.arena.rollback.atomic():
@@ -143,13 +140,6 @@ class Prototypes:
                 if (struct := said.pointed(number - 1)) is not None:
                     refuse_other_members(dtype, struct, self._argument(name, number))
         return found
-
-
-def _view(core: Core, notes: Mapping[str, Kept]) -> SessionView:
-    """The state as a language may ask about a name, in a core whose lock is held."""
-    view = SessionView(core)
-    view.notes = notes  # and no copy
-    return view
 
 
 def _fits(held: DataType, wanted: DataType) -> bool:
