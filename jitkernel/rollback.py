@@ -13,7 +13,7 @@ Outside such a block a write costs a look at one thread-local variable.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import wraps
 from types import TracebackType
 from typing import Any, SupportsIndex, TypeVar
@@ -28,6 +28,7 @@ __all__ = [
     "log_undo",
     "recording",
     "set_first",
+    "written",
 ]
 
 K = TypeVar("K")
@@ -204,6 +205,19 @@ def _end_back(values: list[Any], length: int, value: Any) -> None:
         list.append(values, value)
 
 
+def written(log: Log) -> Iterator[tuple[Any, Any, Any]]:
+    """What was written in a block, the latest first: a record and an attribute, or a table and a
+    key, with what was there; a key without a value, where all of the table was noted."""
+    end = len(log)
+    while end:
+        end -= 1 + log[end - 1]
+        back, owner, *rest = log[end : end + 4]
+        if back is _attribute_back or back is _item_back:
+            yield owner, *rest
+        elif back is _content_back:
+            yield from ((owner, key, _GONE) for key in rest[0])
+
+
 class Rollback:
     """The atomic blocks of one session; one thread at a time has one open.
 
@@ -221,6 +235,8 @@ class Rollback:
         #: called before anything is taken back, and after
         self.before: Callable[[], object] = lambda: None
         self.after: Callable[[], object] = lambda: None
+        #: called with the log of a block that has ended well: see `written`
+        self.kept: Callable[[Log], object] | None = None
 
     def atomic(self) -> Atomic:
         """A block (`with`) whose writes all stand, or none where an exception leaves it."""
@@ -325,6 +341,8 @@ class Atomic:
         if len(blocks) > 1:
             blocks.pop()
             return
+        if owner.kept is not None:
+            owner.kept(owner._log)
         owner._leave()
         if owner._later:
             owner._do_later()

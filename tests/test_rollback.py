@@ -12,6 +12,7 @@ from jitkernel.rollback import (
     later,
     log_undo,
     recording,
+    written,
 )
 
 
@@ -110,6 +111,27 @@ def test_repairs_are_told_what_was_put_back() -> None:
         point.x, point.y = 3, 4
         raise Failed
     assert seen == [point]
+
+
+def test_what_a_block_has_written_is_told_once_it_stands() -> None:
+    """Records with their attributes, tables with their keys, and what was there, latest first."""
+    rollback, point, told = Rollback(), Point(), []
+    table: RecordedDict[str, int] = RecordedDict(a=1)
+    rollback.kept = lambda log: told.extend(written(log))
+    with pytest.raises(Failed), rollback.atomic():
+        point.x = 3
+        raise Failed
+    assert not told
+    was = point.x
+    with rollback.atomic():
+        point.x = 4
+        with rollback.atomic():
+            table["a"] = 2
+            log_undo(told.append, "nothing of it")
+        table.clear()
+        assert not told
+    assert [(owner, name) for owner, name, _ in told] == [(table, "a"), (table, "a"), (point, "x")]
+    assert [value for *_, value in told[1:]] == [1, was]
 
 
 def test_a_step_back_that_fails_is_made_again() -> None:

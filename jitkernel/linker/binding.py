@@ -14,7 +14,7 @@ from jitkernel.arena import Arena, Extent
 from jitkernel.errors import LinkError
 from jitkernel.ir.names import shown
 from jitkernel.linker import x86_64
-from jitkernel.linker.records import SITE, Definition, Journal, Symbol, SymbolKind, SymbolState
+from jitkernel.linker.records import SITE, Definition, Symbol, SymbolKind, SymbolState
 from jitkernel.linker.x86_64 import BRANCH, STUB_SIZE, TABLE
 
 __all__ = ["Bindings", "OutOfRange", "Target"]
@@ -45,8 +45,6 @@ class Bindings:
         self.fixed = fixed
         #: how a symbol is written for the user
         self.called: Callable[[str], str] = shown
-        #: what changed, where somebody keeps a copy
-        self.journal: Journal | None = None
         #: what `_GLOBAL_OFFSET_TABLE_` is: slots lie anywhere in the zone that it begins
         self.got = arena.zones["rodata"].start
         #: what is at a variable that is gone: 200 MiB where nothing is mapped
@@ -84,7 +82,6 @@ class Bindings:
         """The address of a symbol's stub, made if there is none.  Raises ArenaFull."""
         if not symbol.stub:
             symbol.stub = self.arena.reserve("text", STUB_SIZE)[1]
-            self.mark_dirty(symbol)
             self.write_stub(symbol)
         return symbol.stub
 
@@ -96,7 +93,6 @@ class Bindings:
         elif state is FAR or state is FIXED:
             if not symbol.far_slot:
                 symbol.far_slot = self.arena.reserve("rodata", 8)[1]
-                self.mark_dirty(symbol)
             self.write_far_slot(symbol)
             code = x86_64.far_stub(stub, symbol.far_slot)
         else:
@@ -113,18 +109,11 @@ class Bindings:
         if not symbol.slot:
             value = self.value(symbol)
             symbol.slot = self.arena.reserve("rodata", 8)[1]
-            self.mark_dirty(symbol)
             _U64.pack_into(self.view, symbol.slot - self.base, value)
         return symbol.slot
 
-    def mark_dirty(self, symbol: Symbol) -> None:
-        """A symbol is not what it was."""
-        if self.journal is not None:
-            self.journal.symbols[symbol] = None
-
     def free(self, symbol: Symbol) -> None:
         """Give a symbol's stub and slots back."""
-        self.mark_dirty(symbol)
         for which in ("stub", "slot", "far_slot"):
             self._free_one(symbol, which)
 
@@ -213,8 +202,6 @@ class Bindings:
         only where that is still there.  Raises LinkError when a site cannot hold the new address,
         with the sites before it written.
         """
-        if self.journal is not None:
-            self.journal.symbols[symbol] = None
         if symbol.stub:
             self.write_stub(symbol)
         if symbol.slot:

@@ -27,7 +27,6 @@ __all__ = [
     "add_variable",
     "adopt",
     "attach_variable",
-    "describe",
     "drop_initialisers",
     "file",
     "rebind_all",
@@ -36,21 +35,8 @@ __all__ = [
     "restore_symbol",
     "restore_uses",
     "set_image",
-    "set_reason",
     "unname",
 ]
-
-
-def describe(linker: Linker, symbol: Symbol, info: Any) -> None:
-    """Say what a symbol's type or signature is; the linker itself does not look at it."""
-    linker.bind.mark_dirty(symbol)
-    symbol.info = info
-
-
-def set_reason(linker: Linker, symbol: Symbol, why: str) -> None:
-    """Say why calls of a symbol raise, where not because nobody has defined it yet."""
-    linker.bind.mark_dirty(symbol)
-    symbol.why = why
 
 
 def unname(linker: Linker, image: Image, name: str) -> int:
@@ -106,23 +92,20 @@ def adopt(linker: Linker, image: Image, blocks: Iterable[Block]) -> None:
             image.adopted += (block,)
 
 
-def restore_exports(linker: Linker, image: Image, symbols: Iterable[Symbol]) -> bool:
-    """Point symbols at what an image has under their names; whether one of them is another record
-    than the image knew, because the name was forgotten meanwhile."""
-    exports, replaced = list(image.exports), False
+def restore_exports(linker: Linker, image: Image, symbols: Iterable[Symbol]) -> None:
+    """Point symbols at what an image has under their names, also those that are other records than
+    the image knew, because their names were forgotten meanwhile."""
+    exports = list(image.exports)
     where = {symbol.name: at for at, (symbol, _, _) in enumerate(exports)}
     for symbol in symbols:
         at = where.get(symbol.name)
         if at is None:
             continue
         other, address, size = exports[at]
-        if other is not symbol:
-            exports[at] = symbol, address, size
-            replaced = True
+        exports[at] = symbol, address, size
         definition = (SymbolState.DEFINED, address, size, image, other.kind, "")
         linker.redefine(symbol, definition)
     image.exports = tuple(exports)
-    return replaced
 
 
 def drop_initialisers(image: Image) -> None:

@@ -229,7 +229,6 @@ def _retarget(linker: Linker, image: Image, exports: list[tuple[Symbol, int, int
     for (symbol, address, size), (_, was, _) in zip(exports, before, strict=True):
         if address != was and symbol.image is image:
             linker.redefine(symbol, (SymbolState.DEFINED, address, size, image, symbol.kind, ""))
-    linker.changed(image)
 
 
 def _take_sites(image: Image, low: int, size: int) -> list[tuple[int, bytes]]:

@@ -149,10 +149,7 @@ class Linker(Recorded):
         for symbol, was in moved:
             if symbol.users or symbol.stub or symbol.slot:
                 self.bind.rebind(symbol, self.bind.former_value(was, symbol.stub))
-        self.changed(image)
         for group in plan.groups.provided:
-            if group in self.groups:
-                self.changed(self.groups[group])
             self.groups[group] = image
         for group in plan.groups.copies:
             self.copies.setdefault(group, RecordedList()).append(image)
@@ -262,7 +259,6 @@ class Linker(Recorded):
             if symbol.users and symbol.is_function and not symbol.stub:
                 if len(symbol.users) > 1 or image not in symbol.users:
                     self.bind.stub(symbol)
-        self.changed(image)
         self.forget_uses(image)
         was = [self.bind.former_value(symbol.definition, symbol.stub) for symbol in owned]
         for symbol in owned:
@@ -338,11 +334,6 @@ class Linker(Recorded):
         block.holders -= 1
         if block.holders == 0:
             self.arena.free(block.extent)
-
-    def changed(self, image: Image) -> None:
-        """An image uses or defines something else than it did."""
-        if self.bind.journal is not None:
-            self.bind.journal.image(image)
 
     def dependents(self, image: Image) -> dict[Symbol, list[Image]]:
         """The others that use what the image still defines, by symbol."""

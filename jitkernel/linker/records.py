@@ -23,7 +23,6 @@ __all__ = [
     "Definition",
     "Export",
     "Image",
-    "Journal",
     "Site",
     "Symbol",
     "SymbolKind",
@@ -285,33 +284,3 @@ class Image(_NewImage, Recorded):
 #: noted in the undo log, which is faster, and leaves nothing to put back.
 new_symbol: type[Symbol] = _NewSymbol  # type: ignore[assignment]
 new_image: type[Image] = _NewImage  # type: ignore[assignment]
-
-
-class Journal:
-    """Symbols that were made, moved or dropped, the numbers of cells whose images were, and facts
-    of the program's state that were written.
-
-    Where a change is undone again, they are noted all the same: who asks looks at what they are
-    now.
-    """
-
-    __slots__ = ("cells", "facts", "symbols")
-
-    def __init__(self) -> None:
-        self.symbols: dict[Symbol, None] = {}  # in order: the file is the same each time
-        self.cells: dict[int, None] = {}
-        self.facts: dict[tuple[Any, str], None] = {}
-
-    def image(self, image: Image) -> None:
-        """An image came, went, or defines or uses something else."""
-        if image.cell:
-            self.cells[image.cell] = None
-        self.symbols.update(dict.fromkeys(image.refs))
-        for symbol, _, _ in image.exports:
-            self.symbols[symbol] = None
-
-    def take(self) -> tuple[dict[Symbol, None], dict[int, None], dict[tuple[Any, str], None]]:
-        """Give what was noted; the journal is empty then."""
-        found = (self.symbols, self.cells, self.facts)
-        self.symbols, self.cells, self.facts = {}, {}, {}
-        return found

@@ -68,7 +68,6 @@ class Resolver:
         for symbol, where in zip(symbols, self.look_up([s.name for s in symbols]), strict=True):
             if where is not None:
                 symbol.state, symbol.address = where
-                self._bind.mark_dirty(symbol)
                 found.append(symbol)
         return found
 
@@ -94,8 +93,6 @@ class Resolver:
             was = self._bind.former_value(symbol.definition, symbol.stub)
             moved = symbol.address != address
             symbol.address = address
-            if moved:
-                self._bind.mark_dirty(symbol)
             if not address:
                 symbol.state = MISSING
                 lost.append(symbol.name)

@@ -31,7 +31,6 @@ class Retargeting:
     def __exit__(self, *_: object) -> None:
         for image, instead in self._instead.items():
             image.refs = tuple([instead.get(s, s) for s in image.refs])
-            self._linker.changed(image)
 
     def retarget(self, images: Iterable[Image], symbol: Symbol, other: Symbol) -> None:
         """Let images refer to `other` where they refer to `symbol`."""
@@ -102,7 +101,6 @@ class Retargeting:
         fresh, symbol.stub = symbol.stub, stale.stub
         stale.stub = fresh
         for one in (symbol, stale):
-            self._linker.bind.mark_dirty(one)
             if one.stub:
                 self._linker.bind.write_stub(one)
         return fresh

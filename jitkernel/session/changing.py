@@ -89,7 +89,6 @@ class Changing(Running):
         cells = self.find(*which)
         for cell in cells:
             cell.kept = on
-            self._core.program.mark_dirty(cell)
             if on:
                 self._core.residency.bring_back(cell)
         return cells

@@ -30,7 +30,7 @@ def facts(s: Session) -> Facts:
         if not has_only_data(program, cell):  # those may go by themselves
             found["cell", number] = cell
     for kind in ("id", "type", "owner", "note", "archive"):
-        table = program.state._tables[kind]
+        table = program.state.tables[kind]
         found |= {(kind, key): value for key, value in table.items()}
     return found
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.linker import Image, Symbol, SymbolState
-from jitkernel.linker.editing import describe, restore_exports, set_reason
+from jitkernel.linker.editing import restore_exports
 from jitkernel.linker.retargeting import Retargeting
 from jitkernel.rollback import RecordedDict, RecordedList
 from jitkernel.session.program.cell import CellState, Change, Definition, Version, names_of
@@ -59,7 +59,7 @@ def reconcile(program: Program, wanted: Change) -> Change:
         for name, (_, _, why) in names.items():
             symbol = program.symbol(name) if why else None
             if symbol is not None and symbol.state is SymbolState.MISSING:
-                set_reason(program.linker, symbol, why)
+                symbol.why = why
     for kind in _OF_STATE:
         for key, value in facts.get(kind, {}).items():
             program.state.put(kind, key, value, inverse.before)
@@ -92,18 +92,16 @@ def _define(program: Program, names: Mapping[str, Definition], moving: set[Image
         symbol = symbols.get(name)
         if symbol is None:
             continue
-        linker.bind.mark_dirty(symbol)
         # Where nobody defines it afterwards, it keeps its type for the users that stay.
         if owner or (info is not None and moving.issuperset(symbol.users or ())):
-            describe(linker, symbol, info)
+            symbol.info = info
         if owner:
             holder = program.cells.get(owner)
             owned = holder.image if holder is not None else None
             if owned is not None and symbol.image is not owned:
                 returned.setdefault(owned, []).append(symbol)
     for image, given in returned.items():
-        if restore_exports(linker, image, given):
-            program.mark_dirty(program.cells[image.cell])
+        restore_exports(linker, image, given)
 
 
 def _split(program: Program, versions: Mapping[Symbol, Any], inverse: Change) -> None:

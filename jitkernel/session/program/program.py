@@ -18,7 +18,6 @@ from jitkernel.ir.names import CONTROL
 from jitkernel.languages import find
 from jitkernel.languages.llvm.plan import LanguageNote
 from jitkernel.linker import Former, Image, Linker, Symbol, SymbolState
-from jitkernel.linker.editing import describe, set_reason
 from jitkernel.linker.layout import ReadObject
 from jitkernel.linker.records import NOWHERE
 from jitkernel.linker.retargeting import Retargeting, stale_symbols
@@ -269,16 +268,16 @@ class Program(Recorded):
             if symbol is None:
                 continue  # where it is not in `kinds`, it is the module's own: internal or private
             if name in exported:
-                describe(self.linker, symbol, info)
+                symbol.info = info
             elif symbol.info is None or (
                 # Who took it for something else leaves now, or has left.
                 symbol.state in NOWHERE and not same_type(symbol.info, info)
             ):
                 change.before.setdefault(("taken", name), symbol.info)
-                describe(self.linker, symbol, info)
+                symbol.info = info
         for name in exported.keys() - {name for name, _ in known}:
             if symbols[name].info is None and name in self.state.declared:
-                describe(self.linker, symbols[name], self.state.declared[name])
+                symbols[name].info = self.state.declared[name]
 
     def _taken_from_libraries(self, summary: Summary) -> tuple[tuple[str, Signature], ...]:
         symbols, types = self.linker.symbols, summary.types
@@ -304,7 +303,6 @@ class Program(Recorded):
             return
         self.say(cell, notes, change)
         if cell.number not in self.cells:
-            self.mark_dirty(cell)
             self.cells[cell.number] = cell
             self._arrives(cell, change)
             if cell.cell_id:
@@ -329,7 +327,6 @@ class Program(Recorded):
 
     def adopt(self, cell: Cell, change: Change) -> None:
         """Keep a cell that has data but no code."""
-        self.mark_dirty(cell)
         self.data_cells += 1
         self.cells[cell.number] = cell
         self._arrives(cell, change)
@@ -338,10 +335,6 @@ class Program(Recorded):
 
     def name(self, cell_id: str, number: int, change: Change) -> None:
         """A notebook cell is this cell from now on; 0: none."""
-        journal = self.linker.bind.journal
-        if journal is not None:
-            both = (self.state.ids.get(cell_id, 0), number)
-            journal.cells |= dict.fromkeys(n for n in both if n)
         self.state.put("id", cell_id, number, change.before)
 
     def position(self, cell: Cell) -> int:
@@ -350,17 +343,12 @@ class Program(Recorded):
             return cell.number
         return self.positions.setdefault(cell.cell_id, cell.number)
 
-    def mark_dirty(self, cell: Cell) -> None:
-        """A cell owns something else than it did."""
-        if self.linker.bind.journal is not None:
-            self.linker.bind.journal.cells[cell.number] = None
-
     def _arrives(self, cell: Cell, change: Change) -> None:
         change.before.setdefault(("cell", cell.number), Version(cell))
 
     def learn(self, symbol: Symbol, info: FunctionInfo, types: Mapping[str, str]) -> None:
         """Remember the type that a function was declared with."""
-        describe(self.linker, symbol, signature_of(info, types))
+        symbol.info = signature_of(info, types)
 
     def _retire(self, other: Cell, cell: Cell, old: Cell | None, change: Change) -> None:
         """Let go of a cell that has lost definitions, unless others still need the rest of it."""
@@ -443,7 +431,6 @@ class Program(Recorded):
     def remove(self, cell: Cell, state: CellState, change: Change, why: str = "") -> None:
         """Take a cell's image out; its data stays reserved for as long as `change` is kept.  Calls
         of what it defined raise `why`."""
-        self.mark_dirty(cell)
         image = cell.image
         exports = cell.exports
         for symbol in exports:
@@ -459,7 +446,7 @@ class Program(Recorded):
             change.before["cell", cell.number] = was
         if why:
             for symbol in exports:
-                set_reason(self.linker, symbol, why)
+                symbol.why = why
         if image is not None:
             self.linker.unlink(image)
         for block in cell.strings:

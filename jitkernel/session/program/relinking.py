@@ -20,7 +20,7 @@ from jitkernel.compiler.records import Summary
 from jitkernel.errors import CompileError, LinkError, present
 from jitkernel.ir.names import written
 from jitkernel.linker import Former, Image, Symbol, SymbolKind, SymbolState
-from jitkernel.linker.editing import add_variable, adopt, attach_variable, describe
+from jitkernel.linker.editing import add_variable, adopt, attach_variable
 from jitkernel.linker.layout import ReadObject, same_places
 from jitkernel.linker.linkmap import LinkedVariable, linked_variables
 from jitkernel.linker.records import NOWHERE
@@ -171,7 +171,6 @@ def bring_back(program: Program, was: Version, owned: frozenset[str]) -> None:
             linker.retain_block(block)
         cell.state = CellState.LIVE
         program.cells[cell.number] = cell
-        program.mark_dirty(cell)
         program.uses.add(cell)
     if was.image is None:
         return
@@ -190,7 +189,7 @@ def bring_back(program: Program, was: Version, owned: frozenset[str]) -> None:
         symbol = program.symbol(name) if name not in stale else None
         if symbol is not None and info is not None:
             if symbol.image is image or symbol.state in NOWHERE:
-                describe(linker, symbol, info)  # as for its other users: see `dependence`
+                symbol.info = info  # as for its other users: see `dependence`
     if was.stale:
         keep_stale(linker, image, was.stale)
     _exchange(program, cell, image)
@@ -222,8 +221,7 @@ def extend(
             return False
     block = add_variable(program.linker, image, name, data, align)
     cell.add_extra((name, block.extent.start, len(data), block))
-    program.mark_dirty(cell)
-    describe(program.linker, program.linker.symbols[name], info)
+    program.linker.symbols[name].info = info
     change.before.setdefault(("name", name), Definition())
     return True
 
@@ -246,8 +244,6 @@ def place_again(
     )
     for name, address, size, block in cell.extras:
         attach_variable(program.linker, image, name, address, size, block, name in owned)
-    if cell.extras:
-        program.linker.changed(image)
     for symbol, was in others.items():
         program.linker.redefine(symbol, was)
     for symbol, _, _ in image.exports:
@@ -335,6 +331,6 @@ def remake(
     adopt(program.linker, fresh, held)
     for symbol in cell.exports:
         if symbol.name in infos:
-            describe(program.linker, symbol, infos[symbol.name])
+            symbol.info = infos[symbol.name]
     program.retype_cell(cell, summary, change)
     return sorted(before.keys() - places.keys() - leaving), again

@@ -14,7 +14,6 @@ from jitkernel.session.program.names import LanguageNotes
 
 if TYPE_CHECKING:
     from jitkernel.linker.archives import LinkedArchive
-    from jitkernel.linker.records import Journal
     from jitkernel.session.program.cell import Cell
     from jitkernel.session.program.signatures import Signature, Variable
 
@@ -35,36 +34,33 @@ class State:
     linked, by path: cells take members from them when they need them, `declared` the types of what
     cells declared and did not use, which their objects do not mention.
 
-    `journal` gets the facts that are written, where somebody keeps them up to date."""
+    `tables` has them all."""
 
     def __init__(self) -> None:
-        self.journal: Journal | None = None
         self.ids: RecordedDict[str, int] = RecordedDict()
         self.types: RecordedDict[str, str] = RecordedDict()
         self.owners: RecordedDict[str, int] = RecordedDict()
         self.archives: RecordedDict[str, LinkedArchive] = RecordedDict()
         self.declared: RecordedDict[str, Signature | Variable] = RecordedDict()
         self.notes = LanguageNotes()
-        self._tables: Mapping[Kind, RecordedDict[str, Any]] = {
+        self.tables: Mapping[Kind, RecordedDict[str, Any]] = {
             "id": self.ids, "type": self.types, "owner": self.owners, "archive": self.archives,
             "note": self.notes.found, "declared": self.declared,
         }  # fmt: skip
 
     def __iter__(self) -> Iterator[Fact]:
-        return ((kind, key) for kind, table in self._tables.items() for key in table)
+        return ((kind, key) for kind, table in self.tables.items() for key in table)
 
     def get(self, kind: Kind, key: str) -> Any:
         """What is said, None for nothing."""
-        return self._tables[kind].get(key)
+        return self.tables[kind].get(key)
 
     def put(self, kind: Kind, key: str, value: Any, before: Before | None = None) -> None:
         """Say something; None (or the number 0 of a cell): nothing.  Without `before` it is no
         part of a step."""
-        table = self._tables[kind]
+        table = self.tables[kind]
         if before is not None:
             before.setdefault((kind, key), table.get(key))
-        if self.journal is not None:
-            self.journal.facts[kind, key] = None
         if kind == "note":
             self.notes.set(key, value)
         elif value:
@@ -78,9 +74,7 @@ class State:
 
     def clear(self) -> None:
         """Say nothing."""
-        if self.journal is not None:
-            self.journal.facts.update(dict.fromkeys(self))
-        for kind, table in self._tables.items():
+        for kind, table in self.tables.items():
             if kind != "note":
                 table.clear()
         self.notes.clear()

@@ -17,7 +17,6 @@ from jitkernel.ir.names import CONTROL
 from jitkernel.ir.types import FunctionType, Type, parse_type
 from jitkernel.languages.llvm.prelude import PRELUDE, prelude_type
 from jitkernel.linker import Block, Symbol, SymbolKind, SymbolState
-from jitkernel.linker.editing import describe
 from jitkernel.linker.exporters import nobodys
 from jitkernel.linker.records import NOWHERE
 from jitkernel.procfs import memory
@@ -122,7 +121,7 @@ class SessionHost:
         with linker.arena.rollback.atomic():
             symbol = linker.known(name, kind)
             if symbol is not None:
-                describe(linker, symbol, info)
+                symbol.info = info
         return symbol
 
     def called(self, name: str) -> str:
@@ -365,7 +364,6 @@ class Execution(SessionView):
     def own(self, block: Block) -> None:
         """Data is this cell's from now on; a cell without code is kept for it."""
         self.cell.strings += (block,)
-        self.program.mark_dirty(self.cell)
         if self.is_run and self.cell.number not in self.program.cells:
             self.program.adopt(self.cell, self.change)
         elif self.cell.image is None and len(self.cell.strings) == 1:

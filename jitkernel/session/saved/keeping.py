@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from jitkernel.compiler.process import WorkerProcess, close_first, first_worker
 from jitkernel.errors import JitError, UsageError, present
-from jitkernel.linker.records import Journal
 from jitkernel.session.operation import without_collections
 from jitkernel.session.saved.rebuilding import rebuild, recompile
 from jitkernel.session.saved.restoring import Rows, named_libraries, read_head, restore
@@ -28,7 +27,7 @@ from jitkernel.session.saved.tables import (
     connect,
     naming_before,
 )
-from jitkernel.session.saved.writing import HEAD, Writer, write_file
+from jitkernel.session.saved.writing import HEAD, Unsaved, Writer, write_file
 from jitkernel.session.settings import saved_settings
 
 if TYPE_CHECKING:
@@ -51,9 +50,9 @@ class SessionFile:
         self._head: dict[str, Any] = {}
         self._numbers = SymbolNumbers()
         self._writer: Writer | None = None
-        self._journal = Journal()
+        self._unsaved: Unsaved | None = None
         self._ready = False  # the session has all that the file has
-        self._whole = True  # the file lacks something that the journal does not have
+        self._whole = True  # the file lacks something that `_unsaved` does not have
         self._failed = False  # the last time that it was to be written after a cell
         store = session.store
         rows: Rows = {}
@@ -82,7 +81,8 @@ class SessionFile:
         program, store = session.program, session.store
         keeps = store.durable and session.settings.autosave
         if keeps:
-            program.linker.bind.journal = program.state.journal = self._journal
+            self._unsaved = Unsaved(program)
+            session.engine.arena.rollback.kept = self._unsaved.add
             store.commits_often = True
         if rows is None:
             self._ready = True
@@ -115,6 +115,7 @@ class SessionFile:
         writer.numbers = self._numbers
         for key, _, content in rows["pages"]:
             writer.pages.learn(int(key), content)
+        writer.cells = {int(key) for key, _, _ in rows["cells"]}
         writer.head = {str(key): body for key, body, _ in rows["facts"] if key in HEAD}
         self._whole = False
 
@@ -166,13 +167,13 @@ class SessionFile:
         store = session.store
         try:
             store.begin()
-            if self._writer is None or self._whole:  # the journal does not tell all that it lacks
+            unsaved = self._unsaved.take() if self._unsaved is not None else None
+            if self._writer is None or self._whole or unsaved is None:
                 store.tables.clear()
-                self._journal.take()
                 self._writer = Writer(session, store.tables)
                 self._writer.everything()
             else:
-                self._writer.changes(self._journal)
+                self._writer.changes(*unsaved)
             store.commit()
             self._whole = not session.settings.autosave
         except (sqlite3.Error, OSError) as error:
@@ -180,7 +181,7 @@ class SessionFile:
             self._whole = True
             words = f"the session was not saved: {store.name}: {error}"
             return f"{words}; %save writes to another file"
-        except BaseException:  # the journal is empty, and the file does not have what was in it
+        except BaseException:  # what was unsaved is taken, and the file does not have it
             store.rollback()
             self._whole = True
             raise

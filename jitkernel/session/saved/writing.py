@@ -12,14 +12,15 @@ import sqlite3
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jitkernel.arena import Arena, Extent
 from jitkernel.arena.mirror import Mirror
 from jitkernel.errors import UsageError
-from jitkernel.linker import Symbol, SymbolState
-from jitkernel.linker.records import Journal
+from jitkernel.linker import Image, Symbol, SymbolState
 from jitkernel.publishing import publish
+from jitkernel.rollback import written
+from jitkernel.session.program.cell import Cell
 from jitkernel.session.saved.rows import FACTS, SymbolNumbers, cell_row, dump, symbol_body
 from jitkernel.session.saved.tables import (
     BESIDE,
@@ -38,9 +39,10 @@ from jitkernel.values.value import TypedValue
 
 if TYPE_CHECKING:
     from jitkernel.session.core import Core
+    from jitkernel.session.program.program import Program
     from jitkernel.session.program.state import Fact
 
-__all__ = ["PAGE", "Pages", "Writer", "put_back", "write_file"]
+__all__ = ["PAGE", "Pages", "Unsaved", "Writer", "put_back", "write_file"]
 
 PAGE = 4096
 #: Code and unwind records are not here: they are in the rows of the cells they belong to.
@@ -115,6 +117,62 @@ HEAD = ("session", "unwind")  # facts of the session as a whole
 LAST = 0  # the key of the last result, which may be of a cell that is gone
 
 
+#: What is in no row of a cell, or may be there as it was when the cell was last written.
+_ASIDE = frozenset(("used", "pin_reason", "ran", "times"))
+
+
+class Unsaved:
+    """Symbols, numbers of cells, and facts of a program that the blocks wrote which have ended well
+    (`rollback.written`): who saves them looks at what they are now."""
+
+    def __init__(self, program: Program):
+        self._kinds = {id(table): kind for kind, table in program.state.tables.items()}
+        # in order: the file is the same each time
+        self._records: dict[Symbol | Image | Cell, None] = {}
+        self._cells: dict[int, None] = {}
+        self._facts: dict[Fact, None] = {}
+
+    def add(self, log: list[Any]) -> None:
+        """A block has written this."""
+        for owner, key, was in written(log):
+            if isinstance(owner, dict):
+                kind, now = self._kinds.get(id(owner)), owner.get(key)
+                if kind is None:
+                    self._mention(key, was, now)
+                else:
+                    self._facts[kind, key] = None
+                    if kind == "id":  # it is in the rows of those cells
+                        self._cells |= dict.fromkeys(n for n in (was, now) if isinstance(n, int))
+            elif key not in _ASIDE:
+                self._mention(owner)
+                if key == "refs":
+                    self._mention(*was)
+
+    def _mention(self, *values: Any) -> None:
+        for value in values:
+            if isinstance(value, (Symbol, Image, Cell)):
+                self._records[value] = None
+
+    def take(self) -> tuple[dict[Symbol, None], dict[int, None], dict[Fact, None]]:
+        """Give what was written until now; there is nothing then."""
+        symbols: dict[Symbol, None] = {}
+        cells, facts, records = self._cells, self._facts, self._records
+        for record in records:
+            if isinstance(record, Symbol):
+                symbols[record] = None
+                continue
+            image = record if isinstance(record, Image) else record.image
+            if isinstance(record, Cell):
+                cells[record.number] = None
+            if image is not None:
+                if image.cell:
+                    cells[image.cell] = None
+                symbols |= dict.fromkeys(image.refs)
+                symbols |= dict.fromkeys(symbol for symbol, _, _ in image.exports)
+        self._records, self._cells, self._facts = {}, {}, {}
+        return symbols, cells, facts
+
+
 class Writer:
     """Writes a session into tables, and remembers what they have."""
 
@@ -122,6 +180,7 @@ class Writer:
         self._session, self._tables = session, tables
         self.numbers = SymbolNumbers()
         self.pages = Pages(session.engine.arena)
+        self.cells: set[int] = set()
         self.results: dict[int, TypedValue] = {}
         self.head: dict[str, str] = {}
 
@@ -132,15 +191,12 @@ class Writer:
         for cell in program.cells.values():
             if cell.image is not None:
                 symbols.update(dict.fromkeys(cell.image.refs))
-        self._write(symbols, program.cells, program.state)
+        self.changes(symbols, program.cells, program.state)
 
-    def changes(self, journal: Journal) -> bool:
-        """What changed since the last call, inside a transaction; whether anything did."""
-        return self._write(*journal.take())
-
-    def _write(
+    def changes(
         self, symbols: Iterable[Symbol], cells: Iterable[int], facts: Iterable[Fact]
     ) -> bool:
+        """What was written since the last call, inside a transaction; whether anything was."""
         program, tables, numbers = self._session.program, self._tables, self.numbers
         there, gone = [], []
         for symbol in symbols:
@@ -153,12 +209,15 @@ class Writer:
         tables.drop("symbols", gone)
         live = [program.cells[number] for number in cells if number in program.cells]
         tables.put("cells", [cell_row(program, c, numbers) for c in live])
-        tables.drop("cells", [number for number in cells if number not in program.cells])
+        left = [n for n in cells if n not in program.cells and n in self.cells]
+        tables.drop("cells", left)
+        self.cells.difference_update(left)
+        self.cells.update(cell.number for cell in live)
         hidden = (*self._session.history.gone(), *program.linker.arena.deferred)
         pages, emptied = self.pages.changes(hidden)
         tables.put("pages", [(number, "", content) for number, content in pages])
         tables.drop("pages", emptied)
-        changed = bool(there or gone or cells or pages or emptied)
+        changed = bool(there or gone or live or left or pages or emptied)
         changed |= self._write_results()
         changed |= self._write_facts(facts)
         if changed:
