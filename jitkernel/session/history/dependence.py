@@ -11,6 +11,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.elf import read_object
@@ -113,6 +114,7 @@ class _Facts:
         self._program, self._called = program, program.called
         self._gone = {was.cell.number: was.infos for c in changes for was in c.removed}
         self._after: dict[int, dict[str, Definition]] = {}
+        self._reads = cache(self._read)
         later: dict[str, Definition] = {}
         for change in reversed(changes):
             names = change.facts("name")
@@ -121,9 +123,7 @@ class _Facts:
 
     def conflict(self, first: Change, other: Change) -> str:
         """How `other` rests on the facts of `first`, or the empty string."""
-        return (
-            self._same(first, other) or self._uses_new(first, other) or self._misses(first, other)
-        )
+        return self._same(first, other) or self._rests(first, other) or self._lacks(first, other)
 
     def _same(self, first: Change, other: Change) -> str:
         """What both say, or one of the cells that `first` took names from and `other` removed."""
@@ -141,8 +141,8 @@ class _Facts:
                 return f"took cell {was.cell.number} out, which would get names back"
         return ""
 
-    def _uses_new(self, first: Change, other: Change) -> str:
-        """What `first` said for the first time, or otherwise, and the cells of `other` use."""
+    def _rests(self, first: Change, other: Change) -> str:
+        """What the cells of `other` use that would be missing, or of another type."""
         types, declared = first.facts("type").keys(), first.facts("note").keys()
         for cell in other.arrived if types else ():
             for name in sorted(types & cell.types):
@@ -151,68 +151,59 @@ class _Facts:
             note = self._program.state.notes.found.get(key)
             for needed in sorted(note.needs & declared) if note is not None else ():
                 return f"uses {needed.rpartition(':')[2]}"
-        new = self._introduced(first)
-        for cell in other.arrived if new else ():
-            for name in sorted(_uses(self._program, cell) & new):
-                return f"uses {self._called(name)}"
-        return ""
-
-    def _introduced(self, change: Change) -> set[str]:
-        """Names that would be missing, or of another type, without the change."""
-        numbers = {cell.number for cell in change.arrived}
-        return {
-            name for name, was in change.facts("name").items()
+        names, numbers = first.facts("name"), {cell.number for cell in first.arrived}
+        new = {
+            name for name, was in names.items()
             if (now := self._program.definition(name)).cell in numbers
             and not (was.cell and same_type(was.info, now.info))
         }  # fmt: skip
-
-    def _misses(self, first: Change, other: Change) -> str:
-        """How what would come back does not fit what names have meant since `other`."""
-        names = other.facts("name")
-        after = {n: now for n, now in self._after[id(other)].items() if now.cell}
-        lost = {n for n, was in names.items() if was.cell and n not in after}
-        back = {n: was.info for n, was in first.facts("name").items() if was.cell}
+        back = {name: was.info for name, was in names.items() if was.cell}
         for was in first.removed:
-            number, stale = was.cell.number, {symbol.name for symbol in was.stale}
-            for name in sorted((_uses(self._program, was.cell) & lost) - stale):
-                called = self._called(name)
-                return f"took {called} away, which cell {number} uses: that would come back"
-            taken = {name: info for name, info in was.infos.items() if name not in stale}
-            for name, info in taken.items():
-                if name in after and not _agree(info, after[name].info):
-                    return (
-                        f"defines {self._called(name)} as {after[name].info}; cell {number}, which "
-                        f"would come back, uses it as {info}"
-                    )
-            back |= taken
+            back |= was.taken
         back |= {stale.name: stale.info for stale, was in first.facts("stale").items() if not was}
-        for cell in other.arrived:
-            for name, info in self._taken(cell).items():
+        for cell in other.arrived if new or back else ():
+            for name, info in sorted(self._reads(cell).items()):
+                if name in new:
+                    return f"uses {self._called(name)}"
                 if name in back and not _agree(info, back[name]):
                     called = self._called(name)
                     return f"uses {called} as {info}; that would be {back[name]} again"
         return ""
 
-    def _taken(self, cell: Cell) -> Mapping[str, Any]:
-        """The types that a cell takes names for."""
+    def _lacks(self, first: Change, other: Change) -> str:
+        """How what would come back does not fit what names have meant since `other`."""
+        after = {n: now for n, now in self._after[id(other)].items() if now.cell}
+        lost = {n for n, was in other.facts("name").items() if was.cell and n not in after}
+        for was in first.removed if after or lost else ():
+            number, stale = was.cell.number, {symbol.name for symbol in was.stale}
+            for name in sorted((self._reads(was.cell).keys() & lost) - stale):
+                called = self._called(name)
+                return f"took {called} away, which cell {number} uses: that would come back"
+            for name, info in was.taken.items():
+                if name in after and not _agree(info, after[name].info):
+                    return (
+                        f"defines {self._called(name)} as {after[name].info}; cell {number}, which "
+                        f"would come back, uses it as {info}"
+                    )
+        return ""
+
+    def _read(self, cell: Cell) -> dict[str, Any]:
+        """The names that a cell's code may refer to (its own may be others' by now), each with the
+        type that it is taken for, where that is known."""
+        found: dict[str, Any] = {}
+        record = self._program.store.get(cell.number)
+        if record is not None:
+            known = read_names(read_object(record.object))
+            found = dict.fromkeys([name for _, name, _ in known.imports])
+            found |= dict.fromkeys([export.name for export in known.exports])
         if cell.image is None:
-            return self._gone.get(cell.number, {})
-        return {symbol.name: symbol.info for symbol in cell.image.refs if symbol.name}
+            return {**found, **self._gone.get(cell.number, {})}
+        return found | {symbol.name: symbol.info for symbol in cell.image.refs if symbol.name}
 
 
 def _agree(one: Any, other: Any) -> bool:
     """True if two types are the same as far as they are known."""
     return one is None or other is None or same_type(one, other)
-
-
-def _uses(program: Program, cell: Cell) -> set[str]:
-    """The names that a cell's code may refer to; its own may be others' by now."""
-    names = {s.name for s in cell.image.refs} if cell.image is not None else set()
-    record = program.store.get(cell.number)
-    if record is not None:
-        known = read_names(read_object(record.object))
-        names |= {name for _, name, _ in known.imports} | {e.name for e in known.exports}
-    return names
 
 
 class _Data:

@@ -113,9 +113,9 @@ class UndoHistory(Recorded):
     def trim(self) -> None:
         """Forget what is beyond the depth now: first runs that only looked.  Whether the last one
         did is known when data is looked at."""
-        last = bool(self.depth and self._done and _passed_over(self._done[-1]))
+        last = bool(self.depth and self._done and self._done[-1].only_looked)
         while len(self._done) > self.depth + last:
-            looks = (at for at, change in enumerate(self._done[:-1]) if _passed_over(change))
+            looks = (at for at, change in enumerate(self._done[:-1]) if change.only_looked)
             forget(self._program, self._done.pop(next(looks, 0)))
 
     def forget_undone(self) -> None:
@@ -170,7 +170,7 @@ class UndoHistory(Recorded):
     def steps(self) -> list[Change]:
         """The changes to undo, the latest first; runs that only looked do not count."""
         self.settle()
-        return [change for change in self if not _passed_over(change)]
+        return [change for change in self if not change.only_looked]
 
     def undo(self, count: int) -> list[str]:
         """Take the last `count` changes back; a sentence for each.
@@ -276,7 +276,7 @@ class UndoHistory(Recorded):
     def _undo_latest(self) -> str:
         """Take the last change back; runs after it that only looked stay, and are told."""
         looked: list[int] = []
-        while _passed_over(self._done[-1]):
+        while self._done[-1].only_looked:
             change = self._done.pop()
             forget(self._program, change)
             if change.cell:
@@ -362,11 +362,6 @@ class UndoHistory(Recorded):
                 self._done[-1].remember(pages)
                 for change in beyond(self._done, 4 * self._shadow.limit):
                     change.lose_pages()
-
-
-def _passed_over(change: Change) -> bool:
-    """True if there is nothing to take back that anybody would miss."""
-    return change.only_looked if change.cell else change.is_empty
 
 
 def _enough(count: int, there: int, what: str) -> None:

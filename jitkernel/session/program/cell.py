@@ -179,6 +179,12 @@ class Version(NamedTuple):
     record: Record | None = None
     uses: tuple[tuple[tuple[str, Signature], ...], tuple[str, ...]] = ((), ())
 
+    @property
+    def taken(self) -> dict[str, Any]:
+        """The types that it takes the present versions of names for."""
+        stale = {symbol.name for symbol in self.stale}
+        return {name: info for name, info in self.infos.items() if name not in stale}
+
 
 class Effects(NamedTuple):
     """What a run did that taking it back leaves: bytes it printed, the names that its statements
@@ -229,27 +235,21 @@ class Change(Recorded):
     @property
     def is_empty(self) -> bool:
         """True if nothing of the program or its data is different since."""
-        if self.pages or self.lost:
-            return False
-        for (kind, _), was in self.before.items():
-            if kind == "cell" and not (was.there or was.cell.image is not None or was.cell.strings):
-                continue
-            if kind not in _ASIDE:
-                return False
-        return True
+        return self._is_same_but(lambda was: not (was.there or was.cell.strings))
 
     @property
     def only_looked(self) -> bool:
-        """True if it is a run that only showed something: what came, or went for it, are constants
-        of statements."""
-        if not self.cell or self.pages or self.lost:
-            return False
-        for (kind, _), was in self.before.items():
-            if kind == "cell" and was.image is None and was.cell.image is None:
-                continue
-            if kind not in _ASIDE:
-                return False
-        return True
+        """True if nobody would miss it: it is empty, or a run that only showed something: what
+        came, or went for it, are constants of statements."""
+        return self._is_same_but(lambda was: True) if self.cell else self.is_empty
+
+    def _is_same_but(self, nothing: Callable[[Version], bool]) -> bool:
+        """True if all that is different are cells without code of which each is `nothing`."""
+        return not (self.pages or self.lost) and all(
+            kind in _ASIDE
+            or (kind == "cell" and not (was.image or was.cell.image) and nothing(was))
+            for (kind, _), was in self.before.items()
+        )
 
     def facts(self, kind: Kind) -> dict[Any, Any]:
         """The facts of a kind as they were, by key."""
