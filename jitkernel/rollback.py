@@ -214,7 +214,7 @@ def written(log: Log) -> Iterator[tuple[Any, Any, Any]]:
         back, owner, *rest = log[end : end + 4]
         if back is _attribute_back or back is _item_back:
             yield owner, *rest
-        elif back is _content_back:
+        elif back is _content_back and isinstance(owner, dict):
             yield from ((owner, key, _GONE) for key in rest[0])
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from jitkernel import Session
 from jitkernel.errors import EvictError
-from jitkernel.session.history.dependence import _overlapping
+from jitkernel.session.history.snapshot import overlapping
 
 RANGES = st.lists(
     st.tuples(st.integers(0, 40), st.integers(1, 9)).map(lambda r: (r[0], r[0] + r[1])), max_size=6
@@ -23,7 +23,7 @@ def test_the_ranges_that_overlap_another(ranges, start, size):
         if not apart or low >= apart[-1][1]:
             apart.append((low, high))
     wanted = [r for r in apart if r[0] < start + size and start < r[1]]
-    assert list(_overlapping(apart, start, start + size)) == wanted
+    assert list(overlapping(apart, start, start + size)) == wanted
 
 
 @pytest.mark.parametrize(("second", "in_the_way"), [(8, False), (7, True), (0, True), (15, False)])

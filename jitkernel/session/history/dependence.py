@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from jitkernel.elf import read_object
 from jitkernel.linker import Block
 from jitkernel.linker.layout import read_names
-from jitkernel.session.history.snapshot import CHUNK
+from jitkernel.session.history.snapshot import CHUNK, overlapping
 from jitkernel.session.program.cell import Cell, Change, Definition
 from jitkernel.session.program.signatures import same_type
 
@@ -83,7 +83,7 @@ def overwritten(program: Program, change: Change, later: Sequence[Change]) -> di
     found: dict[int, bytes] = {}
     for address, old in change.pages.items():
         last = address
-        for low, high in _overlapping(written, address, address + len(old)):
+        for low, high in overlapping(written, address, address + len(old)):
             start, stop = max(low, address), min(high, address + len(old))
             piece = old[start - address : stop - address]
             if last + len(found.get(last, b"")) == start and last in found:
@@ -99,7 +99,7 @@ def patch(other: Change, old: dict[int, bytes]) -> None:
     places = sorted((at, at + len(piece)) for at, piece in old.items())
     for address, page in other.pages.items():
         fresh: bytearray | None = None
-        for place, end in _overlapping(places, address, address + len(page)):
+        for place, end in overlapping(places, address, address + len(page)):
             start, stop = max(place, address), min(end, address + len(page))
             fresh = fresh if fresh is not None else bytearray(page)
             fresh[start - address : stop - address] = old[place][start - place : stop - place]
@@ -301,13 +301,4 @@ def _data_of(blocks: Iterable[Block]) -> list[Range]:
 def _within(ranges: Iterable[Range]) -> Callable[[Range], bool]:
     """A test of whether a value is in one of the ranges, which do not meet."""
     every = sorted(ranges)
-    return lambda value: bool(_overlapping(every, *value))
-
-
-def _overlapping(ranges: Sequence[Range], start: int, stop: int) -> Sequence[Range]:
-    """Those of the ordered ranges, which do not overlap each other, that overlap another."""
-    first = max(bisect_right(ranges, (start, 0)) - 1, 0)
-    last = bisect_right(ranges, (stop - 1, 1 << 64))
-    if first < last and ranges[first][1] <= start:
-        first += 1
-    return ranges[first:last]
+    return lambda value: bool(overlapping(every, *value))

@@ -39,7 +39,9 @@ __all__ = [
     "lasting",
     "lost_words",
     "mentioned",
+    "overlapping",
     "size_words",
+    "without",
 ]
 
 CHUNK = PAGESIZE
@@ -83,19 +85,10 @@ class DataShadow:
         if not found:
             return []
         holes = sorted([*self._zone.list.holes(), *((e.start, e.stop) for e in new)])
-        kept: list[tuple[int, bytes]] = []
-        for address, was, now in found:
-            one, other = bytearray(was), bytearray(now[: len(was)])
-            at = bisect_right(holes, (address, 1 << 64)) - 1
-            for start, stop in holes[max(at, 0) :]:
-                low, high = max(start - address, 0), min(stop - address, len(was))
-                if start >= address + len(was):
-                    break
-                if low < high:
-                    one[low:high] = other[low:high] = bytes(high - low)
-            if one != other:
-                kept.append((address, was))
-        return kept
+        return [
+            (address, was) for address, was, now in found
+            if without(holes, address, was) != without(holes, address, now[: len(was)])
+        ]  # fmt: skip
 
     def lost(self) -> list[Range]:
         """What was written beyond the limit up to the last `changes`; told once."""
@@ -122,19 +115,34 @@ class DataShadow:
         if not pages:
             return heap
         arena, memory = self._arena, cache(self._memory)
-        live = sorted(self._zone.list.live.items())
+        live = sorted((start, start + size) for start, size in self._zone.list.live.items())
         for address, old in pages:
-            for start, size in live[max(bisect_right(live, (address, 1 << 64)) - 1, 0) :]:
-                if start >= address + len(old):
-                    break
-                low, high = max(start, address), min(start + size, address + len(old))
-                if low < high:
-                    piece = old[low - address : high - address]
-                    if arena.view[low - arena.base : high - arena.base] != piece:
-                        arena.save(low, len(piece))
-                        arena.write(low, piece)
-                        heap += count_far_words(low, piece, memory)
+            for start, stop in overlapping(live, address, address + len(old)):
+                low, high = max(start, address), min(stop, address + len(old))
+                piece = old[low - address : high - address]
+                if arena.view[low - arena.base : high - arena.base] != piece:
+                    arena.save(low, len(piece))
+                    arena.write(low, piece)
+                    heap += count_far_words(low, piece, memory)
         return heap
+
+
+def overlapping(ranges: Sequence[Range], start: int, stop: int) -> Sequence[Range]:
+    """Those of the ordered ranges, which do not overlap each other, that overlap another."""
+    first = max(bisect_right(ranges, (start, 0)) - 1, 0)
+    last = bisect_right(ranges, (stop - 1, 1 << 64))
+    if first < last and ranges[first][1] <= start:
+        first += 1
+    return ranges[first:last]
+
+
+def without(ranges: Sequence[Range], address: int, content: bytes) -> bytes:
+    """The content at an address, zero where it is in one of the ordered ranges."""
+    found = bytearray(content)
+    for start, stop in overlapping(ranges, address, address + len(content)):
+        low, high = max(start - address, 0), min(stop - address, len(content))
+        found[low:high] = bytes(high - low)
+    return bytes(found)
 
 
 def far_words(arena: Arena, memory: Sequence[Range]) -> int:

@@ -230,6 +230,13 @@ class Program(Recorded):
                 self.name(cell.cell_id, cell.number, change)
             return image
 
+    def _join(self, cell: Cell, change: Change) -> None:
+        """A cell without code is in memory from now on."""
+        self.cells[cell.number] = cell
+        self._arrives(cell, change)
+        if cell.cell_id:
+            self.name(cell.cell_id, cell.number, change)
+
     def _pins(
         self, summary: Summary, aligned: Mapping[str, int], unchanged: frozenset[str]
     ) -> dict[str, int]:
@@ -303,10 +310,7 @@ class Program(Recorded):
             return
         self.say(cell, notes, change)
         if cell.number not in self.cells:
-            self.cells[cell.number] = cell
-            self._arrives(cell, change)
-            if cell.cell_id:
-                self.name(cell.cell_id, cell.number, change)
+            self._join(cell, change)
 
     def say(self, cell: Cell, notes: Mapping[str, LanguageNote], change: Change) -> None:
         """Have a cell's notes in place of those of their keys; what it says of notes of others is
@@ -328,10 +332,7 @@ class Program(Recorded):
     def adopt(self, cell: Cell, change: Change) -> None:
         """Keep a cell that has data but no code."""
         self.data_cells += 1
-        self.cells[cell.number] = cell
-        self._arrives(cell, change)
-        if cell.cell_id:
-            self.name(cell.cell_id, cell.number, change)
+        self._join(cell, change)
 
     def name(self, cell_id: str, number: int, change: Change) -> None:
         """A notebook cell is this cell from now on; 0: none."""

@@ -17,6 +17,7 @@ from jitkernel.elf import read_object
 from jitkernel.errors import ArenaFull, JitError, LinkError, present
 from jitkernel.linker.hibernation import hibernate, prepare, reclaimable, rewrite_stubs, wake
 from jitkernel.linker.rebasing import pin_reason
+from jitkernel.reach import reached
 from jitkernel.rollback import Recorded, RecordedDict
 from jitkernel.session.program.cell import Cell, CellState
 from jitkernel.session.program.relinking import relink
@@ -178,24 +179,17 @@ class Residency(Recorded):
 
         Who is used uses what it refers to, and that what it refers to.
         """
-        program = self._program
-        cells = program.cells
-        seen: set[int] = set()
-        order: list[Cell] = []
+        cells = self._program.cells
+        order: dict[Cell, None] = {}
+
+        def uses(cell: Cell) -> list[Cell]:
+            refs = cell.image.refs if cell.image is not None else ()
+            return [c for s in refs if (c := cells.get(s.cell)) is not None and c not in order]
+
         awake = [c for c in cells.values() if c.state is not CellState.HIBERNATED]
         for first in sorted(awake, key=attrgetter("used"), reverse=True):
-            waiting = [first]
-            while waiting:
-                cell = waiting.pop()
-                if cell.number in seen:
-                    continue
-                seen.add(cell.number)
-                order.append(cell)
-                image = cell.image
-                for symbol in image.refs if image is not None else ():
-                    other = symbol.image
-                    if other is not None and other.cell not in seen and other.cell in cells:
-                        waiting.append(cells[other.cell])
+            if first not in order:
+                order |= reached([first], uses)
         return [c for c in order if c.state is CellState.LIVE and c.image and c.image.text]
 
     # -- coming back ---------------------------------------------------------------------------

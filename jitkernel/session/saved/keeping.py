@@ -17,7 +17,7 @@ from jitkernel.errors import JitError, UsageError, present
 from jitkernel.session.operation import without_collections
 from jitkernel.session.saved.rebuilding import rebuild, recompile
 from jitkernel.session.saved.restoring import Rows, named_libraries, read_head, restore
-from jitkernel.session.saved.rows import SymbolNumbers
+from jitkernel.session.saved.rows import numbering
 from jitkernel.session.saved.store import Store, copied
 from jitkernel.session.saved.tables import (
     UNREADABLE,
@@ -31,6 +31,7 @@ from jitkernel.session.saved.writing import HEAD, Unsaved, Writer, write_file
 from jitkernel.session.settings import saved_settings
 
 if TYPE_CHECKING:
+    from jitkernel.linker import Symbol
     from jitkernel.session.core import Core
     from jitkernel.session.session import Session
 
@@ -48,7 +49,7 @@ class SessionFile:
         self._session = session
         self._rows: Rows | None = None
         self._head: dict[str, Any] = {}
-        self._numbers = SymbolNumbers()
+        self._numbers: dict[Symbol, int] = {}
         self._writer: Writer | None = None
         self._unsaved: Unsaved | None = None
         self._ready = False  # the session has all that the file has
@@ -106,13 +107,14 @@ class SessionFile:
         self._drop_records()
         pool = session.engine.pool
         if list(pool.identity()) != self._head["identity"]:  # another LLVM, another processor
-            recompile(program, pool, self._head, restored)
+            with session.engine.arena.rollback.atomic():
+                recompile(program, pool, self._head, restored)
         self._ready = True
 
     def _go_on(self, rows: Rows) -> None:
         """Know what the file has, so that only what changes from now on is written."""
         writer = self._writer = Writer(self._session, self._session.store.tables)
-        writer.numbers = self._numbers
+        writer.numbers = numbering(self._numbers)
         for key, _, content in rows["pages"]:
             writer.pages.learn(int(key), content)
         writer.cells = {int(key) for key, _, _ in rows["cells"]}
@@ -210,31 +212,22 @@ def open_copy(
 def _open(
     cls: type[Session], path: str, worker: WorkerProcess | None, overrides: dict[str, Any]
 ) -> Session:
-    worker = worker or first_worker()  # it gets ready while the file is read
-    try:
+    with contextlib.ExitStack() as failed:
+        worker = worker or first_worker()  # it gets ready while the file is read
+        failed.callback(close_first, worker)
         store = Store(os.fspath(overrides.get("store_path", "")), copy_of=path)
+        failed.callback(store.close)
         if not store.saved:
-            try:
-                store.tables.prove(path)
-            finally:
-                store.close()
+            store.tables.prove(path)
             raise UsageError(
                 f"{path} has sources of cells, but no session was saved in it; --rebuild compiles "
                 "them"
             )
-        try:
-            session = cls(worker=worker, store=store, **overrides)
-        except BaseException:
-            store.close()
-            raise
-    except BaseException:
-        close_first(worker)
-        raise
-    try:
+        session = cls(worker=worker, store=store, **overrides)
+        failed.pop_all()
+        failed.callback(session.close)
         session.frontend.core.begin()
-    except BaseException:
-        session.close()
-        raise
+        failed.pop_all()
     return session
 
 

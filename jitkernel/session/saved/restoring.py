@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from jitkernel.session.program.program import Program
     from jitkernel.session.program.signatures import TypeLayouts
     from jitkernel.session.run.results import Results
-    from jitkernel.session.saved.rows import SymbolNumbers
     from jitkernel.session.saved.tables import Key
 
 __all__ = [
@@ -90,7 +89,7 @@ def restore(
     results: Results,
     rows: Rows,
     head: Mapping[str, Any],
-    numbers: SymbolNumbers,
+    numbers: dict[Symbol, int],
     trust: bool,
 ) -> Restored:
     """Fill a program that has just begun, at the base that the file says; `head` is what that says
@@ -109,7 +108,7 @@ def restore(
             symbol, cell, is_stale = read_symbol(_loads(body), index.extents)
             number = int(key)
             index.symbols[number] = symbol
-            numbers.give(symbol, number)
+            numbers[symbol] = number
             if cell:
                 owners.append((symbol, cell))
             if not is_stale:
@@ -121,10 +120,11 @@ def restore(
         _lay_out(arena, index.extents, at.each("pages", rows))
         words = find_libraries(executor, named_libraries(head), trust)
         saved = _read_facts(program, at.each("facts", rows))
-        lost = rebind_all(linker, index.symbols.values())
-        if executor.services.libraries:
-            # A library may have been missing when the file was written.
-            linker.resolver.retry_missing()
+        with arena.rollback.atomic():  # what is elsewhere now is not what the file has
+            lost = rebind_all(linker, index.symbols.values())
+            if executor.services.libraries:
+                # A library may have been missing when the file was written.
+                linker.resolver.retry_missing()
         if lost:
             some = ", ".join(program.called(name) for name in lost[:5])
             words.append(f"missing now: {counted(len(lost), 'function')} of libraries: {some}")
@@ -144,11 +144,12 @@ def _read_facts(program: Program, rows: Iterable[Row]) -> float:
     shared: dict[bytes, int] = {}
     saved = 0.0
     for key, body, _ in rows:
+        kind: Any
         kind, _, name = str(key).partition(" ")
         if kind in FACTS:
             check(name := _loads(name), str)
-            check(value := _loads(body), FACTS[kind].form)
-            FACTS[kind].read(program, name, value)
+            check(row := _loads(body), FACTS[kind].form)
+            program.state.put(kind, name, FACTS[kind].value(program, name, row))
         elif kind == "unwind":
             check(pairs := _loads(body), [(str, int)])
             shared = {bytes.fromhex(content): at for content, at in pairs}

@@ -8,7 +8,9 @@ define and number those that they use, which may be stale versions; both refer t
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
+from itertools import count
 from sys import intern
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -38,17 +40,18 @@ from jitkernel.session.program.signatures import (
 
 if TYPE_CHECKING:
     from jitkernel.session.program.program import Program
+    from jitkernel.session.program.state import Kind
 
 __all__ = [
     "FACTS",
     "FactRow",
     "Index",
     "Info",
-    "SymbolNumbers",
     "cell_row",
     "dump",
     "info_of",
     "info_row",
+    "numbering",
     "read_cell",
     "read_symbol",
     "symbol_body",
@@ -61,23 +64,10 @@ _KINDS, _STATES = tuple(SymbolKind), tuple(SymbolState)
 Info = Signature | Variable | None
 
 
-class SymbolNumbers(dict[Symbol, int]):
-    """The number that each symbol has in the file; stale versions share their names with others."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._next = 1
-
-    def of(self, symbol: Symbol) -> int:
-        """Its number, a new one where it has none."""
-        if symbol not in self:
-            self.give(symbol, self._next)
-        return self[symbol]
-
-    def give(self, symbol: Symbol, number: int) -> None:
-        """It has this number."""
-        self[symbol] = number
-        self._next = max(self._next, number + 1)
+def numbering(known: Mapping[Symbol, int]) -> defaultdict[Symbol, int]:
+    """The number that each symbol has in the file, a new one for who is not `known`; stale versions
+    share their names with others."""
+    return defaultdict(count(max(known.values(), default=0) + 1).__next__, known)
 
 
 class Index:
@@ -170,7 +160,7 @@ def read_symbol(row: list[Any], extents: list[Extent]) -> tuple[Symbol, int, boo
 # -- cells ---------------------------------------------------------------------------------------
 
 
-def cell_row(program: Program, cell: Cell, numbers: SymbolNumbers) -> tuple[int, str, bytes]:
+def cell_row(program: Program, cell: Cell, numbers: Mapping[Symbol, int]) -> tuple[int, str, bytes]:
     """A live cell: number, body, and the bytes of its code, unwind records, and sites."""
     image = cell.image
     pieces: list[bytes] = []
@@ -200,13 +190,15 @@ def cell_row(program: Program, cell: Cell, numbers: SymbolNumbers) -> tuple[int,
     return cell.number, dump(body), b"".join(pieces)
 
 
-def _image(linker: Linker, image: Image, numbers: SymbolNumbers, pieces: list[bytes]) -> list[Any]:
+def _image(
+    linker: Linker, image: Image, numbers: Mapping[Symbol, int], pieces: list[bytes]
+) -> list[Any]:
     bounds = [e for e in (image.text, image.unwind, *image.extra) if e is not None]
     pieces += [linker.arena.read(e.start, e.size) for e in bounds]
     refs: list[tuple[int, int]] = []
     for symbol in image.refs:
         packed = symbol.users.get(image, b"") if symbol.users else b""
-        refs.append((numbers.of(symbol), len(packed)))
+        refs.append((numbers[symbol], len(packed)))
         pieces.append(packed)
     return [
         image.text, image.unwind, image.extra,
@@ -315,11 +307,11 @@ def _copy_code(spans: Iterable[list[Any] | None], content: bytes, index: Index) 
 
 class FactRow(NamedTuple):
     """How the facts of a kind (`program.state`) are rows: what a row says of a key and its value
-    (None: nothing), the form of that, and what reads it."""
+    (None: nothing), the form of that, and the value that it says."""
 
     row: Callable[[Program, str, Any], Any]
     form: Any
-    read: Callable[[Program, str, Any], None]
+    value: Callable[[Program, str, Any], Any]
 
 
 def _id_row(program: Program, key: str, cell: int) -> list[int] | None:
@@ -327,12 +319,9 @@ def _id_row(program: Program, key: str, cell: int) -> list[int] | None:
     return None if cell in program.cells else [cell, program.positions[key]]
 
 
-def _read_id(program: Program, key: str, row: list[int]) -> None:
-    program.state.ids[key], program.positions[key] = row
-
-
-def _read_type(program: Program, key: str, body: str) -> None:
-    program.state.types[key] = body
+def _read_id(program: Program, key: str, row: list[int]) -> int:
+    cell, program.positions[key] = row
+    return cell
 
 
 def _note_row(program: Program, key: str, note: LanguageNote) -> list[Any]:
@@ -340,17 +329,15 @@ def _note_row(program: Program, key: str, note: LanguageNote) -> list[Any]:
     return [note.cell, kept, sorted(note.needs)]
 
 
-def _read_note(program: Program, key: str, row: list[Any]) -> None:
-    program.state.notes.set(key, LanguageNote(row[1], frozenset(row[2]), row[0]))
+def _read_note(program: Program, key: str, row: list[Any]) -> LanguageNote:
+    return LanguageNote(row[1], frozenset(row[2]), row[0])
 
 
-def _read_declared(program: Program, key: str, row: list[Any]) -> None:
-    program.state.put("declared", key, info_of(row))
-
-
-FACTS: Mapping[str, FactRow] = {
+FACTS: Mapping[Kind, FactRow] = {
     "id": FactRow(_id_row, (int, int), _read_id),
-    "type": FactRow(lambda program, key, body: body, str, _read_type),
+    "type": FactRow(lambda program, key, body: body, str, lambda program, key, body: body),
     "note": FactRow(_note_row, (int, str, [str]), _read_note),
-    "declared": FactRow(lambda program, key, info: info_row(info), list, _read_declared),
+    "declared": FactRow(
+        lambda program, key, info: info_row(info), list, lambda program, key, row: info_of(row)
+    ),
 }  # fmt: skip

@@ -224,15 +224,11 @@ class Store:
         if recording():
             later(self.flush)
             return
-        if not self._pending:
-            return
-        if not self.path:
-            with Transaction(self._db):
-                self._write()
-        else:
+        if self._pending:
             self.begin()
             self._write()
-        self._pending, self._bytes = RecordedDict(), 0
+            if not self.path:
+                self._db.execute("commit")
 
     def begin(self) -> None:
         """Go on with the transaction, or begin one."""
@@ -244,7 +240,6 @@ class Store:
         """From now on the file has all that was written since the last time."""
         if self._pending:
             self._write()
-            self._pending, self._bytes = RecordedDict(), 0
         self._db.execute("commit")
         self._written.clear()
 
@@ -260,8 +255,8 @@ class Store:
         self._written.clear()
 
     def _write(self) -> None:
-        """Write what was collected, in the transaction that is open, all of it or nothing; it stays
-        collected until the caller forgets it."""
+        """Write what was collected, in the transaction that is open, all of it or nothing: then it
+        stays collected."""
         pending = self._pending
         try:
             self._db.execute("savepoint collected")
@@ -278,6 +273,7 @@ class Store:
             raise
         if self.commits_often:
             self._written.update(pending)
+        self._pending, self._bytes = RecordedDict(), 0
 
     def shrink(self) -> None:
         """Give back the room of what was deleted, where that is most of the file."""

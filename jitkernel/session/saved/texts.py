@@ -107,8 +107,7 @@ class Texts:
         self._store = store
         self._number = self._place = 0
         self._of: dict[str, tuple[int, list[int]]] = {}  # by a client's cell: place, numbers
-        self._of_none: deque[range] = deque()  # numbers in a row
-        self._many = 0  # of these
+        self._of_none: deque[int] = deque()  # numbers of the others
         self.forgotten = 0  # how many of these are kept no more
         self._cell = ""  # of the client, that runs now
         self._in_cell = False  # one does, whatever it is called
@@ -236,26 +235,10 @@ class Texts:
         if text.cell:
             self._of.setdefault(text.cell, (text.place, []))[1].append(text.number)
             return
-        self._add(text.number)
-        if self._many > _MOST:
-            self._drop([self._oldest()])
+        self._of_none.append(text.number)
+        if len(self._of_none) > _MOST:
+            self._drop([self._of_none.popleft()])
             self.forgotten += 1
-
-    def _add(self, number: int) -> None:
-        """A text of no cell of a client."""
-        self._many += 1
-        if self._of_none and self._of_none[-1].stop == number:
-            self._of_none[-1] = range(self._of_none[-1].start, number + 1)
-        else:
-            self._of_none.append(range(number, number + 1))
-
-    def _oldest(self) -> int:
-        """The first of these, which goes."""
-        row = self._of_none.popleft()
-        self._many -= 1
-        if len(row) > 1:
-            self._of_none.appendleft(row[1:])
-        return row.start
 
     # -- all of them -----------------------------------------------------------------------------
 
@@ -278,4 +261,4 @@ class Texts:
             if text.cell:
                 self._of.setdefault(text.cell, (text.place, []))[1].append(text.number)
             else:
-                self._add(text.number)
+                self._of_none.append(text.number)

@@ -10,8 +10,7 @@ import contextlib
 import os
 import sqlite3
 import time
-from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.arena import Arena, Extent
@@ -20,8 +19,9 @@ from jitkernel.errors import UsageError
 from jitkernel.linker import Image, Symbol, SymbolState
 from jitkernel.publishing import publish
 from jitkernel.rollback import written
+from jitkernel.session.history.snapshot import without
 from jitkernel.session.program.cell import Cell
-from jitkernel.session.saved.rows import FACTS, SymbolNumbers, cell_row, dump, symbol_body
+from jitkernel.session.saved.rows import FACTS, cell_row, dump, numbering, symbol_body
 from jitkernel.session.saved.tables import (
     BESIDE,
     Tables,
@@ -84,23 +84,11 @@ class Pages:
         empty: list[int] = []
         ranges = sorted((start, start + size) for _, start, size in self._gone)
         for at, (there, now) in sorted(found.items()):
-            if content := _without(ranges, at, now).rstrip(b"\0"):
+            if content := without(ranges, at, now).rstrip(b"\0"):
                 write.append((at // PAGE, content))
             elif there:
                 empty.append(at // PAGE)
         return write, empty
-
-
-def _without(ranges: Sequence[tuple[int, int]], address: int, content: bytes) -> bytes:
-    """The content at an address, zero where it is in one of the ordered ranges."""
-    first = max(bisect_right(ranges, (address, 1 << 64)) - 1, 0)
-    for start, stop in ranges[first:]:
-        low, high = max(start - address, 0), min(stop - address, len(content))
-        if start >= address + len(content):
-            break
-        if low < high:
-            content = content[:low] + bytes(high - low) + content[high:]
-    return content
 
 
 def put_back(arena: Arena, pages: Iterable[tuple[int, bytes]], ends: Mapping[str, int]) -> None:
@@ -178,7 +166,7 @@ class Writer:
 
     def __init__(self, session: Core, tables: Tables):
         self._session, self._tables = session, tables
-        self.numbers = SymbolNumbers()
+        self.numbers = numbering({})
         self.pages = Pages(session.engine.arena)
         self.cells: set[int] = set()
         self.results: dict[int, TypedValue] = {}
@@ -202,7 +190,7 @@ class Writer:
         for symbol in symbols:
             stale = program.linker.symbols.get(symbol.name) is not symbol
             if _lasts(symbol, stale):
-                there.append((numbers.of(symbol), symbol_body(symbol, stale), b""))
+                there.append((numbers[symbol], symbol_body(symbol, stale), b""))
             elif (number := numbers.pop(symbol, None)) is not None:
                 gone.append(number)
         tables.put("symbols", there)
