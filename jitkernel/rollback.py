@@ -206,8 +206,8 @@ def _end_back(values: list[Any], length: int, value: Any) -> None:
 
 
 def written(log: Log) -> Iterator[tuple[Any, Any, Any]]:
-    """What was written in a block, the latest first: a record and an attribute, or a table and a
-    key, with what was there; a key without a value, where all of the table was noted."""
+    """Writes of a block, the latest first: a record and an attribute, or a table and a key, with
+    what was there; a key without a value, where all of the table was noted."""
     end = len(log)
     while end:
         end -= 1 + log[end - 1]
