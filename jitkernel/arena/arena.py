@@ -261,6 +261,11 @@ class Arena(Recorded):
         return True
 
     @property
+    def defers(self) -> bool:
+        """True if what is freed stays as it is until later."""
+        return self._deferred is not None
+
+    @property
     def deferred(self) -> tuple[Extent, ...]:
         """The extents that were freed and are kept as they are until later: see `defer_frees`."""
         return (*(self._deferred or ()), *self._viewed)

@@ -63,7 +63,7 @@ class Content:
 
     def __init__(self, job: Job, text: Extent | None):
         self._job, self._text = job, text
-        self._bind, self._keeps_data = job.bind, job.former.keeps_data
+        self._bind, self._keeps_data = job.bind, "data" in job.former.keeps
         self.bytes: list[tuple[int, bytes | bytearray]] = []
         self.pinned: list[tuple[int, int, bytes | bytearray]] = []
         self.zeroed: list[tuple[int, int]] = []

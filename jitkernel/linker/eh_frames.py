@@ -149,8 +149,10 @@ def indirect_types(
         and info >> 32 < len(targets)
         and resolution.is_far_data(targets[info >> 32])
     ]
-    if not far or content is None:
+    if not far:
         return entries
+    if content is None:  # it is there already
+        content = bytearray(job.obj.content(section))
     starts = _tables(job, layout, targets, address, len(content))
     changed: list[tuple[int, int]] = []
     for offset in far:

@@ -22,7 +22,6 @@ from jitkernel.errors import LinkError, present
 from jitkernel.ir.names import written
 from jitkernel.linker.binding import Bindings, OutOfRange
 from jitkernel.linker.content import Content, refusal
-from jitkernel.linker.hibernation import CodeTable
 from jitkernel.linker.layout import ReadObject, arrange, initialisers, read_names
 from jitkernel.linker.plan import Plan, make_plan, plan_runtime
 from jitkernel.linker.records import (
@@ -70,7 +69,6 @@ class Linker(Recorded):
         self.resolver = Resolver(self.bind, lookup, self._fixed, dict(interposed or {}))
         self.symbols = self.resolver.symbols
         self.unwind = UnwindRegion(arena)
-        self.swap = CodeTable()
         arena.rollback.repairs.append(self._repair)
         #: another number whenever an image comes or goes or a symbol moves; never one of before
         #: unless all is again as it was then
@@ -135,15 +133,7 @@ class Linker(Recorded):
         for block in extents.shared:
             block.holders += 1
         moved = self._define(plan, image)
-        self._write(job, content)
-        for symbol, packed in content.uses.items():
-            if symbol.users is None:
-                symbol.users = RecordedDict({image: bytes(packed)})
-            else:
-                symbol.users[image] = bytes(packed)
-        if content.slots:
-            slots = [s.slot for s in content.slots.values() if s.slot]
-            image.extra += tuple([Extent("rodata", slot, 8) for slot in slots])
+        self.put_content(image, plan)
         if "rodata" in extents.starts:
             self._find_initialisers(plan, image)
         for symbol, was in moved:
@@ -174,6 +164,19 @@ class Linker(Recorded):
                 symbol.definition = state, address, size, image, kind, ""
         return moved
 
+    def put_content(self, image: Image, plan: Plan) -> None:
+        """Write what was planned of an image's content, and note the sites in it."""
+        content = plan.content
+        self._write(plan.job, content)
+        for symbol, packed in content.uses.items():
+            if symbol.users is None:
+                symbol.users = RecordedDict({image: bytes(packed)})
+            else:
+                symbol.users[image] = bytes(packed)
+        if content.slots:
+            slots = [s.slot for s in content.slots.values() if s.slot]
+            image.extra += tuple([Extent("rodata", slot, 8) for slot in slots])
+
     def _write(self, job: Job, content: Content) -> None:
         """Write an object's bytes, and the fields that refer to symbols."""
         arena, view, base = self.arena, self.bind.view, self.bind.base
@@ -196,8 +199,12 @@ class Linker(Recorded):
             try:
                 apply(target, at, type, opcode, modrm, rex, addend)
             except (OutOfRange, LinkError) as error:
-                far = isinstance(target, Symbol) and target.state is SymbolState.FAR
-                hint = _FAR if far and isinstance(error, OutOfRange) else ""
+                state = target.state if isinstance(target, Symbol) else None
+                beyond = isinstance(error, OutOfRange)
+                if beyond and state is MISSING and job.former.image is not None:
+                    self.bind.write_unmapped(at, type, addend)  # it went while the code was away
+                    continue
+                hint = _FAR if beyond and state is SymbolState.FAR else ""
                 raise refusal(job, section, entry, f"{error}{hint}") from None
 
     def _find_initialisers(self, plan: Plan, image: Image) -> None:
@@ -301,19 +308,17 @@ class Linker(Recorded):
         image.rodata = image.data = None
         image.adopted = ()
 
-    def release_code(self, image: Image) -> None:
-        """Give back what an image occupies apart from constants and variables."""
-        self.swap.drop(image)
-        self.put_code(image, None)
+    def release_code(self, image: Image, instead: Extent | None = None) -> None:
+        """Give back what an image occupies apart from constants and variables; its code is at
+        `instead` from now on."""
+        self.put_code(image, instead)
         if image.unwind is not None:
             self.unwind.free(image.unwind)
-        for extent in image.extra:
-            if extent.zone == "unwind":
-                self.unwind.free(extent)
-            else:
-                self.arena.free(extent)
-        image.unwind = None
-        image.extra = ()
+            image.unwind = None
+        if image.extra:
+            for extent in image.extra:
+                (self.unwind if extent.zone == "unwind" else self.arena).free(extent)
+            image.extra = ()
 
     def put_code(self, image: Image, text: Extent | None) -> None:
         """An image's code is there from now on; where it was before, it is no more."""

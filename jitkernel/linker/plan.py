@@ -36,6 +36,7 @@ from jitkernel.linker.resolution import (
     local_targets,
     place_commons,
     resolve,
+    resolve_again,
     select_groups,
 )
 from jitkernel.linker.unwind import UnwindRegion
@@ -83,10 +84,14 @@ def make_plan(job: Job, providers: Mapping[str, Image], unwind: UnwindRegion) ->
     ranges = pinned_ranges(obj, names, pins) if pins else _NO_RANGES
     dropped = groups.dropped | pinned_sections(obj, ranges) if pins else groups.dropped
     layout, commons = arrange(obj, dropped), _NO_COMMONS
-    if names.tentative:
+    image = job.former.image
+    if names.tentative and image is None:
         layout, commons = place_commons(job, layout)
     extents = _reserve(job, layout)
-    resolution = resolve(job, layout, extents.starts, commons, groups.forced)
+    if image is None:
+        resolution = resolve(job, layout, extents.starts, commons, groups.forced)
+    else:
+        resolution = resolve_again(job, layout, extents.starts, image)
     content = fill(job, layout, extents, resolution, ranges, unwind)
     for offset, size in commons.values():
         content.zeroed.append((extents.starts["data"] + offset, size))
@@ -209,7 +214,7 @@ def fill(
         moved = ranges.get(index)
         if place is None and moved is None:
             continue
-        if place is None and not job.former.keeps_data:
+        if place is None and "data" not in job.former.keeps:
             buffers[index] = bytearray(obj.content(index))
         start = starts.get(place[0], 0) + place[1] - base if place is not None else 0
         buffer = buffers.get(index)
@@ -247,7 +252,7 @@ def fill(
         for symbol, packed in own.uses():
             found.uses.setdefault(symbol, bytearray()).extend(packed)
     for index, pinned in ranges.items():
-        if not job.former.keeps_data:
+        if "data" not in job.former.keeps:
             data = buffers.get(index) or obj.content(index)
             for low, high, address in pinned:
                 found.pinned.append((address, high - low, data[low:high]))
@@ -276,7 +281,7 @@ def _copy(job: Job, layout: Layout, extents: Extents, found: Content) -> dict[in
             continue
         zone, offset = place
         _, kind, _, _, source, size, _, _, _, _ = sections[index]
-        if not size or (zone == "data" and job.former.keeps_data):
+        if not size or zone in job.former.keeps:
             continue
         address = starts[zone] + offset
         if (gap := address - ends[zone]) > 0:

@@ -18,7 +18,6 @@ from jitkernel.rollback import Recorded, RecordedDict, RecordedList, set_first
 __all__ = [
     "NOWHERE",
     "SITE",
-    "BaseRelocations",
     "Block",
     "Definition",
     "Export",
@@ -179,13 +178,6 @@ def appended(items: Sequence[T], item: T) -> list[T]:
     return grown
 
 
-class BaseRelocations(NamedTuple):
-    """The facts to move an image's code by: alignment in bytes, and packed fields (`rebasing`)."""
-
-    align: int
-    fields: bytes
-
-
 @dataclass(slots=True, eq=False, repr=False)
 class _NewImage:
     """An image before it is one: see `new_symbol`."""
@@ -206,7 +198,6 @@ class _NewImage:
     pins: tuple[tuple[str, int], ...] = ()
     groups: tuple[str, ...] = ()
     copies: tuple[str, ...] = ()
-    rebase: BaseRelocations | None = None
 
     def __post_init__(self) -> None:
         self.__class__ = Image
@@ -219,7 +210,6 @@ class Image(_NewImage, Recorded):
     redefined.  `refs` are the symbols whose `users` list this image.  `init` and `fini` are
     constructors and destructors in the order they run.  `dso` is what `__dso_handle` is in it, 0
     where it does not ask.  `groups` are COMDAT groups it provides, `copies` those it would have.
-    `rebase` is what moving its code takes, None where nobody has asked yet.
     """
 
     __slots__ = ()

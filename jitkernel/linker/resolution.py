@@ -7,7 +7,7 @@ but in no table yet; what an existing one becomes is noted in `Resolution.change
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from jitkernel.arena import Extent
@@ -43,6 +43,7 @@ __all__ = [
     "local_targets",
     "place_commons",
     "resolve",
+    "resolve_again",
     "select_groups",
 ]
 
@@ -54,16 +55,18 @@ _TYPE = 0xFFFF_FFFF  # of a relocation: its symbol is above
 class Former(NamedTuple):
     """The places of an object that was linked before, to have them again.
 
-    `blocks` are whole zones; variables are as the object says, unless it `keeps_data` that is
-    there.  `groups` are COMDAT groups to provide although another image has them.  `text` is where
+    `blocks` are whole zones; what is in those that it `keeps` stays, elsewhere it is as the object
+    says.  `groups` are COMDAT groups to provide although another image has them.  `text` is where
     the code was, 0 for nowhere: it goes there again if that is free, and fills a hole or has
-    pointers to it; otherwise variables that still point into it there are written.
+    pointers to it; otherwise variables that still point into it there are written.  `image` is the
+    one that its code comes back to, whose symbols it has.
     """
 
     blocks: Mapping[str, Block] = {}
-    keeps_data: bool = False
+    keeps: Collection[str] = ()
     groups: frozenset[str] = frozenset()
     text: int = 0
+    image: Image | None = None
 
 
 #: Of an object that is linked for the first time.
@@ -198,6 +201,32 @@ def resolve(
         return Resolution(targets, exports, new, changes, 0, {})
     dso, stubs = _import(job, layout, starts, targets, new, changes)
     return Resolution(targets, exports, new, changes, dso, stubs)
+
+
+def resolve_again(job: Job, layout: Layout, starts: Mapping[str, int], image: Image) -> Resolution:
+    """The symbols of an object whose code comes back: those that its image had, whatever their
+    names mean by now."""
+    targets = local_targets(job.obj, job.names, layout, starts)
+    refs = {symbol.name: symbol for symbol in image.refs}
+    own = {symbol.name: (symbol, address) for symbol, address, _ in image.exports}
+    exports: dict[Symbol, Own] = {}
+    for index, name, _, _, section, value, size in job.names.exports:
+        place = layout.places[section] if section < c.SHN_LORESERVE else None
+        target: Target | None = None if place is None else starts[place[0]] + place[1] + value
+        if name in own:
+            symbol, address = own[name]
+            if place is not None and place[0] == "text":
+                address = starts["text"] + place[1] + value
+            state = symbol.state if symbol.image is image else MISSING  # another one's by now
+            exports[symbol] = state, address, size, symbol.kind
+            target = symbol
+        if job.obj.symbols[index][1] >> 4:  # else the object's own references are to its own
+            targets[index] = refs.get(name, target)
+    for index, name, _ in job.names.imports:
+        targets[index] = refs.get(name)
+        if name not in refs and is_special(name):
+            targets[index] = _special(job, layout, starts, name)
+    return Resolution(targets, exports, {}, {}, 0, {})
 
 
 def local_targets(

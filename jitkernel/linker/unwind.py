@@ -11,7 +11,7 @@ from __future__ import annotations
 import struct
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from itertools import count
 
 from jitkernel.arena import Arena, Extent
@@ -91,31 +91,11 @@ class UnwindRegion(Recorded):
         if self._arena.defer(extent, self.free):
             return
         self.generation = next(self._generations)
-        self._arena.save(extent.start, extent.size)
-        self._clear(extent.start, extent.size)
         after = self._zone.list.hole_at(extent.stop)
-        if after is not None:
-            self._clear(extent.stop, min(after - extent.stop, _DUMMY.size))
         start, _ = self._arena.free(extent)
+        head = min(after - extent.stop, _DUMMY.size) if after is not None else 0
+        self._clear(extent.start, extent.size + head)  # with that of what was free behind it
         self._mark(start)
-
-    def function_starts(self, extent: Extent) -> Iterator[int]:
-        """Offsets into the slab of the fields of FDEs that hold the address of their function."""
-        view, base = self._arena.view, self._arena.base
-        at, stop = extent.start - base, extent.start - base + extent.size
-        while at < stop:
-            length, back = _HEAD.unpack_from(view, at)
-            if back:
-                yield at + 8
-            at += 4 + length
-
-    def changed(self) -> None:
-        """Functions that records describe have moved, come, or gone.
-
-        An FDE without a function has 0 in the field for its address: unwinders skip it, as they do
-        the records of functions that a linker has left out.
-        """
-        self.generation = next(self._generations)
 
     def shared_cie(self, content: bytes) -> int:
         """The address of a CIE without relocations: one for all images that bring its bytes.

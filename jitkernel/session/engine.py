@@ -166,7 +166,6 @@ class Engine:
             if not leave_code:
                 with contextlib.suppress(Exception):
                     self.executor.close()
-            self.linker.swap.close()
         elif self._place is not None:
             self._place.close()
         self.arena.close()

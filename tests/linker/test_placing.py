@@ -398,7 +398,10 @@ def test_a_relinked_image_keeps_its_variables_and_their_values(linker):
     places = {n: linker.symbols[n].address for n in ("n", "text", "tables")}
     constants = linker.arena.read(first.rodata.extent.start, first.rodata.extent.size)
     again = linker.place(
-        data, 1, weak=frozenset(), former=Former({"data": first.data, "rodata": first.rodata}, True)
+        data,
+        1,
+        weak=frozenset(),
+        former=Former({"data": first.data, "rodata": first.rodata}, ("data",)),
     )
     linker.check()
     linker.unlink(first)
@@ -406,7 +409,7 @@ def test_a_relinked_image_keeps_its_variables_and_their_values(linker):
     assert {n: linker.symbols[n].address for n in places} == places
     assert linker.arena.read(again.rodata.extent.start, again.rodata.extent.size) == constants
     # Constants somewhere else are written and relocated, although the variables are left alone.
-    third = linker.place(data, 1, weak=frozenset(), former=Former({"data": again.data}, True))
+    third = linker.place(data, 1, weak=frozenset(), former=Former({"data": again.data}, ("data",)))
     linker.check()
     table = linker.arena.read(linker.symbols["tables"].address, 16)
     assert struct.unpack("<2Q", table) == (places["n"], linker.canonical(linker.symbols["get"]))

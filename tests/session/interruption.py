@@ -99,7 +99,7 @@ def state(s: Session) -> dict[str, Any]:
         s.inspect.history.undone,
     )
     found["results"] = {number: value.data for number, value in s.results.items()}
-    found["away"] = linker.code, linker.swap.size, arena.deferred
+    found["away"] = linker.code, arena.deferred
     found["sources"] = [n for n in program.cells if s.inspect.store.get(n) is None]
     found["busy"] = (
         s._core.operating,

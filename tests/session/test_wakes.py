@@ -96,7 +96,6 @@ def damage(s: Session, name: str) -> Callable[[], None]:
     s.inspect.store.flush()
     (cell,) = s.find(name)
     db, number = s.inspect.store.tables.db, cell.number
-    s.inspect.program.linker.swap.drop(cell.image)
     query = "select object from records where number = ?"
     good = db.execute(query, (number,)).fetchone()[0]
     bad = bytearray(good)
@@ -176,16 +175,15 @@ def test_control_c_in_this_process_waits(
     """The library in a plain program: the run is ended, and KeyboardInterrupt raised when the
     session is in order."""
     press = lambda: signal.raise_signal(signal.SIGINT)  # noqa: E731
-    unlink = s.inspect.program.linker.unlink
+    release = s.inspect.program.linker.release_code
 
-    def pressed(image: Any) -> Any:
+    def pressed(*arguments: Any) -> Any:
         monkeypatch.undo()  # only that of the wake
         press()
-        return unlink(image)
+        return release(*arguments)
 
     if when == "during":
-        s.inspect.program.linker.swap.drop(s.find("sq")[0].image)  # so that it is linked again
-        monkeypatch.setattr(s.inspect.program.linker, "unlink", pressed)
+        monkeypatch.setattr(s.inspect.program.linker, "release_code", pressed)
     moments = {"before": (press, nothing), "after": (nothing, press)}.get(when, (nothing, nothing))
     with meanwhile(s, *moments), pytest.raises(KeyboardInterrupt):
         s.run("%v = call i32 @f(i32 3)\nbr label %l\nl:\nbr label %l")

@@ -474,7 +474,7 @@ class Program(Recorded):
             return Version(cell, True, held=cell.strings)
         own = [("data", image.data), ("rodata", image.rodata)]
         former = Former(
-            {zone: block for zone, block in own if block is not None}, keeps_data=True,
+            {zone: block for zone, block in own if block is not None}, keeps=("data",),
             text=image.text.start if image.text else 0,
         )  # fmt: skip
         infos = {s.name: self._taken_for(s, change) for s in image.refs if s.name}

@@ -61,18 +61,9 @@ class _Made(NamedTuple):
     begins: frozenset[str]
 
 
-def relink(
-    program: Program, cell: Cell, takeover: frozenset[str] = frozenset(), whole: bool = False
-) -> None:
-    """Link a cell's object again, its data where it is, with groups it did not provide.
-
-    `whole`: with just what it provided, its constants where they are too.
-    """
-    record = program.store.get(cell.number)
-    if record is None:
-        raise LinkError(f"cell {cell.number} cannot be linked again: its object is gone")
-    zones = frozenset(("data", "rodata") if whole else ("data",))
-    _link_again(program, cell, record.object, zones, takeover)
+def relink(program: Program, cell: Cell, takeover: frozenset[str]) -> None:
+    """Link a cell's object again, its data where it is, with groups it did not provide."""
+    _link_again(program, cell, program.store.object(cell.number), frozenset(("data",)), takeover)
 
 
 def replace(program: Program, cell: Cell, record: Record) -> None:
@@ -132,7 +123,7 @@ def _link_again(
         names.update(export.name for export in ReadObject.of(object).names.exports)
     values = [(address, arena.read(address, size)) for address, size in kept]
     text = image.text.start if image.text else 0
-    former = Former(at, not anew, takeover | frozenset(image.groups), text)
+    former = Former(at, () if anew else ("data",), takeover | frozenset(image.groups), text)
     fresh = place_again(program, cell, object, names, owned, pins.items(), former)
     for variable in linked_variables(program.linker, fresh, object) if own else ():
         content = own.get((variable.name, variable.size), b"")

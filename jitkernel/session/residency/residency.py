@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING
 from jitkernel.compiler.records import Options
 from jitkernel.elf import read_object
 from jitkernel.errors import ArenaFull, JitError, LinkError, present
-from jitkernel.linker.hibernation import hibernate, prepare, reclaimable, rewrite_stubs, wake
+from jitkernel.linker.hibernation import hibernate, reclaimable, rewrite_stubs, wake
 from jitkernel.linker.rebasing import pin_reason
 from jitkernel.reach import reached
 from jitkernel.rollback import Recorded, RecordedDict
 from jitkernel.session.program.cell import Cell, CellState
-from jitkernel.session.program.relinking import relink
 from jitkernel.session.saved.tables import Damaged
 
 if TYPE_CHECKING:
@@ -143,12 +142,12 @@ class Residency(Recorded):
             return "it has no code in memory"
         if cell.kept:
             return "%keep holds it"
-        if cell.pin_reason is None or (not cell.pin_reason and image.rebase is None):
+        if cell.pin_reason is None:
             cell.pin_reason = self._pin_reason(cell, image)
         return cell.pin_reason
 
     def _pin_reason(self, cell: Cell, image: Image) -> str:
-        """Why code has to stay; where it has not, the image knows what moving it takes."""
+        """Why code has to stay; empty where it has not."""
         if image.fini or image.dso:
             return "it has constructors or destructors"
         try:
@@ -160,7 +159,6 @@ class Residency(Recorded):
         if "blockaddress" in record.module:
             return "it takes the address of a label"
         obj = read_object(record.object)
-        prepare(image, obj)
         if Options(*json.loads(record.options)).reloc != "static" and any(
             info >> 4 == 0 and info & 15 == 2 for _, info, _, _, _, _ in obj.symbols
         ):
@@ -168,7 +166,7 @@ class Residency(Recorded):
         return pin_reason(obj)
 
     def _hibernate(self, cell: Cell) -> None:
-        image = present(cell.image, f"the code of {cell}")
+        image = present(cell.image, "the code of a cell")
         with self._engine.arena.rollback.atomic():
             for stub, name in hibernate(self._program.linker, image).items():
                 self._asleep[stub] = cell.number, name
@@ -198,7 +196,7 @@ class Residency(Recorded):
         """Link a cell's code again, for whoever wants to see it.  Raises LinkError, ArenaFull."""
         if cell.state is CellState.HIBERNATED:
             with self._engine.writing():
-                self._relink(cell, not self._engine.executor.shared)
+                self._relink(cell, not self._engine.arena.defers)
 
     def _come_back(self, cell: Cell, alone: bool) -> None:
         """Link a cell's code again while code of the program runs; nothing that runs moves."""
@@ -208,14 +206,11 @@ class Residency(Recorded):
         self.woken += 1
 
     def _relink(self, cell: Cell, alone: bool) -> None:
-        image = present(cell.image, f"the code of {cell}")
+        image = present(cell.image, "the code of a cell")
         stubs = [at for _, at, _ in image.exports if at in self._asleep]
         with self._engine.arena.rollback.atomic():
-            if wake(self._program.linker, image):
-                cell.state = CellState.LIVE
-            else:
-                relink(self._program, cell, whole=True)
-            cell.used = self.clock
+            wake(self._program.linker, image, self._program.store.object(cell.number))
+            cell.state, cell.used = CellState.LIVE, self.clock
             if alone:  # else another thread may be about to call through a stub
                 for at in stubs:
                     del self._asleep[at]
@@ -236,5 +231,5 @@ class Residency(Recorded):
                 error.args = (words,)
             self.failure = error
             return 0
-        image = present(cell.image, f"the code of {cell}")
+        image = present(cell.image, "the code of a cell")
         return next(at for symbol, at, _ in image.exports if symbol.name == found[1])

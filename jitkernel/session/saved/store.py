@@ -13,10 +13,10 @@ import shutil
 import sqlite3
 import tempfile
 import zlib
-from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple, TypeVar
 
-from jitkernel.errors import UsageError
+from jitkernel.errors import LinkError, UsageError
 from jitkernel.files import create_private
 from jitkernel.forms import decompress
 from jitkernel.ir.names import decode_name, quote_name
@@ -48,6 +48,8 @@ _BATCH_BYTES = 4 << 20
 _LONGEST_TEXT, _LARGEST_OBJECT = 256 << 20, 512 << 20
 _SHRINK = 256  # pages, 1 MB
 
+
+T = TypeVar("T")
 
 #: What the source of a cell begins with that is another compiler's object.
 LINKED = "; %link "
@@ -194,12 +196,27 @@ class Store:
         """The record of a cell, or None.  Raises Damaged."""
         if ("records", number) in self._pending:
             return self._pending["records", number]  # type: ignore[return-value]
+        return self._read(number, "*", read_record)
+
+    def _read(self, number: int, columns: str, made: Callable[[tuple[Any, ...]], T]) -> T | None:
         try:
-            row = self._db.execute("select * from records where number = ?", (number,)).fetchone()
-            return None if row is None else read_record(row)
+            query = f"select {columns} from records where number = ?"
+            row = self._db.execute(query, (number,)).fetchone()
+            return None if row is None else made(row)
         except (*UNREADABLE, ValueError, TypeError, RecursionError) as error:
             words = f"what {self.name} has of cell {number} cannot be read: {error}"
             raise Damaged(words) from None
+
+    def object(self, number: int) -> bytes:
+        """The object of a cell.  Raises Damaged, and LinkError where it is gone."""
+        if ("records", number) in self._pending:
+            record = self.get(number)
+            made = None if record is None else record.object
+        else:
+            made = self._read(number, "object", lambda row: decompress(row[0], _LARGEST_OBJECT))
+        if made is None:
+            raise LinkError(f"cell {number} cannot be linked again: its object is gone")
+        return made
 
     def drop(self, number: int) -> None:
         """Forget a record."""
