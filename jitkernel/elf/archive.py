@@ -81,7 +81,7 @@ def foreign_object(content: bytes, label: str) -> ElfObject:
     if content[:4] in (b"BC\xc0\xde", b"\xde\xc0\x17\x0b"):
         raise LinkError(f"{label} is LLVM bitcode: build it without -flto to link its code")
     try:
-        obj = read_object(content, late=True)
+        obj = read_object(content)
     except LinkError as error:
         raise LinkError(f"{label}: {error}") from None
     if _LTO in obj.strings:

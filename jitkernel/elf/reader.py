@@ -14,9 +14,10 @@ from jitkernel.elf import constants as c
 from jitkernel.elf.constants import HEADER, RELA, SECTION, SYMBOL
 from jitkernel.errors import LinkError
 
-__all__ = ["ElfObject", "LateObject", "Section", "SymbolEntry", "read_object"]
+__all__ = ["ElfObject", "Section", "SymbolEntry", "read_object"]
 
 _WORD = struct.Struct("<I")
+_RELA_SIZE = RELA.size
 _REFUSED = {
     c.SHT_REL: "SHT_REL relocations are not used on this machine",
     c.SHT_CREL: "its relocations are compact (CREL): assemble it without --crel",
@@ -26,6 +27,8 @@ _REFUSED = {
 SectionTuple = tuple[int, int, int, int, int, int, int, int, int, int]
 #: A symbol table entry as the file has it; `SymbolEntry` names the fields.
 SymbolTuple = tuple[int, int, int, int, int, int]
+#: A relocation as the file has it: offset, info, addend.
+RelocationTuple = tuple[int, int, int]
 
 
 class Section(NamedTuple):
@@ -55,34 +58,29 @@ class SymbolEntry(NamedTuple):
 
 
 class ElfObject:
-    """A relocatable object: `sections`, `symbols` and, by section index, `relocations`.
+    """A relocatable object: `sections`, `symbols`, and `tables` of relocations by section index.
 
     Sections and symbols are plain tuples in the order of `Section` and `SymbolEntry`, symbols with
-    a section index that exists or is one of `constants` (from SHN_LORESERVE on).
-    `relocations[i]` are `(offset, info, addend)` to apply to section i, in file order.  `groups`
-    are COMDAT groups as `(signature symbol index, member section indices)`.
-
-    The relocations of large objects are looked at in bulk.  Those of a `LateObject` are bytes, by
-    section in `late`, which is empty for others.
+    a section index that exists or is one of `constants` (from SHN_LORESERVE on).  `tables[i]` are
+    the bytes of those to apply to section i, in file order: in large objects they are looked at in
+    bulk.  `groups` are COMDAT groups as `(signature symbol index, member section indices)`.
     """
 
     __slots__ = (
-        "_texts", "data", "groups", "late", "machine", "names", "relocations", "sections",
-        "strings", "symbols",
+        "_relocations", "_texts", "data", "groups", "machine", "names", "sections", "strings",
+        "symbols", "tables",
     )  # fmt: skip
+    _relocations: dict[int, list[RelocationTuple]]
     _texts: list[str | None]
-    relocations: dict[int, list[tuple[int, int, int]]]
 
-    def __init__(self, data: bytes, late: bool = False):
+    def __init__(self, data: bytes):
         self.data = data
         self.machine, offset, count, names = _header(data)
         self.sections: list[SectionTuple] = [
             *SECTION.iter_unpack(data[offset : offset + 64 * count])
         ]
         self.symbols: list[SymbolTuple] = []
-        self.relocations = {}
-        self.late: dict[int, bytes] = {}
-        read_now = -1 if late else c.SHT_RELA
+        self.tables: dict[int, bytes] = {}
         self.groups: list[tuple[int, list[int]]] = []
         self.strings = b""
         extended = b""
@@ -96,14 +94,13 @@ class ElfObject:
                 raise LinkError(f"section {index} lies outside the file")
             if kind == c.SHT_PROGBITS:
                 continue
-            if kind == read_now:
+            if kind == c.SHT_RELA:
                 if info >= count:
                     raise LinkError(f"section {index} relocates section {info}, which is not there")
-                entries = [*RELA.iter_unpack(data[start : start + size])]
-                if info in self.relocations:
-                    self.relocations[info] += entries
-                else:
-                    self.relocations[info] = entries
+                if size % _RELA_SIZE:
+                    raise LinkError(f"section {index} has {size} bytes of relocations")
+                table = data[start : start + size]
+                self.tables[info] = self.tables[info] + table if info in self.tables else table
             elif kind == c.SHT_SYMTAB:
                 self.symbols = [*SYMBOL.iter_unpack(data[start : start + size])]
                 strings = self.sections[link]
@@ -141,21 +138,15 @@ class ElfObject:
             raise LinkError(f"a symbol lies in section {section} of {len(self.sections)}")
         return name, info, other, section, value, size
 
-    def entries(self, index: int) -> list[tuple[int, int, int]]:
-        """The relocations of one section."""
-        if index in self.late:
-            return [*RELA.iter_unpack(self.late[index])]
-        return self.relocations.get(index, [])
-
-    def tables(self) -> dict[int, bytes]:
-        """The relocations of each section as the file has them."""
-        if self.late:
-            return self.late
-        pack = RELA.pack
-        return {
-            index: b"".join([pack(*entry) for entry in entries])
-            for index, entries in self.relocations.items()
-        }
+    @property
+    def relocations(self) -> dict[int, list[RelocationTuple]]:
+        """By section index `(offset, info, addend)` of each relocation, read when asked for."""
+        try:
+            return self._relocations
+        except AttributeError:
+            found = {index: [*RELA.iter_unpack(table)] for index, table in self.tables.items()}
+            self._relocations = found
+            return found
 
     def section(self, index: int) -> Section:
         """Section header `index`, its fields by name."""
@@ -211,52 +202,6 @@ class ElfObject:
         return b"" if kind == c.SHT_NOBITS else self.data[offset : offset + size]
 
 
-class Written(NamedTuple):
-    """The bytes of an object, and its tables as they were written; `late` are relocations."""
-
-    data: bytes
-    machine: int
-    sections: list[SectionTuple]
-    symbols: list[SymbolTuple]
-    late: dict[int, bytes]
-    groups: list[tuple[int, list[int]]]
-    strings: bytes
-    names: bytes
-
-
-class LateObject(ElfObject):
-    """An object whose relocations stay bytes until somebody asks for them as numbers."""
-
-    __slots__ = ()
-
-    @classmethod
-    def made(cls, written: Written) -> LateObject:
-        """The object that has just been written: nothing is read."""
-        made = cls.__new__(cls)
-        for name, value in zip(Written._fields, written, strict=True):
-            setattr(made, name, value)
-        return made
-
-    def __init__(self, data: bytes):
-        super().__init__(data, late=True)
-        del self.relocations
-        for index, (_, kind, _, _, start, size, _, info, _, _) in enumerate(self.sections):
-            if kind == c.SHT_RELA:
-                if info >= len(self.sections):
-                    raise LinkError(f"section {index} relocates section {info}, which is not there")
-                if size % RELA.size:
-                    raise LinkError(f"section {index} has {size} bytes of relocations")
-                self.late[info] = self.late.get(info, b"") + self.data[start : start + size]
-
-    def __getattr__(self, name: str) -> object:
-        """Read the relocations when somebody asks for them first."""
-        if name == "relocations":
-            made = {index: [*RELA.iter_unpack(table)] for index, table in self.late.items()}
-            self.relocations = made
-            return made
-        raise AttributeError(name)
-
-
 def _header(data: bytes) -> tuple[int, int, int, int]:
     """The machine, where the section headers are, how many, and which has their names."""
     if data[:4] != b"\x7fELF":
@@ -280,11 +225,10 @@ def _header(data: bytes) -> tuple[int, int, int, int]:
     return machine, offset, count, names
 
 
-def read_object(data: bytes, late: bool = False) -> ElfObject:
-    """Read a relocatable object; `late`: its relocations when somebody asks.  Raises `LinkError`
-    for anything else."""
+def read_object(data: bytes) -> ElfObject:
+    """Read a relocatable object.  Raises `LinkError` for anything else."""
     try:
-        return LateObject(data) if late else ElfObject(data)
+        return ElfObject(data)
     except (struct.error, IndexError, ValueError, OverflowError) as error:
         raise LinkError(f"not a whole ELF object: {error}") from error
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from jitkernel.elf import constants as c
 from jitkernel.elf.constants import COMMON, HEADER, RELA, SECTION, SYMBOL
-from jitkernel.elf.reader import ElfObject, LateObject, SectionTuple, SymbolTuple, Written
+from jitkernel.elf.reader import ElfObject, SectionTuple, SymbolTuple
 from jitkernel.errors import LinkError
 from jitkernel.ir.names import written
 from jitkernel.linker.x86_64 import TABLE
@@ -224,7 +224,7 @@ class Builder:
             if draft is not None and flags & c.SHF_LINK_ORDER and link < len(drafts):
                 draft.link = drafts[link]
         symbols = self._add_symbols(obj, drafts, label)
-        for index, table in obj.tables().items():
+        for index, table in obj.tables.items():
             draft = drafts[index]
             if draft is not None and table:
                 words = array("Q", table)
@@ -305,10 +305,6 @@ class Builder:
 
     def write(self) -> bytes:
         """The bytes of the object."""
-        return self.build().data
-
-    def build(self) -> ElfObject:
-        """The object, as a reader would find it in those bytes."""
         related = [s for s in self.sections if s.is_related]
         groups = [(s, m) for s, m in self.groups.values() if m]
         numbers = {s: 1 + len(groups) + i for i, s in enumerate(self.sections)}
@@ -318,17 +314,14 @@ class Builder:
         at = _Numbers(ordered)
         names, strings = _Strings(), _Strings()
         named = strings.add_all([s.name for s in ordered])
-        made_symbols = [
+        symbols, extended = _symbol_table([
             (
                 named[s.name], s.info, s.other,
                 s.section if s.section.__class__ is int else numbers[s.section],  # type: ignore[index]
                 s.value, s.size,
             )
             for s in ordered
-        ]  # fmt: skip
-        symbols, extended = _symbol_table(made_symbols)
-        relocations: dict[int, bytes] = {}
-        made_groups: list[tuple[int, list[int]]] = []
+        ])  # fmt: skip
         count = tables + 3 + bool(extended)
         out = bytearray(64)
         headers: list[SectionTuple] = []
@@ -348,7 +341,6 @@ class Builder:
             words = [c.GRP_COMDAT, *(numbers[m] for m in members)]
             words += [relas[m] for m in members if m in relas]
             content = struct.pack(f"<{len(words)}I", *words)
-            made_groups.append((at.index[signature], words[1:]))
             put(".group", _Head(c.SHT_GROUP, 0, tables, at.index[signature], 4, 4), content)
         for s in self.sections:
             link = numbers[s.link] if s.link is not None else 0
@@ -356,9 +348,8 @@ class Builder:
             size = s.size if s.type == c.SHT_NOBITS else None
             put(s.name, _Head(s.type, flags, link, 0, s.align, s.entry_size), s.content, size)
         for s in related:
-            rows = relocations[numbers[s]] = s.rows(at)
             flags = c.SHF_INFO_LINK | (s.flags & c.SHF_GROUP)
-            put(".rela" + s.name, _Head(c.SHT_RELA, flags, tables, numbers[s], 8, 24), rows)
+            put(".rela" + s.name, _Head(c.SHT_RELA, flags, tables, numbers[s], 8, 24), s.rows(at))
         put(".symtab", _Head(c.SHT_SYMTAB, 0, tables + 1, local, 8, 24), symbols)
         put(".strtab", _Head(c.SHT_STRTAB, align=1), bytes(strings.table))
         if extended:
@@ -373,13 +364,8 @@ class Builder:
             out, 0, ident, c.ET_REL, self._machine, 1, 0, 0, len(out), 0, 64, 0, 0, 64,
             0 if wide else count, c.SHN_XINDEX if wide else count - 1,
         )  # fmt: skip
-        sections = [first, *headers]
-        out += b"".join([SECTION.pack(*header) for header in sections])
-        parts = Written(
-            bytes(out), self._machine, sections, made_symbols, relocations, made_groups,
-            bytes(strings.table), bytes(names.table),
-        )  # fmt: skip
-        return LateObject.made(parts)
+        out += b"".join([SECTION.pack(*header) for header in (first, *headers)])
+        return bytes(out)
 
     def _ordered(self) -> tuple[list[SymbolDraft], int]:
         """The symbols as a table has them, the local ones first, and how many are local."""

@@ -96,17 +96,8 @@ class Content:
                 return
         opcode = modrm = rex = 0
         if type == PC32 or type == GOTPCRELX or type == REX_GOTPCRELX:
-            code, rexed = flags & c.SHF_EXECINSTR and buffer is not None, type == REX_GOTPCRELX
-            if type == PC32:
-                if code and offset and buffer[where - 1] & 0xFE == 0xE8:  # type: ignore[index]
-                    type = BRANCH  # call and jmp, as older compilers mark them
-            elif (
-                code and addend == -4 and offset >= 2 + rexed and buffer[where - 2] in RELAXABLE  # type: ignore[index]
-            ):
-                opcode, modrm = buffer[where - 2], buffer[where - 1]  # type: ignore[index]
-                rex = buffer[where - 3] if rexed else 0  # type: ignore[index]
-            else:
-                type = GOTPCREL
+            code = buffer if flags & c.SHF_EXECINSTR else None
+            type, opcode, modrm, rex = _form(type, offset, addend, code, where)
         elif type in x86_64.IGNORED:
             return
         if target is None:
@@ -149,6 +140,20 @@ class Content:
             symbol = new_symbol("", SymbolKind.DATA, SymbolState.FIXED, address)
             self.slots[address] = symbol
         return symbol
+
+
+def _form(
+    type: int, offset: int, addend: int, code: bytearray | None, where: int
+) -> tuple[int, int, int, int]:
+    """The type that a field in `code` is kept under, and the opcode, ModRM and REX bytes of its
+    instruction where that may be relaxed."""
+    if type == PC32:  # call and jmp, as older compilers mark them
+        branches = code is not None and offset and code[where - 1] & 0xFE == 0xE8
+        return BRANCH if branches else PC32, 0, 0, 0
+    rexed = type == REX_GOTPCRELX
+    if code is None or addend != -4 or offset < 2 + rexed or code[where - 2] not in RELAXABLE:
+        return GOTPCREL, 0, 0, 0
+    return type, code[where - 2], code[where - 1], code[where - 3] if rexed else 0
 
 
 def ends_behind(entry: Entry, at: int, size: int) -> bool:

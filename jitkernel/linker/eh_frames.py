@@ -16,7 +16,9 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_right
+from typing import NamedTuple
 
+from jitkernel.elf.constants import RELA
 from jitkernel.errors import LinkError
 from jitkernel.linker.binding import Target
 from jitkernel.linker.cfi import FORMATS, OMIT, Cursor
@@ -33,6 +35,17 @@ _I32 = struct.Struct("<i")
 _INDIRECT = 0x80
 
 
+class _Records(NamedTuple):
+    """The records that are taken, one behind the other, and by their offsets there: `backs` are
+    FDEs, each with its CIE's address or offset; `plain` the one field of a record that tells of a
+    function of the object, with that; `fields` what else refers to something."""
+
+    bytes: bytearray
+    backs: list[tuple[int, int]]
+    plain: list[tuple[int, int, Entry]]
+    fields: list[tuple[Target | None, int, Entry]]
+
+
 def add_frames(
     job: Job, resolution: Resolution, unwind: UnwindRegion, section: int, content: Content
 ) -> None:
@@ -40,16 +53,35 @@ def add_frames(
 
     Raises LinkError, or ArenaFull.
     """
+    found, backs, plain, fields = _taken(job, resolution, unwind, section)
+    if not found:
+        return
+    extent = unwind.reserve(len(found))
+    content.frames.append(extent)
+    start = extent[1]
+    content.bytes.append((start, found))
+    for here, cie in backs:
+        if cie < len(found):  # an offset: far below all addresses
+            cie += start
+        _I32.pack_into(found, here + 4, start + here + 4 - cie)
+    for offset, begin, entry in plain:
+        value = begin + entry[2] - start - offset
+        if -0x8000_0000 <= value <= 0x7FFF_FFFF:
+            _I32.pack_into(found, offset, value)
+        else:
+            fields.append((begin, offset, entry))
+    start -= job.bind.base
+    for target, offset, entry in fields:
+        content.add_field(target, start + offset, found, offset, 0, section, entry)
+
+
+def _taken(job: Job, resolution: Resolution, unwind: UnwindRegion, section: int) -> _Records:
+    """The records of a section but for those of functions that are not loaded, and shared CIEs."""
     frames, targets = job.obj.content(section), resolution.targets
-    obj = job.obj
-    entries = obj.entries(section) if obj.late else obj.relocations.get(section, [])
-    if len(entries) > 1:
-        entries = sorted(entries)
+    entries = sorted(RELA.iter_unpack(job.obj.tables.get(section, b"")))
     cies: dict[int, int] = {}  # by offset in the object: its address, or its offset in `found`
-    found = bytearray()
-    fields: list[tuple[Target | None, int, Entry]] = []
-    backs: list[tuple[int, int]] = []  # FDEs: their offsets in `found`, and those of their CIEs
-    plain: list[tuple[int, int, Entry]] = []  # of one relocation: offset, function, relocation
+    records = _Records(bytearray(), [], [], [])
+    found, backs, plain, fields = records
     first, count = 0, len(entries)
     for at, length, cie in split(frames):
         if cie in cies and first < count and entries[first][0] == at + 8:
@@ -98,25 +130,7 @@ def add_frames(
                 fields.append((target, here + within, entry))
     if first < len(entries):
         raise LinkError(f".eh_frame+{entries[first][0]:#x}: a relocation behind the last record")
-    if not found:
-        return
-    extent = unwind.reserve(len(found))
-    content.frames.append(extent)
-    start = extent[1]
-    content.bytes.append((start, found))
-    for here, cie in backs:
-        if cie < len(found):  # an offset: far below all addresses
-            cie += start
-        _I32.pack_into(found, here + 4, start + here + 4 - cie)
-    for offset, begin, entry in plain:
-        value = begin + entry[2] - start - offset
-        if -0x8000_0000 <= value <= 0x7FFF_FFFF:
-            _I32.pack_into(found, offset, value)
-        else:
-            fields.append((begin, offset, entry))
-    start -= job.bind.base
-    for target, offset, entry in fields:
-        content.add_field(target, start + offset, found, offset, 0, section, entry)
+    return records
 
 
 def _function(resolution: Resolution, entry: Entry) -> int | None:
@@ -141,7 +155,7 @@ def indirect_types(
 
     The encoding bytes of its tables are changed in `content`, which is what will be there.
     """
-    entries, targets = job.obj.relocations[section], resolution.targets
+    entries, targets = [*RELA.iter_unpack(job.obj.tables[section])], resolution.targets
     far = [
         offset
         for offset, info, _ in entries

@@ -8,15 +8,15 @@ where the operation fails; nothing else that the session has is changed before `
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from jitkernel.arena import Extent
 from jitkernel.elf import constants as c
 from jitkernel.elf.constants import RELA
 from jitkernel.errors import ArenaFull, LinkError
 from jitkernel.linker import x86_64
-from jitkernel.linker.content import Content, ends_behind, refusal
+from jitkernel.linker.content import Content, Entry, ends_behind, refusal
 from jitkernel.linker.eh_frames import add_frames, indirect_types
 from jitkernel.linker.layout import (
     Layout,
@@ -27,7 +27,7 @@ from jitkernel.linker.layout import (
     pinned_sections,
 )
 from jitkernel.linker.own_fields import OwnFields
-from jitkernel.linker.rebasing import may_escape
+from jitkernel.linker.pinning import may_escape
 from jitkernel.linker.records import Block, Image
 from jitkernel.linker.resolution import (
     Groups,
@@ -45,7 +45,7 @@ from jitkernel.linker.x86_64 import BRANCH
 __all__ = ["Extents", "Plan", "make_plan", "plan_runtime"]
 
 _I32 = struct.Struct("<i")
-_FEW = 16  # relocations of a section that are looked at one by one
+_FEW = 16 * RELA.size  # bytes of relocations of a section that are looked at one by one
 _NO_GROUPS = Groups()
 _NO_COMMONS: dict[int, tuple[int, int]] = {}
 _NO_RANGES: Mapping[int, list[PinnedRange]] = {}
@@ -207,9 +207,7 @@ def fill(
     obj, targets, starts = job.obj, resolution.targets, extents.starts
     base, count = job.bind.base, len(resolution.targets)
     own: OwnFields | None = None
-    related: Mapping[int, Any] = obj.late or obj.relocations
-    entries: Any
-    for index, entries in related.items():
+    for index, table in obj.tables.items():
         place = layout.places[index]
         moved = ranges.get(index)
         if place is None and moved is None:
@@ -219,30 +217,20 @@ def fill(
         start = starts.get(place[0], 0) + place[1] - base if place is not None else 0
         buffer = buffers.get(index)
         name, _, flags, _, _, size, _, _, _, _ = obj.sections[index]
+        entries: Iterable[Entry] = RELA.iter_unpack(table)
         if layout.frames and obj.names.startswith(b".gcc_except_table", name):
             entries = indirect_types(job, layout, resolution, index, start + base, buffer)
         of_code = place is not None and place[0] != "text" and describes_code(obj, index)
-        if len(entries) > _FEW:  # or they are bytes
-            if entries.__class__ is bytes:
-                entries = RELA.iter_unpack(entries)
-            if buffer is not None and moved is None and not of_code:
-                own = own or OwnFields(resolution, job.bind.arena)
-                entries = own.write(entries, buffer, start)
+        if len(table) > _FEW and buffer is not None and moved is None and not of_code:
+            own = own or OwnFields(resolution, job.bind.arena)
+            entries = own.write(entries, buffer, start)
         for entry in entries:
             offset, info, _ = entry
-            if offset + 8 > size and ends_behind(entry, offset, size):
-                why = f"the section ends before the field: {size} bytes"
-                raise refusal(job, index, entry, why)
-            if info >> 32 >= count:
-                raise LinkError(
-                    f"cell {job.cell}: {obj.section_name(index)}+{offset:#x}: "
-                    f"a relocation against symbol {info >> 32} of {count}"
-                )
+            if offset + 8 > size or info >> 32 >= count:
+                _check_entry(job, index, entry)
             at = start + offset
             if moved is not None:
-                for low, high, address in moved:
-                    if low <= offset < high:
-                        at = address + offset - low - base
+                at = next((a + offset - p - base for p, q, a in moved if p <= offset < q), at)
             target = targets[info >> 32]
             if of_code:
                 target = resolution.body(target)
@@ -251,27 +239,45 @@ def fill(
         found.calls = list(own.calls())
         for symbol, packed in own.uses():
             found.uses.setdefault(symbol, bytearray()).extend(packed)
-    for index, pinned in ranges.items():
-        if "data" not in job.former.keeps:
-            data = buffers.get(index) or obj.content(index)
-            for low, high, address in pinned:
-                found.pinned.append((address, high - low, data[low:high]))
+    for index in () if "data" in job.former.keeps else ranges:
+        data = buffers.get(index) or obj.content(index)
+        found.pinned += [(at, high - low, data[low:high]) for low, high, at in ranges[index]]
     for index in layout.frames:
         add_frames(job, resolution, unwind, index, found)
-    for own_name, (stub, register) in resolution.stubs.items():
-        code, offset = x86_64.registering_stub(own_name, stub.start, resolution.dso)
-        found.bytes.append((stub.start, code))
-        found.add_field(
-            register, stub.start - base + offset, bytearray(code), offset, 0, 0, (0, BRANCH, -4)
-        )
+    if resolution.stubs:
+        _add_stubs(resolution, base, found)
     return found
+
+
+def _check_entry(job: Job, section: int, entry: Entry) -> None:
+    """Raises LinkError for a relocation of a field that its section ends before, or against
+    nothing."""
+    obj, (offset, info, _) = job.obj, entry
+    size, count = obj.sections[section][5], len(obj.symbols)
+    if ends_behind(entry, offset, size):
+        why = f"the section ends before the field: {size} bytes"
+        raise refusal(job, section, entry, why)
+    if info >> 32 >= count:
+        raise LinkError(
+            f"cell {job.cell}: {obj.section_name(section)}+{offset:#x}: "
+            f"a relocation against symbol {info >> 32} of {count}"
+        )
+
+
+def _add_stubs(resolution: Resolution, base: int, found: Content) -> None:
+    """The object's own `x86_64.REGISTERING`, which branch to what libc has."""
+    for name, (stub, register) in resolution.stubs.items():
+        code, offset = x86_64.registering_stub(name, stub.start, resolution.dso)
+        found.bytes.append((stub.start, code))
+        at = stub.start - base + offset
+        found.add_field(register, at, bytearray(code), offset, 0, 0, (0, BRANCH, -4))
 
 
 def _copy(job: Job, layout: Layout, extents: Extents, found: Content) -> dict[int, bytearray]:
     """The sections at their places; what lies between two of them, or behind code, is int3 or
     zero.  Those that have relocations, by index."""
     obj, starts, content = job.obj, extents.starts, found.bytes
-    raw, sections, related = obj.data, obj.sections, obj.late or obj.relocations
+    raw, sections, related = obj.data, obj.sections, obj.tables
     buffers: dict[int, bytearray] = {}
     ends = dict(starts)
     index = -1

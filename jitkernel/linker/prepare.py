@@ -13,7 +13,7 @@ from array import array
 from collections.abc import Collection
 from operator import sub
 
-from jitkernel.elf import ElfObject
+from jitkernel.elf import ElfObject, read_object
 from jitkernel.elf import constants as c
 from jitkernel.elf.constants import RELA
 from jitkernel.errors import LinkError
@@ -40,7 +40,7 @@ def prepared(obj: ElfObject, label: str, resolver: Resolver) -> ElfObject:
     `label` is what it is called in messages.  Raises LinkError for what cannot be done.
     """
     near: dict[str, None] = {}
-    for index, table in obj.tables().items():
+    for index, table in obj.tables.items():
         flags = obj.sections[index][2]
         if flags & c.SHF_EXECINSTR:
             near |= dict.fromkeys(_near(obj, index, table))
@@ -88,7 +88,7 @@ def _changed(builder: Builder, label: str, resolver: Resolver) -> ElfObject:
     make_ordinary(builder)
     if far := _far(near_names(builder.sections), resolver):
         detour(builder, far)
-    return builder.build()
+    return read_object(builder.write())
 
 
 def _check_apart(words: array[int], where: str, infos: Collection[int] = ()) -> None:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from jitkernel.arena import Extent
 from jitkernel.elf import ElfObject
 from jitkernel.elf import constants as c
-from jitkernel.elf.constants import COMMON
+from jitkernel.elf.constants import COMMON, RELA
 from jitkernel.errors import LinkError
 from jitkernel.ir.names import CONTROL, written
 from jitkernel.linker import x86_64
@@ -419,12 +419,9 @@ def _look_up(
 def _called(job: Job, layout: Layout) -> set[int]:
     """Imports that the object branches to somewhere: functions, then."""
     called: set[int] = set()
-    obj, late = job.obj, job.obj.late
-    for index in late or obj.relocations:
-        infos = (
-            set(array("Q", late[index])[1::3]) if late
-            else {info for _, info, _ in obj.relocations[index]}
-        )  # fmt: skip
+    obj = job.obj
+    for index, table in obj.tables.items():
+        infos = set(array("Q", table)[1::3])
         if index in layout.frames:
             called.update([info >> 32 for info in infos])
             continue
@@ -432,7 +429,7 @@ def _called(job: Job, layout: Layout) -> set[int]:
         if GOTPCRELX in {info & _TYPE for info in infos}:
             content = obj.content(index)
             called.update([
-                info >> 32 for offset, info, _ in obj.entries(index)
+                info >> 32 for offset, info, _ in RELA.iter_unpack(table)
                 if info & _TYPE == GOTPCRELX
                 and content[offset - 2 : offset] in (b"\xff\x15", b"\xff\x25")
             ])  # fmt: skip

@@ -13,8 +13,6 @@ from jitkernel.arena import Arena
 from jitkernel.elf import read_object
 from jitkernel.errors import LinkError
 from jitkernel.linker import Linker, instructions, plan
-from jitkernel.linker.archives import Taken, combine
-from jitkernel.linker.builder import Builder
 from jitkernel.linker.prepare import prepared
 
 pytestmark = needs("gcc")
@@ -42,13 +40,13 @@ __attribute__((noinline)) int f{i}(int x) {{
 )
 
 
-def _picture(data, few: int, late: bool, monkeypatch) -> tuple[object, object]:
+def _picture(data, few: int, monkeypatch) -> tuple[object, object]:
     """The bytes that placing an object writes, and who refers to what."""
     monkeypatch.setattr(plan, "_FEW", few)
     arena = Arena(capacity=16 << 20, base=1 << 28)
     try:
         linker = Linker(arena, lookup, fixed={"jk_raise": arena.base + 0x100})
-        linker.place(read_object(data, late=late), 1)
+        linker.place(read_object(data), 1)
         linker.check()
         content = {
             (zone, start): arena.read(start, size)
@@ -67,9 +65,9 @@ def _picture(data, few: int, late: bool, monkeypatch) -> tuple[object, object]:
 @pytest.mark.parametrize("flags", ["-O2", "-O2 -fPIC", "-O1 -fno-pic", "-O2 -ffunction-sections"])
 def test_in_bulk_as_one_by_one(flags, monkeypatch):
     data = compile_c(_SOURCE, *flags.split())
-    one_by_one = _picture(data, 1 << 30, False, monkeypatch)
-    assert _picture(data, 0, False, monkeypatch) == one_by_one
-    assert _picture(data, 16, True, monkeypatch) == one_by_one
+    one_by_one = _picture(data, 1 << 30, monkeypatch)
+    assert _picture(data, 0, monkeypatch) == one_by_one
+    assert _picture(data, 16 * 24, monkeypatch) == one_by_one
 
 
 def test_a_field_out_of_reach_is_told_of_in_bulk_too(monkeypatch):
@@ -81,36 +79,9 @@ def test_a_field_out_of_reach_is_told_of_in_bulk_too(monkeypatch):
         struct.pack("<QQq", offset, info, -4), struct.pack("<QQq", offset, info, 1 << 40)
     )
     assert wrong != data
-    for few, late in ((1 << 30, False), (0, False), (0, True)):
+    for few in (1 << 30, 0):
         with pytest.raises(LinkError, match=r"\.text\+0x.*does not fit 32"):
-            _picture(wrong, few, late, monkeypatch)
-
-
-@pytest.mark.parametrize("flags", ["-O2", "-O2 -fPIC -ffunction-sections -fexceptions", "-O0 -g"])
-def test_what_is_written_is_what_a_reader_finds(flags):
-    parts = [
-        compile_c(_SOURCE, *flags.split()),
-        compile_c("int f3(int); int other(int x) { return f3(x); } int zé; ", *flags.split()),
-    ]
-    builder = Builder()
-    for number, data in enumerate(parts):
-        builder.add(read_object(data, late=bool(number)), f"{number}.o", loaded=True)
-    made = builder.build()
-    found = read_object(made.data)
-    for field in ("machine", "sections", "symbols", "relocations", "groups", "strings", "names"):
-        assert getattr(made, field) == getattr(found, field), field
-
-
-def test_members_are_merged_as_objects_read_at_once_are():
-    parts = [compile_c(_SOURCE, "-O2"), compile_c("int f3(int); int o(int x) { return f3(x); }")]
-    arena = Arena(capacity=16 << 20)
-    resolver = Linker(arena, lookup, fixed={"jk_raise": arena.base}).resolver
-    objects = [
-        combine([Taken(f"{i}.o", read_object(d, late)) for i, d in enumerate(parts)], resolver)
-        for late in (False, True)
-    ]
-    arena.close()
-    assert objects[0].data == objects[1].data
+            _picture(wrong, few, monkeypatch)
 
 
 def test_far_data_reads_each_instruction_a_few_times(monkeypatch):
@@ -148,5 +119,5 @@ def test_a_name_that_does_not_end_is_refused_of_a_local_symbol_too():
     arena = Arena(capacity=16 << 20)
     resolver = Linker(arena, lookup, fixed={"jk_raise": arena.base}).resolver
     with pytest.raises(LinkError, match="does not end inside its string table"):
-        prepared(read_object(wrong, late=True), "a.o", resolver)
+        prepared(read_object(wrong), "a.o", resolver)
     arena.close()

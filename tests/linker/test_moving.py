@@ -13,7 +13,7 @@ from jitkernel.elf import read_object
 from jitkernel.errors import ArenaFull
 from jitkernel.linker import Image, Linker
 from jitkernel.linker.hibernation import hibernate, wake
-from jitkernel.linker.rebasing import pin_reason
+from jitkernel.linker.pinning import pin_reason
 
 pytestmark = needs("ld")
 

@@ -49,7 +49,8 @@ class _Digests:
         self._around: list[tuple[int, int]] = []  # parts that are being read: there may be rings
         self._ring = 0  # the outermost of those that the part read last leads back to
         self._known: dict[tuple[int, int], bytes] = {}
-        self._entries = {index: sorted(obj.entries(index)) for index in range(len(obj.sections))}
+        entries, count = obj.relocations, len(obj.sections)
+        self._entries = {index: sorted(entries.get(index, ())) for index in range(count)}
         self._named: dict[int, list[_Named]] = {}
         for index, (_, info, _, section, value, size) in enumerate(obj.symbols):
             if info & 15 in (c.STT_FUNC, c.STT_OBJECT):

@@ -16,7 +16,7 @@ from jitkernel.compiler.records import Options
 from jitkernel.elf import read_object
 from jitkernel.errors import ArenaFull, JitError, LinkError, present
 from jitkernel.linker.hibernation import hibernate, reclaimable, rewrite_stubs, wake
-from jitkernel.linker.rebasing import pin_reason
+from jitkernel.linker.pinning import pin_reason
 from jitkernel.reach import reached
 from jitkernel.rollback import Recorded, RecordedDict
 from jitkernel.session.program.cell import Cell, CellState

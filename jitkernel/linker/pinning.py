@@ -25,12 +25,10 @@ def pin_reason(obj: ElfObject) -> str:
         return "it shares inline functions with other cells"
     layout = arrange(obj)
     places, symbols = layout.places, obj.symbols
-    starts: set[tuple[int, int]] = set()
+    starts = {(s[3], s[4]) for s in symbols if s[1] & 15 == c.STT_FUNC}
     objects: dict[int, list[tuple[int, int]]] = {}
     for _, info, _, section, value, size in symbols:
-        if info & 15 == c.STT_FUNC:
-            starts.add((section, value))
-        elif info & 15 == c.STT_OBJECT and section < c.SHN_LORESERVE:
+        if info & 15 == c.STT_OBJECT:
             objects.setdefault(section, []).append((value, value + size))
     for index, entries in obj.relocations.items():
         place = places[index]
