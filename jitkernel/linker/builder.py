@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from array import array
 from dataclasses import dataclass
+from operator import sub
 from typing import NamedTuple
 
 from jitkernel.elf import constants as c
@@ -16,7 +17,7 @@ from jitkernel.elf.constants import COMMON, HEADER, RELA, SECTION, SYMBOL
 from jitkernel.elf.reader import ElfObject, SectionTuple, SymbolTuple
 from jitkernel.errors import LinkError
 from jitkernel.ir.names import written
-from jitkernel.linker.x86_64 import TABLE
+from jitkernel.linker.x86_64 import GOTPCRELX, REX_GOTPCRELX, TABLE
 
 __all__ = ["Builder", "Relocation", "SectionDraft", "SymbolDraft"]
 
@@ -27,6 +28,10 @@ _TABLES = frozenset(
 #: What is more is damaged: bytes of a section, and what it may be aligned to.
 _LARGEST, _MOST_ALIGNED = 1 << 31, 1 << 20
 _TYPE, _WIDEST = 0xFFFF_FFFF, 8  # of a relocation; bytes of its field
+#: bytes before a field that are written with it: opcode, ModRM, REX
+_BEFORE = {GOTPCRELX: 2, REX_GOTPCRELX: 3}
+#: bytes between two offsets that are enough for all types
+_FAR_APART = 11
 
 
 class SectionDraft:
@@ -67,20 +72,6 @@ class SectionDraft:
     @relocations.setter
     def relocations(self, relocations: list[Relocation]) -> None:
         self._own, self._read = relocations, None
-
-    @property
-    def words(self) -> array[int]:
-        """Offset, relocation type in the low 32 bits, and addend of each, three words."""
-        if self._own is None:
-            return self._read[0] if self._read is not None else array("Q")
-        pack = RELA.pack
-        return array("Q", b"".join([pack(at, kind, more) for at, kind, _, more in self._own]))
-
-    @property
-    def infos(self) -> set[int]:
-        """Types and symbols of its relocations as its object has them, each once; none where they
-        have changed."""
-        return self._read[2] if self._read is not None else set()
 
     def references(self, kinds: frozenset[int]) -> list[Relocation]:
         """The relocations of some types, against symbols that are defined nowhere."""
@@ -200,7 +191,7 @@ class Builder:
 
         Of COMDAT groups of one name the first is taken.  Sections that are compressed, which hold
         debug information, are left out: their relocations are for what they hold.  Raises LinkError
-        where a name has two strong definitions.
+        where a name has two strong definitions, and for relocations that cannot be.
         """
         self._machine = obj.machine
         signatures = [(obj.symbol_name(s), s, members) for s, members in obj.groups]
@@ -231,6 +222,8 @@ class Builder:
                 infos = set(words[1::3])
                 if max(infos) >> 32 >= len(symbols) or max(words[::3]) + _WIDEST > draft.size:
                     _check(obj, label, index, words, draft.size)
+                if draft.flags & c.SHF_ALLOC:
+                    _check_apart(words, infos, f"{label}: {draft.name}")
                 draft.read(words, symbols, infos)
         for name, signature, members in signatures:
             if name not in self.groups:
@@ -391,6 +384,28 @@ def _check(obj: ElfObject, label: str, section: int, words: array[int], size: in
         if info >> 32 >= count:
             raise LinkError(f"{where}: a relocation against symbol {info >> 32} of {count}")
         raise LinkError(f"{where}: the section ends before the field of a relocation: {size} bytes")
+
+
+def _check_apart(words: array[int], infos: set[int], where: str) -> None:
+    """Each field is written for one relocation: psABI 4.4.1 knows no others for this machine."""
+    offsets = words[::3].tolist()
+    apart = min(map(sub, offsets[1:], offsets), default=_FAR_APART)
+    if apart >= _FAR_APART:
+        return
+    if apart < 0:  # in no order
+        offsets.sort()
+        apart = min(map(sub, offsets[1:], offsets))
+    kinds = {info & _TYPE for info in infos}
+    widest = max([row.field if (row := TABLE.get(kind)) is not None else 0 for kind in kinds])
+    if apart >= widest + max([_BEFORE.get(kind, 0) for kind in kinds]):
+        return
+    end = -3
+    for offset, info, _ in sorted(RELA.iter_unpack(words)):
+        if (row := TABLE.get(info & _TYPE)) is None:
+            continue
+        if offset - _BEFORE.get(row.number, 0) < end:
+            raise LinkError(f"{where}+{offset:#x}: two relocations of one field")
+        end = offset + row.field
 
 
 class _Strings:
