@@ -64,8 +64,8 @@ def wake(linker: Linker, image: Image, data: bytes) -> None:
         blocks = {"rodata": image.rodata, "data": image.data}
         former = Former({z: b for z, b in blocks.items() if b}, tuple(blocks), image=image)
         job = Job(
-            obj, names, image.cell, linker.bind, linker.resolver, {}, None, dict(image.pins),
-            former, True,
+            obj, names, image.cell, linker.bind, linker.resolver, pins=dict(image.pins),
+            former=former,
         )  # fmt: skip
         plan = make_plan(job, {}, linker.unwind)
         if image.rodata is not None:

@@ -403,9 +403,7 @@ class Linker(Recorded):
     def load_runtime(self, data: bytes, control: int) -> dict[str, int]:
         """Link the executor's runtime, before any cell; the addresses of what it exports."""
         obj = read_object(data)
-        job = Job(
-            obj, read_names(obj), 0, self.bind, self.resolver, {}, None, {}, NEW, False
-        )  # fmt: skip
+        job = Job(obj, read_names(obj), 0, self.bind, self.resolver)
         content, exports = plan_runtime(job, self.unwind, control)
         self._write(job, content)
         self._fixed.update(exports)

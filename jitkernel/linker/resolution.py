@@ -7,7 +7,7 @@ but in no table yet; what an existing one becomes is noted in `Resolution.change
 from __future__ import annotations
 
 from array import array
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from jitkernel.arena import Extent
@@ -81,11 +81,11 @@ class Job(NamedTuple):
     cell: int
     bind: Bindings
     resolver: Resolver
-    kinds: Mapping[str, str]
-    weak: frozenset[str] | None
-    pins: Mapping[str, int]
-    former: Former
-    missing: bool
+    kinds: Mapping[str, str] = {}
+    weak: frozenset[str] | None = None
+    pins: Mapping[str, int] = {}
+    former: Former = NEW
+    missing: bool = False
 
     def keeps_existing(self, name: str, binding: int) -> bool:
         """True if an existing definition is kept instead of the object's own."""
@@ -120,7 +120,21 @@ class Resolution(NamedTuple):
     new: dict[str, Symbol]
     changes: dict[Symbol, Definition]
     dso: int
-    stubs: Mapping[str, tuple[Extent, Symbol]]
+    stubs: dict[str, tuple[Extent, Symbol]]
+
+    def definition(self, symbol: Symbol) -> Definition:
+        """The definition that a symbol will have which others define, or nobody."""
+        return self.changes.get(symbol) or symbol.definition
+
+    def change(self, symbol: Symbol, state: SymbolState, address: int, kind: SymbolKind) -> None:
+        """Let a symbol be something else that the object refers to."""
+        if self.new.get(symbol.name) is symbol:
+            set_first(symbol, "state", state)
+            set_first(symbol, "address", address)
+            set_first(symbol, "kind", kind)
+        else:
+            _, _, size, image, _, why = self.definition(symbol)
+            self.changes[symbol] = state, address, size, image, kind, why
 
     def body(self, target: Target | None) -> Target | None:
         """The place of the object's own definition of a symbol; the same for all other targets."""
@@ -131,7 +145,7 @@ class Resolution(NamedTuple):
         """True if it is a variable of the executor's process."""
         if not isinstance(target, Symbol) or target in self.exports:
             return False
-        state, _, _, _, kind, _ = self.changes.get(target) or target.definition
+        state, _, _, _, kind, _ = self.definition(target)
         return state is FAR and kind is DATA
 
 
@@ -193,14 +207,11 @@ def resolve(
 
     Raises LinkError for what cannot be, and for a variable that nobody defines.
     """
-    targets = local_targets(job.obj, job.names, layout, starts)
-    new: dict[str, Symbol] = {}
-    exports = _define(job, layout, starts, commons, forced, targets, new)
-    changes: dict[Symbol, Definition] = {}
-    if not job.names.imports:
-        return Resolution(targets, exports, new, changes, 0, {})
-    dso, stubs = _import(job, layout, starts, targets, new, changes)
-    return Resolution(targets, exports, new, changes, dso, stubs)
+    made = Resolution(local_targets(job.obj, job.names, layout, starts), {}, {}, {}, 0, {})
+    _define(job, layout, starts, commons, forced, made)
+    if job.names.imports and (dso := _import(job, layout, starts, made)):
+        made = made._replace(dso=dso)
+    return made
 
 
 def resolve_again(job: Job, layout: Layout, starts: Mapping[str, int], image: Image) -> Resolution:
@@ -257,11 +268,10 @@ def _define(
     starts: Mapping[str, int],
     commons: Mapping[int, tuple[int, int]],
     forced: frozenset[int],
-    targets: list[Target | None],
-    new: dict[str, Symbol],
-) -> dict[Symbol, Own]:
-    """Define what the object defines; `targets` and `new` are filled in."""
-    exports: dict[Symbol, Own] = {}
+    made: Resolution,
+) -> None:
+    """Define what the object defines; what is `made` is filled in."""
+    targets, exports, new = made.targets, made.exports, made.new
     symbols, places, pins, arena = job.resolver.symbols, layout.places, job.pins, job.bind.arena
     for index, name, binding, elf_type, section, value, size in job.names.exports:
         symbol = symbols.get(name) or new.get(name)
@@ -301,25 +311,15 @@ def _define(
         if job.obj.symbols[index][1] >> 4:  # else the object's own references are to its own
             targets[index] = symbol
         exports[symbol] = state, address, size, kind
-    return exports
 
 
-def _import(
-    job: Job,
-    layout: Layout,
-    starts: Mapping[str, int],
-    targets: list[Target | None],
-    new: dict[str, Symbol],
-    changes: dict[Symbol, Definition],
-) -> tuple[int, dict[str, tuple[Extent, Symbol]]]:
+def _import(job: Job, layout: Layout, starts: Mapping[str, int], made: Resolution) -> int:
     """Import what the object asks for; what nobody defines is looked up in the executor's process.
 
-    `targets`, `new` and `changes` are filled in; what `__dso_handle` is in the object is returned,
-    and the stubs for its own `x86_64.REGISTERING`.
+    What is `made` is filled in; what `__dso_handle` is in the object is returned.
     """
-    symbols = job.resolver.symbols
+    symbols, targets, new, stubs = job.resolver.symbols, made.targets, made.new, made.stubs
     dso = 0
-    stubs: dict[str, tuple[Extent, Symbol]] = {}
     unresolved: list[Symbol] = []
     asked: list[tuple[Symbol, bool]] = []
     for index, name, weak in job.names.imports:
@@ -344,76 +344,44 @@ def _import(
         if symbol.state is MISSING or symbol.state is NULL:
             asked.append((symbol, weak))
         if symbol.kind is UNKNOWN and (said := job.kinds.get(name)) is not None:
-            _set_kind(symbol, FUNCTION if said == "function" else DATA, new, changes)
+            kind = FUNCTION if said == "function" else DATA
+            made.change(symbol, symbol.state, symbol.address, kind)
     if unresolved:
-        _look_up(job, layout, unresolved, targets, new, changes)
-    if asked:
-        _leave(job, asked, new, changes)
-    return dso, stubs
-
-
-def _leave(
-    job: Job,
-    asked: Iterable[tuple[Symbol, bool]],
-    new: Mapping[str, Symbol],
-    changes: dict[Symbol, Definition],
-) -> None:
-    """Give symbols that nobody defined, each with whether a weak reference asks for it, the state
-    that they have where that is still so.  Raises LinkError for variables."""
+        _look_up(job, layout, unresolved, made)
     for symbol, weak in asked:
-        state, address, size, image, kind, why = changes.get(symbol) or symbol.definition
-        if state is MISSING and weak and not symbol.users:
-            state = NULL
-        elif state is NULL and not weak:
-            state = MISSING
-        elif state is not MISSING:
-            continue
-        if state is MISSING and kind is DATA and not job.missing:
-            raise _undefined(symbol.name, job)
-        if new.get(symbol.name) is symbol:
-            set_first(symbol, "state", state)
-        elif state is not symbol.state or symbol in changes:
-            changes[symbol] = state, address, size, image, kind, why
+        _leave(job, symbol, weak, made)
+    return dso
 
 
-def _set_kind(
-    symbol: Symbol,
-    kind: SymbolKind,
-    new: Mapping[str, Symbol],
-    changes: dict[Symbol, Definition],
-) -> None:
-    if new.get(symbol.name) is symbol:
-        set_first(symbol, "kind", kind)
-    else:
-        state, address, size, image, _, why = changes.get(symbol) or symbol.definition
-        changes[symbol] = state, address, size, image, kind, why
+def _leave(job: Job, symbol: Symbol, weak: bool, made: Resolution) -> None:
+    """Give a symbol that nobody defined the state that it has where that is still so; `weak`: a
+    weak reference asks for it.  Raises LinkError for a variable."""
+    state, address, _, _, kind, _ = made.definition(symbol)
+    if state is MISSING and weak and not symbol.users:
+        state = NULL
+    elif state is NULL and not weak:
+        state = MISSING
+    elif state is not MISSING:
+        return
+    if state is MISSING and kind is DATA and not job.missing:
+        raise _undefined(symbol.name, job)
+    if state is not symbol.state:
+        made.change(symbol, state, address, kind)
 
 
-def _look_up(
-    job: Job,
-    layout: Layout,
-    unresolved: list[Symbol],
-    targets: list[Target | None],
-    new: dict[str, Symbol],
-    changes: dict[Symbol, Definition],
-) -> None:
+def _look_up(job: Job, layout: Layout, unresolved: list[Symbol], made: Resolution) -> None:
     """Find symbols outside the session; of those that nobody has it is known what they would be."""
-    if any(symbol.kind is UNKNOWN and symbol not in changes for symbol in unresolved):
+    if any(symbol.kind is UNKNOWN and symbol not in made.changes for symbol in unresolved):
         called = _called(job, layout)
         for index, _, _ in job.names.imports:
-            symbol = targets[index]
-            if isinstance(symbol, Symbol) and symbol.kind is UNKNOWN and symbol not in changes:
-                _set_kind(symbol, FUNCTION if index in called else DATA, new, changes)
+            symbol = made.targets[index]
+            if isinstance(symbol, Symbol) and symbol.kind is UNKNOWN and symbol not in made.changes:
+                kind = FUNCTION if index in called else DATA
+                made.change(symbol, symbol.state, symbol.address, kind)
     found = job.resolver.look_up([symbol.name for symbol in unresolved])
     for symbol, where in zip(unresolved, found, strict=True):
-        if where is None:
-            continue
-        if new.get(symbol.name) is symbol:
-            set_first(symbol, "state", where[0])
-            set_first(symbol, "address", where[1])
-        else:
-            _, _, size, image, kind, why = changes.get(symbol) or symbol.definition
-            changes[symbol] = *where, size, image, kind, why
+        if where is not None:
+            made.change(symbol, *where, made.definition(symbol)[4])
 
 
 def _called(job: Job, layout: Layout) -> set[int]:
