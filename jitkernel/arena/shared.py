@@ -107,26 +107,19 @@ def find(address: int, beyond: int = 0) -> SharedMemory | None:
 
 def _file(room: int) -> int:
     """A file in memory that nobody can run, shorten or lengthen (memfd_create(2))."""
+    how = "jitkernel-array", _NOEXEC_SEAL, 0o600, room, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW
     try:
         try:
-            fd = create_memfd("jitkernel-array", _NOEXEC_SEAL)
+            return create_memfd(*how)
         except OSError as error:
             if error.errno != errno.EMFILE or not _more_descriptors():
                 raise
-            fd = create_memfd("jitkernel-array", _NOEXEC_SEAL)
-        try:
-            os.fchmod(fd, 0o600)
-            os.ftruncate(fd, room)
-            fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
-        except BaseException:
-            os.close(fd)
-            raise
+            return create_memfd(*how)
     except (OSError, OverflowError) as error:
         raise JitError(
             f"no shared memory of {room} bytes: {error}; {len(_starts)} arrays are there, and each "
             "has a descriptor (`ulimit -n`)"
         ) from None
-    return fd
 
 
 def _map(fd: int, room: int) -> tuple[int, int]:

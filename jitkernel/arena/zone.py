@@ -27,7 +27,7 @@ PAGE = mmap.PAGESIZE
 POISON: dict[str, int | None] = {"text": 0xCC, "rodata": 0xDD, "unwind": None, "data": 0xDD}
 _MFD_EXEC = 0x10
 #: No process may change the slab's size, or what may be done with it: whoever reads or writes
-#: beyond the end of a file that was cut is ended.  (memfd_create(2), fcntl(2))
+#: beyond the end of a file that was cut is ended.
 _SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 
 #: mmap(2) and others, with `ctypes.get_errno`
@@ -133,31 +133,35 @@ class Zone:
                         )
 
 
-def create_memfd(name: str, kind: int) -> int:
-    """A file in memory; `kind` is a flag that says whether it may be executed.  Raises OSError."""
+def create_memfd(name: str, kind: int, mode: int, size: int, seals: int) -> int:
+    """A sparse file in memory; `kind` is a flag that says whether it may be executed, `seals` what
+    may no longer be done with it (memfd_create(2), fcntl(2)).  Raises OSError."""
     flags = os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING
     try:
-        return os.memfd_create(name, flags | kind)
+        fd = os.memfd_create(name, flags | kind)
     except OSError as error:
         if error.errno != errno.EINVAL:  # a kernel before 6.3 does not know such flags
             raise
-        return os.memfd_create(name, flags)
+        fd = os.memfd_create(name, flags)
+    try:
+        os.fchmod(fd, mode)
+        os.ftruncate(fd, size)
+        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, seals)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
 
 
 def memfd(capacity: int) -> int:
-    """A sparse file of `capacity` bytes in memory, for the slab.  Raises JitError."""
+    """A file of `capacity` bytes in memory, for the slab.  Raises JitError."""
     try:
-        fd = create_memfd("jitkernel", _MFD_EXEC)
+        return create_memfd("jitkernel", _MFD_EXEC, 0o700, capacity, _SEALS)
     except OSError as error:
-        raise JitError(
-            f"no executable shared memory: memfd_create says {error.strerror}. Where the "
-            "sysctl vm.memfd_noexec is 2, set it to 0 or 1: sysctl vm.memfd_noexec=1"
-        ) from error
-    try:
-        os.fchmod(fd, 0o700)
-        os.ftruncate(fd, capacity)
-        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _SEALS)
-    except OSError as error:
-        os.close(fd)
-        raise JitError(f"the slab of {capacity} bytes cannot be made: {error.strerror}") from error
-    return fd
+        why = f"the slab of {capacity} bytes cannot be made: {error.strerror}"
+        if error.errno == errno.EACCES:
+            why = (
+                f"no executable shared memory: memfd_create says {error.strerror}. Where the "
+                "sysctl vm.memfd_noexec is 2, set it to 0 or 1: sysctl vm.memfd_noexec=1"
+            )
+        raise JitError(why) from error

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from jitkernel.linker.cfi import REGISTER_NAMES, RETURN_ADDRESS, row_at
+from jitkernel.linker.instructions import instruction_at
 from jitkernel.linker.linker import Linker
 
 __all__ = ["StackFrame", "unwind", "walk"]
@@ -153,25 +154,12 @@ def _follows_call(linker: Linker, address: int) -> bool:
     before = linker.arena.read(start, address - start)
     if len(before) >= 5 and before[-5] == 0xE8:
         return True
-    for length in range(2, min(len(before), 8)):  # opcode and operand; prefixes do not matter
-        opcode, modrm = before[-length], before[1 - length]
-        sib = before[2 - length] if length > 2 else 0
-        if opcode == 0xFF and modrm >> 3 & 7 == 2 and _operand_size(modrm, sib) == length - 1:
-            return True
+    for at in range(max(len(before) - 7, 0), len(before) - 1):  # prefixes do not matter
+        if before[at] == 0xFF and before[at + 1] >> 3 & 7 == 2:
+            call = instruction_at(before, at, len(before) - 1)
+            if call is not None and call.start == at:
+                return True
     return False
-
-
-def _operand_size(modrm: int, sib: int) -> int:
-    """Bytes of a ModRM operand: ModRM, SIB and displacement (Intel SDM volume 2, 2.1.5)."""
-    mode, rm = modrm >> 6, modrm & 7
-    if mode == 3:
-        return 1
-    size = 1 + (rm == 4)
-    if mode == 1:
-        return size + 1
-    if mode == 2:
-        return size + 4
-    return size + 4 if rm == 5 or (rm == 4 and sib & 7 == 5) else size
 
 
 def _word(read_stack: ReadStack, address: int) -> int | None:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import struct
 from array import array
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import accumulate
 from operator import sub
 from typing import NamedTuple
 
@@ -305,11 +307,16 @@ class Builder:
         tables = 1 + len(groups) + len(self.sections) + len(related)
         ordered, local = self._ordered()
         at = _Numbers(ordered)
-        names, strings = _Strings(), _Strings()
-        named = strings.add_all([s.name for s in ordered])
+        strings, string_table = _string_table([s.name for s in ordered])
+        names, name_table = _string_table(
+            [
+                ".group", *[s.name for s in self.sections], *[".rela" + s.name for s in related],
+                ".symtab", ".strtab", ".symtab_shndx", ".shstrtab",
+            ]
+        )  # fmt: skip
         symbols, extended = _symbol_table([
             (
-                named[s.name], s.info, s.other,
+                strings[s.name], s.info, s.other,
                 s.section if s.section.__class__ is int else numbers[s.section],  # type: ignore[index]
                 s.value, s.size,
             )
@@ -325,9 +332,7 @@ class Builder:
             kind, flags, link, info, align, entry = head
             out.extend(bytes(-len(out) % max(align, 1)))
             total = len(content) if size is None else size
-            headers.append(
-                (names.add(name), kind, flags, 0, len(out), total, link, info, align, entry)
-            )
+            headers.append((names[name], kind, flags, 0, len(out), total, link, info, align, entry))
             out.extend(content)
 
         for signature, members in groups:
@@ -344,11 +349,10 @@ class Builder:
             flags = c.SHF_INFO_LINK | (s.flags & c.SHF_GROUP)
             put(".rela" + s.name, _Head(c.SHT_RELA, flags, tables, numbers[s], 8, 24), s.rows(at))
         put(".symtab", _Head(c.SHT_SYMTAB, 0, tables + 1, local, 8, 24), symbols)
-        put(".strtab", _Head(c.SHT_STRTAB, align=1), bytes(strings.table))
+        put(".strtab", _Head(c.SHT_STRTAB, align=1), string_table)
         if extended:
             put(".symtab_shndx", _Head(c.SHT_SYMTAB_SHNDX, 0, tables, 0, 4, 4), extended)
-        names.add(".shstrtab")
-        put(".shstrtab", _Head(c.SHT_STRTAB, align=1), bytes(names.table))
+        put(".shstrtab", _Head(c.SHT_STRTAB, align=1), name_table)
         out.extend(bytes(-len(out) % 8))
         wide = count >= c.RESERVED
         first = (0, 0, 0, 0, 0, count if wide else 0, count - 1 if wide else 0, 0, 0, 0)
@@ -408,32 +412,12 @@ def _check_apart(words: array[int], infos: set[int], where: str) -> None:
         end = offset + row.field
 
 
-class _Strings:
-    """A string table: each string is in it once."""
-
-    def __init__(self) -> None:
-        self.table = bytearray(b"\0")
-        self._at: dict[str, int] = {"": 0}
-
-    def add(self, text: str) -> int:
-        at = self._at.get(text)
-        if at is None:
-            at = self._at[text] = len(self.table)
-            self.table += text.encode("utf-8", "surrogateescape") + b"\0"
-        return at
-
-    def add_all(self, texts: list[str]) -> dict[str, int]:
-        """The same for many at once: where each is."""
-        at, found = len(self.table), self._at
-        fresh = [text for text in dict.fromkeys(texts) if text not in found]
-        raw = "\0".join([*fresh, ""]).encode("utf-8", "surrogateescape")
-        if len(raw) != sum(map(len, fresh)) + len(fresh):  # some are not ASCII
-            return {text: self.add(text) for text in texts}
-        for text in fresh:
-            found[text] = at
-            at += len(text) + 1
-        self.table += raw
-        return found
+def _string_table(texts: Iterable[str]) -> tuple[dict[str, int], bytes]:
+    """The places of texts in a table that has each once, and the table."""
+    found = dict.fromkeys(["", *texts], 0)
+    raw = [text.encode("utf-8", "surrogateescape") for text in found]
+    places = accumulate([len(text) + 1 for text in raw], initial=0)
+    return dict(zip(found, places, strict=False)), b"\0".join([*raw, b""])
 
 
 def _symbol_table(symbols: list[SymbolTuple]) -> tuple[bytes, bytes]:
