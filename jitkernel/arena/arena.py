@@ -167,14 +167,7 @@ class Arena(Recorded):
             start, size = max(ranges)
             high = max(z.high, start + (size + -size % z.list.granule or z.list.granule))
             for low, stop in z.list.holes() if z.poison is not None else ():
-                stop = min(stop, high)
-                first, last = low + -low % PAGE, stop & -PAGE
-                if name == "text" or last <= first:  # text that is free is never left zero
-                    z.fill(low, stop)
-                else:
-                    z.fill(low, first)
-                    z.fill(last, stop)
-                    z.punch(low, stop)
+                z.clear(low, min(stop, high))
             z.high = high  # last: what is free below it is poison, wherever this is cut short
 
     def commit(self, extent: Extent) -> None:

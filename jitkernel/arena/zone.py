@@ -80,12 +80,17 @@ class Zone:
         if self.poison is None:
             base = self._arena.base
             self._arena.view[start - base : stop - base] = bytes(max(stop - start, 0))
-        elif self.name == "text" or size < self._arena.trim_size:
+        else:
+            self.clear(start, stop)
+
+    def clear(self, start: int, stop: int) -> None:
+        """Make a free range poison, or give its whole pages back to the system."""
+        first, last = start + -start % PAGE, stop & -PAGE
+        if self.name == "text" or last <= first:  # text that is free is never left zero
             self.fill(start, stop)
         else:
-            first, last = start + -start % PAGE, stop & -PAGE
-            self.fill(start, min(first, stop))
-            self.fill(max(first, last), stop)
+            self.fill(start, first)
+            self.fill(last, stop)
             self.punch(first, last)
 
     def fill(self, start: int, stop: int) -> None:

@@ -180,3 +180,25 @@ def test_a_site_that_does_not_reach_leaves_the_code_away(linker):
     wake(linker, image, data)
     assert near.text is not None
     linker.check()
+
+
+@needs("as")
+def test_a_function_that_another_object_has_redefined_stays_the_other_ones(linker):
+    data = assemble(
+        ".text\n.globl f, g\n.type f, @function\n.type g, @function\nf: .cfi_startproc\ncall f\nret\n"
+        ".cfi_endproc\n.size f, . - f\ng: jmp f\n.section .rodata\n.globl t\nt: .quad f, g"
+    )
+    image = linker.place(data, 2)
+    other = linker.place(assemble(".text\n.globl f\n.type f, @function\nf: ret"), 1)
+    was, users = image.text, dict(linker.symbols["f"].users)
+    hibernate(linker, image)
+    linker.check()
+    _come_back_elsewhere(linker, image, data, was)
+    f, g = linker.symbols["f"], linker.symbols["g"]
+    assert f.image is other and f.address == other.text.start
+    assert g.image is image and g.address == image.exports[1][1]
+    assert len(f.users[image]) == len(users[image])
+    assert linker.unwind.find(image.text.start), "its own f has a record still"
+    call = image.text.start + 1 - linker.arena.base
+    distance = int.from_bytes(linker.arena.view[call : call + 4], "little", signed=True)
+    assert linker.arena.base + call + 4 + distance == f.address
