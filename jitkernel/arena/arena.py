@@ -239,18 +239,14 @@ class Arena(Recorded):
 
         Raises KeyError when it is not live.
         """
-        if extent in self._views:
-            if extent.start not in self.zones[extent.zone].list.live or extent in self._viewed:
-                raise KeyError(extent.start)
-            self._viewed[extent] = give
-            return True
-        if self._deferred is None and self.in_use is not None and self.in_use():
-            self._deferred = RecordedDict()
-        if self._deferred is None:
-            return False
-        if extent.start not in self.zones[extent.zone].list.live or extent in self._deferred:
+        waiting = self._viewed if extent in self._views else self._deferred
+        if waiting is None:
+            if self.in_use is None or not self.in_use():
+                return False
+            waiting = self._deferred = RecordedDict()
+        if extent.start not in self.zones[extent.zone].list.live or extent in waiting:
             raise KeyError(extent.start)
-        self._deferred[extent] = give
+        waiting[extent] = give
         return True
 
     @property

@@ -195,12 +195,12 @@ class Bindings:
 
     # -- symbols that moved ----------------------------------------------------------------------
 
-    def rebind(self, symbol: Symbol, was: int) -> None:
+    def rebind(self, symbol: Symbol, was: int | None = None) -> None:
         """Write a symbol's stub, slots and sites for where it leads now.
 
         `was` is what fields held before (see `former_value`): a site in writable data is written
-        only where that is still there.  Raises LinkError when a site cannot hold the new address,
-        with the sites before it written.
+        only where that is still there, None: nowhere.  Raises LinkError when a site cannot hold the
+        new address, with the sites before it written.
         """
         if symbol.stub:
             self.write_stub(symbol)
@@ -218,7 +218,7 @@ class Bindings:
                     pack_into(view, offset, near + addend - offset)
                     continue
                 if low <= offset < high:
-                    if not self._is_unchanged(offset, type, addend, was):
+                    if was is None or not self._is_unchanged(offset, type, addend, was):
                         continue
                     self.arena.save(base + offset, TABLE[type].field)
                 try:
@@ -229,20 +229,6 @@ class Bindings:
                             f"{self.called(symbol.name)} in cell {image.cell}: {error}"
                         ) from None
                     self.write_unmapped(offset, type, addend)
-
-    def rewrite(self, symbol: Symbol) -> None:
-        """Write what follows from where a symbol leads: all but its sites in writable data."""
-        if symbol.stub:
-            self.write_stub(symbol)
-        if symbol.slot:
-            _U64.pack_into(self.view, symbol.slot - self.base, self.value(symbol))
-        for packed in (symbol.users or {}).values():
-            for offset, type, opcode, modrm, rex, addend in SITE.iter_unpack(packed):
-                if not self.data_start <= offset < self.data_stop:
-                    try:
-                        self.apply(symbol, offset, type, opcode, modrm, rex, addend)
-                    except OutOfRange:
-                        self.write_unmapped(offset, type, addend)
 
     def _is_unchanged(self, offset: int, type: int, addend: int, was: int) -> bool:
         """True if a field in writable data still holds what the linker wrote there."""

@@ -418,7 +418,7 @@ class Linker(Recorded):
             self.unwind.repair()
         for symbol in restored:
             if isinstance(symbol, Symbol) and (symbol.users or symbol.stub or symbol.slot):
-                self.bind.rewrite(symbol)
+                self.bind.rebind(symbol)
 
     # -- books -----------------------------------------------------------------------------------
 

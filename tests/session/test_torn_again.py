@@ -14,7 +14,7 @@ from interruption import Torn
 from jitkernel import Session
 from jitkernel.arena import Arena
 from jitkernel.errors import Fault, JitError
-from jitkernel.linker import Linker
+from jitkernel.linker import Linker, Symbol
 from jitkernel.linker.binding import Bindings
 from jitkernel.session.history.undo import UndoHistory
 from jitkernel.session.run.results import Collector
@@ -163,7 +163,13 @@ def test_text_is_taken_back_while_threads_are_parked(s, monkeypatch):
     s.run(THREAD)
     s.call("start")
     seen: list[bool] = []
-    again = Arena._bytes_again
+    again, rebind = Arena._bytes_again, Bindings.rebind
+
+    def note(bind: Bindings, symbol: Symbol, was: int | None = None) -> None:
+        if was is None:  # what follows is put in order again
+            seen.append(s.inspect.engine._parked)
+        else:
+            rebind(bind, symbol, was)
 
     def look(arena: Arena, start: int, data: bytes) -> None:
         seen.append(s.inspect.engine._parked)
@@ -171,7 +177,7 @@ def test_text_is_taken_back_while_threads_are_parked(s, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(Arena, "_bytes_again", look)
-        patch.setattr(Bindings, "rewrite", lambda b, symbol: seen.append(s.inspect.engine._parked))
+        patch.setattr(Bindings, "rebind", note)
         patch.setattr(UndoHistory, "keep", failing(UndoHistory.keep))
         with pytest.raises(Torn):
             s.run("define i32 @slow(i32 %x) {\n  ret i32 7\n}")
