@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jitkernel.arena.shared import SharedMemory, find
 from jitkernel.errors import UsageError
-from jitkernel.procfs import memory, write_memory
+from jitkernel.procfs import write_memory
 from jitkernel.values.conversion import has_buffer, is_memory
 from jitkernel.values.datatype import DataType, Member, number
 
@@ -279,12 +279,7 @@ class Arrays:
 
     def read(self, address: int, size: int) -> bytes:
         """Bytes of the program's memory: see `Session.read`."""
-        if size < 1:
-            return b""
-        arena = self._engine.arena
-        if arena.base <= address and address + size <= arena.base + arena.capacity:
-            return arena.read(address, size)
-        data = memory(self._engine.executor.pid, address, size)
+        data = self._engine.read(address, max(size, 0))
         if len(data) < size:
             there = f"only {len(data)} of {size} bytes" if data else f"no {size} bytes"
             raise UsageError(f"the program has {there} of memory at {address:#x}")

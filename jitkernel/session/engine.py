@@ -21,6 +21,7 @@ from jitkernel.executor.process import ProcessExecutor
 from jitkernel.executor.records import ExecutorSettings, Outcome
 from jitkernel.executor.runtime import INLINE_INTERPOSED, INTERPOSED, built_runtime, runtime_ir
 from jitkernel.linker import Linker
+from jitkernel.procfs import memory
 from jitkernel.rollback import recording
 from jitkernel.session.run.thunks import ThreadCopies, Thunks
 from jitkernel.session.settings import SessionSettings
@@ -228,6 +229,13 @@ class Engine:
         if outcome.lock_holder is not None and outcome.kind == "ok":
             self.notices.append(outcome.lock_holder.words(self._core.name_of))
         return outcome
+
+    def read(self, address: int, size: int) -> bytes:
+        """Bytes of the program's memory; fewer, or none, where there is no more."""
+        arena = self.arena
+        if address in arena:
+            return arena.read(address, min(size, arena.base + arena.capacity - address))
+        return memory(self.executor.pid, address, size)
 
     def settle(self) -> None:
         """An operation has ended: whoever calls code past it, in this process, finds its unwind

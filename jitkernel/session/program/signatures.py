@@ -22,7 +22,6 @@ from jitkernel.ir.text import split_at_commas
 from jitkernel.ir.types import FunctionType, NamedType, Type, function_type
 from jitkernel.linker import Symbol, SymbolState
 from jitkernel.printable import shortened
-from jitkernel.procfs import memory
 from jitkernel.session.program.cell import Cell, cells_words
 from jitkernel.values.datatype import DataType
 from jitkernel.values.ir import data_type
@@ -179,13 +178,7 @@ class TypeLayouts:
     def read(self, address: int, size: int) -> bytes:
         """Bytes of the program's memory; fewer, or none, where there is no more."""
         engine = self._engine()
-        if engine is None or engine.closed:
-            return b""
-        if address in engine.arena:
-            return engine.arena.read(
-                address, min(size, engine.arena.base + engine.arena.capacity - address)
-            )
-        return memory(engine.executor.pid, address, size)
+        return b"" if engine is None or engine.closed else engine.read(address, size)
 
     def text(self, type: Type) -> str:
         """The type without names."""

@@ -19,7 +19,6 @@ from jitkernel.languages.llvm.prelude import PRELUDE, prelude_type
 from jitkernel.linker import Block, Symbol, SymbolKind, SymbolState
 from jitkernel.linker.exporters import nobodys
 from jitkernel.linker.records import NOWHERE
-from jitkernel.procfs import memory
 from jitkernel.session.history.snapshot import far_words, grown
 from jitkernel.session.program.cell import Cell, Change
 from jitkernel.session.program.signatures import Signature, Variable
@@ -428,6 +427,5 @@ class Execution(SessionView):
 
     def read_memory(self, address: int, size: int) -> bytes:
         """Bytes of the program's memory; fewer, or none, where there is no more."""
-        pid = self.engine.executor.pid
-        whole = memory(pid, address, size)
-        return whole or memory(pid, address, min(size, -address % PAGESIZE))
+        whole = self.engine.read(address, size)
+        return whole or self.engine.read(address, min(size, -address % PAGESIZE))
