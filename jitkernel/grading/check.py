@@ -31,7 +31,7 @@ from jitkernel.ir.names import bare, written
 from jitkernel.ir.types import IntType
 from jitkernel.session.operation import operation
 from jitkernel.session.program.signatures import Signature
-from jitkernel.session.run.calls import Scratch
+from jitkernel.session.run.calls import Caller, Scratch
 from jitkernel.session.run.results import Collector
 from jitkernel.values.python import Pointer
 from jitkernel.values.value import TypedValue
@@ -39,7 +39,6 @@ from jitkernel.wording import counted
 
 if TYPE_CHECKING:
     from jitkernel.session import Session
-    from jitkernel.session.run.calls import Scratch
 
 __all__ = ["Report", "check"]
 
@@ -190,7 +189,9 @@ class _Trial:
 
     def __post_init__(self) -> None:
         self.arrays = [
-            self.scratch.reserve(capacity(kind) + 2 * len(_GUARD)) if kind.in_memory else None
+            self.scratch.allocate(bytes(capacity(kind) + 2 * len(_GUARD)), 16)
+            if kind.in_memory
+            else None
             for kind in self.exercise.kinds
         ]
 
@@ -207,7 +208,7 @@ class _Trial:
         arguments = self._arguments(values)
         began = time.monotonic()
         try:
-            value = self.scratch.call_cell(self.name, arguments, printed)
+            value = Caller(self.scratch.core, printed).call_with(self.name, arguments)
         except Interrupted as error:
             self.slow = time.monotonic() - began >= self.limit
             if not self.slow:
@@ -230,7 +231,7 @@ class _Trial:
     def _call_reference(self, values: tuple[Any, ...]) -> _Answer:
         type = Signature(self.exercise.type, "", "", "", self.exercise.type)
         arguments = self._arguments(values)
-        result = self.scratch.call(self.reference, type, arguments)
+        result = self.scratch.call_at(self.reference, type, arguments)
         if result is None:
             call = written_call(self.name, self.exercise.kinds, values)
             raise JitError(f"the reference of {self.exercise.name} was stopped at {call}")
@@ -282,7 +283,7 @@ class _Trial:
                 continue
             size, data = capacity(kind) + len(_GUARD), encode(kind, value)
             fill = _GUARD * (size // len(_GUARD) + 1)
-            self.scratch.write(start, _GUARD + data + fill[: size - len(data)])
+            self.scratch.store(start, _GUARD + data + fill[: size - len(data)])
             arguments.append(start + len(_GUARD))
         return arguments
 

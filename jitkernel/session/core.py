@@ -30,7 +30,6 @@ from jitkernel.session.report.places import Places
 from jitkernel.session.report.watch import Observers
 from jitkernel.session.residency.garbage import GarbageCollector
 from jitkernel.session.residency.residency import Residency
-from jitkernel.session.run.host import Execution, SessionHost
 from jitkernel.session.run.results import Results, Streams
 from jitkernel.session.saved.keeping import SessionFile
 from jitkernel.session.saved.store import Store
@@ -39,6 +38,7 @@ from jitkernel.session.saved.texts import Texts
 if TYPE_CHECKING:
     from jitkernel.compiler.process import WorkerProcess
     from jitkernel.linker import Image
+    from jitkernel.session.run.host import Execution
     from jitkernel.session.run.prototypes import Prototypes
     from jitkernel.session.run.python_functions import PythonFunctions
     from jitkernel.session.run.quick import DirectCalls, QuickCalls
@@ -147,7 +147,7 @@ class Core:
         self.history = UndoHistory(program, shadow, self.results, settings.undo_depth, self.finish)
         self.garbage = GarbageCollector(program, engine, self.history, self.results, self.finish)
         self.places = Places(program, engine)
-        self.observers = Observers(engine, self.places, lambda: SessionHost(self), self.note)
+        self.observers = Observers(self)
         self.residency = Residency(program, engine, settings.budget)
         self.residency.remember(program.cells.values())
         if settings.executor == "inline":

@@ -143,7 +143,7 @@ def operations(s: Session, folder: Path) -> dict[str, Callable[[int], Any]]:
 
     def scratched(i: int) -> None:
         with Scratch(s.frontend.core, "a test") as scratch:
-            scratch.write(scratch.reserve(8), i.to_bytes(8, "little"))
+            scratch.allocate(i.to_bytes(8, "little"), 16)
 
     def callback(i: int) -> None:
         s.export_python("asked", abs, "i32 (i32)")

@@ -17,13 +17,12 @@ from typing import TYPE_CHECKING, Any
 from jitkernel.errors import JitError, UsageError
 from jitkernel.ir.names import CONTROL
 from jitkernel.session.report.memory import MemoryLog
+from jitkernel.session.run.host import SessionHost
 from jitkernel.values.value import TypedValue
 
 if TYPE_CHECKING:
-    from jitkernel.session.engine import Engine
+    from jitkernel.session.core import Core
     from jitkernel.session.report.faults import Stopped
-    from jitkernel.session.report.places import Places
-    from jitkernel.session.run.host import SessionHost
 
 __all__ = ["Observers", "Watched"]
 
@@ -142,22 +141,15 @@ def _why_not(host: SessionHost, name: str) -> str:
 class Observers:
     """Who looks at a session's program, during a run and after it; its lock is held.
 
-    While nobody wants to, the executor does not call back, and waits undisturbed.  `host` gives
-    access to variables, `note` shows a line beside the program's output.  The one who watches
-    globals is called with all of them, from the thread that runs the cell: while code runs, at most
-    once every `every` seconds and only when a value changed, and once more when it has ended,
-    however it ended.  What he raises stops the cell.
+    While nobody wants to, the executor does not call back, and waits undisturbed.  The one who
+    watches globals is called with all of them, from the thread that runs the cell: while code runs,
+    at most once every `every` seconds and only when a value changed, and once more when it has
+    ended, however it ended.  What he raises stops the cell.
     """
 
-    def __init__(
-        self,
-        engine: Engine,
-        places: Places,
-        host: Callable[[], SessionHost],
-        note: Callable[[str], None],
-    ):
-        self._engine, self._places, self._host, self._note = engine, places, host, note
-        self.log = MemoryLog(engine.arena)
+    def __init__(self, core: Core):
+        self._core, self._engine = core, core.engine
+        self.log = MemoryLog(core.engine.arena)
         self.series: dict[str, _Series] = {}  # of the globals that are watched, by name
         self._observer: Observer | None = None
         self._every = 0.5
@@ -173,7 +165,7 @@ class Observers:
         self, names: Sequence[str], call: Observer | None, every: float | None
     ) -> list[Watched]:
         """See `Session.watch`."""
-        host, names = self._host(), [_plain(name) for name in names]
+        host, names = SessionHost(self._core), [_plain(name) for name in names]
         for name in names:
             if host.variable(name) is None:
                 raise UsageError(_why_not(host, name))
@@ -190,7 +182,7 @@ class Observers:
         names = [_plain(name) for name in names] or list(self.series)
         for name in names:
             if name not in self.series:
-                called = self._host().called
+                called = SessionHost(self._core).called
                 known = ", ".join(map(called, self.series)) or "nothing"
                 raise UsageError(f"{called(name)} is not watched; what is: {known}")
         for name in names:
@@ -201,11 +193,11 @@ class Observers:
     def watched(self) -> list[Watched]:
         """All that is watched, as it is now."""
         for series in self.series.values():
-            series.read(self._host())
+            series.read(SessionHost(self._core))
         return [series.watched(None) for series in self.series.values()]
 
     def _sample(self, most: float = math.inf) -> list[TypedValue | None]:
-        host = self._host()
+        host = SessionHost(self._core)
         for series in self.series.values():
             series.read(host, most)
             series.sample()
@@ -249,11 +241,11 @@ class Observers:
             try:
                 record = executor.peek()
             except UsageError as error:  # not the program's fault: it goes on
-                self._note(f"%stack: {error}")
+                self._core.note(f"%stack: {error}")
                 return
             from jitkernel.session.report.faults import running  # not needed until somebody looks
 
-            self.stopped = running(record, seconds, executor.pid, self._places)
+            self.stopped = running(record, seconds, executor.pid, self._core.places)
             call(self.stopped)
 
     def ended(self, cell: int) -> None:

@@ -45,19 +45,185 @@ _ALIGN = re.compile(r"\balign (\d+)")
 _WORD = 8  # bytes: what is passed by value in registers, is so in parts of that size
 
 
-class Caller(Execution):
+#: Nanoseconds that a repetition should take, and from which a loop's time can be trusted.
+_WANTED, _TRUSTED = 50_000_000, 5_000_000
+
+
+def _call_of(expression: str) -> tuple[Call, str]:
+    """The one call of a line, and the source that it was read from.  Raises UsageError."""
+    plan = parse_cell(expression)
+    action = plan.actions[0] if len(plan.actions) == 1 and not plan.entities else None
+    expr = action.expr if isinstance(action, CallAction) else None
+    if not isinstance(expr, Call):
+        raise UsageError("what is timed is one call: @f(arguments)")
+    return expr, plan.source
+
+
+def _word(number: int, host: SessionHost) -> TypedValue:
+    return TypedValue(IntType(64), number.to_bytes(8, "little"), host.layout)
+
+
+def _spent(
+    host: SessionHost, target: Thunk, entry: int, values: Sequence[TypedValue], count: int
+) -> int:
+    """The nanoseconds that a timer gives for so many rounds."""
+    data = host.run_thunk(target, entry, [_word(count, host), *values])
+    return int.from_bytes(data, "little", signed=True)
+
+
+def _times(loops: Sequence[Callable[[int], int]], number: int, repeat: int) -> list[list[float]]:
+    """Nanoseconds per round of each loop; they take turns."""
+    counts = [number or _count(loop) for loop in loops]
+    found: list[list[float]] = [[] for _ in loops]
+    for _ in range(repeat):
+        for loop, count, times in zip(loops, counts, found, strict=True):
+            times.append(loop(count) / count)
+    return found
+
+
+def _count(loop: Callable[[int], int]) -> int:
+    """How many calls make a repetition worth timing."""
+    number = 1
+    while (spent := loop(number)) < _TRUSTED and number < 1 << 40:
+        number *= 10 if spent < _TRUSTED // 10 else 2
+    return max(1, int(number * _WANTED / max(spent, 1)))
+
+
+_FINALIZE = Signature(
+    "void (ptr)", "", "", "", "void (ptr)"
+)  # of __cxa_finalize, Itanium ABI 3.3.6
+
+
+def finish(core: Core, image: Image) -> None:
+    """Run an image's destructors, and tell what stopped them: that must not keep it in memory."""
+    engine, linker = core.engine, core.engine.linker
+    core.places.freed.add(image)
+    handles = (*core.program.handles.pop(image.cell, ()), *([image.dso] if image.dso else ()))
+    outcomes = [engine.call_many(list(image.fini))] if image.fini else []
+    finalize = linker.known("__cxa_finalize", SymbolKind.FUNCTION) if handles else None
+    if finalize is not None and finalize.state == SymbolState.FAR:
+        target = engine.thunks.target(_FINALIZE, ("ptr",))
+        entry = linker.entry(finalize)
+        for handle in handles:
+            outcomes.append(engine.call(target.address, entry, handle.to_bytes(8, "little"), 0))
+    # What is going on besides was to be stopped as well.
+    engine.stopping |= engine.running and any(o.kind == "interrupted" for o in outcomes)
+    for outcome in outcomes:
+        if outcome.kind != "ok":
+            from jitkernel.session.report.faults import error_of  # only where one was stopped
+
+            words = str(error_of(outcome, core.places, "")[0]).replace("\n", "; ")
+            core.note(f"a destructor of cell {image.cell} was stopped: {words}")
+
+
+class Scratch(Execution):
+    """A context manager: what it has taken is given back when it ends.
+
+    `what` says in messages what was interrupted.
+    """
+
+    def __init__(self, core: Core, what: str, sink: Sink | None = None):
+        super().__init__(core, sink)
+        self._what = what
+        self._blocks: RecordedList[Block] = RecordedList()
+        self._images: RecordedList[Image] = RecordedList()
+
+    def own(self, block: Block) -> None:
+        self._blocks.append(block)
+
+    def __enter__(self) -> Scratch:
+        self.core.cleanups.append(self._release)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.core.cleanups.done(self._release)
+
+    def _release(self) -> None:
+        engine = self.engine
+        if self._images:
+            with engine.writing(), engine.arena.rollback.atomic():
+                for image in self._images:
+                    engine.linker.unlink(image)
+                self._images.clear()
+        if self._blocks:
+            with engine.arena.rollback.atomic():
+                for block in self._blocks:
+                    engine.linker.release_block(block)
+                self._blocks.clear()
+
+    def place(self, code: bytes, name: str, **how: Any) -> int:
+        """The address of an object's function `name`; see `Linker.place_unnamed`."""
+        engine = self.engine
+        with engine.writing(), engine.arena.rollback.atomic():
+            image, address = engine.linker.place_unnamed(code, name, **how)
+            self._images.append(image)
+        return address
+
+    def place_beside(self, code: bytes, name: str) -> int:
+        """The same of an object that defines a function of the session another way."""
+        exports = [export.name for export in read_names(read_object(code)).exports]
+        if name not in exports:
+            raise UsageError(f"{self.program.called(name)} is not defined there")
+        return self.place(code, name, weak=frozenset(exports) - {name}, missing=True)
+
+    @contextlib.contextmanager
+    def limited(self, patience: float) -> Iterator[float]:
+        """The seconds that a call may take meanwhile: the session's own limit, else `patience`."""
+        executor = self.engine.executor
+        if self.core.settings.executor == "inline":
+            raise UsageError(
+                f"{self._what} runs code that may be wrong or never end, and nobody could stop it "
+                'in this process: use Session(executor="process")'
+            )
+        before = executor.settings
+        limit = before.cell_timeout or patience
+        executor.settings = before._replace(cell_timeout=limit)
+        try:
+            yield limit
+        finally:
+            executor.settings = before
+
+    def function(self, bitcode: bytes, name: str) -> int:
+        """The address of a module's function `name`.  Raises UsageError where the session has that
+        name, and what compiling and linking raise."""
+        engine = self.engine
+        if name in engine.linker.symbols:
+            called = self.program.called(name)
+            raise UsageError(f"{called} is defined in this session; {self._what} needs that name")
+        text = engine.pool.disassembled(bitcode)
+        request = Request(text, Options(opt_level=1, internal=True), label=f"@{name}")
+        kinds = {found.name: "function" for found in functions(text, "declare")}
+        return self.place(engine.pool.compile(request).object, name, kinds=kinds)
+
+    def call_at(
+        self, address: int, signature: Signature, arguments: Sequence[Any]
+    ) -> TypedValue | None:
+        """Call what `function` gave, with Python values; None where it was stopped by a fault or
+        the limit.  Raises Interrupted where the user has stopped it."""
+        engine, function = self.engine, signature.function
+        types = function.parameters
+        packed = [from_python(t, v, self) for t, v in zip(types, arguments, strict=True)]
+        target = engine.thunks.target(signature, tuple(map(str, types)))
+        outcome = self.attempt(target, address, packed)
+        if outcome.kind == "ok":
+            return TypedValue(function.result, outcome.result, self.layout)
+        if engine.stopping or (outcome.record and outcome.record.cause == ""):
+            raise Interrupted(f"{self._what} was interrupted")
+        return None
+
+
+class Caller(Scratch):
     """One call in a core whose lock is held; data that its arguments need goes when it ends, and
     buffers among `_arguments` are copied while it lasts."""
 
-    scratch: Scratch
     _arguments: Sequence[Any] = ()
     _pointees: Sequence[DataType | None] = ()
     _copies: Copies | None = None
     _result_at = 0  # where the function returns its result, where that is in memory
     links = True
 
-    def own(self, block: Block) -> None:
-        self.scratch.own(block)
+    def __init__(self, core: Core, sink: Sink | None = None):
+        super().__init__(core, "the call", sink)
 
     def buffer(self, thing: object, what: str) -> int:
         arrays = self.core.arrays
@@ -79,7 +245,7 @@ class Caller(Execution):
         if said is not None and any(map(callable, arguments)):
             arguments = self._with_functions(said, arguments)
         self._arguments = arguments
-        with self._calling():
+        with self, Heard(self.core, self.tee):
             try:
                 value = self.call(name, self._converted(name, arguments, said))
                 if said is None or said.result is None:
@@ -203,7 +369,7 @@ class Caller(Execution):
         line = source
         if language != "llvm":
             line = find(language).call_line(source, self.core.program.state.notes.kept)
-        with self._calling():
+        with self, Heard(self.core, self.tee):
             try:
                 asked = line or language == "llvm"
                 loop = self._loop(line, None) if asked else None
@@ -227,14 +393,14 @@ class Caller(Execution):
         session's.  Arguments are evaluated once.  Raises UsageError for what is not one call line,
         and what stopped a call.
         """
-        with self._calling():
+        with self, Heard(self.core, self.tee):
             loops = [self._loop(*side) for side in sides]
             return _times(loops, number, repeat)
 
     def _loop(self, expression: str, code: bytes | None) -> Callable[[int], int]:
         """A function that makes so many calls and says how many nanoseconds they took."""
         call, source = _call_of(expression)
-        entry = self.scratch.place_beside(code, call.name) if code is not None else 0
+        entry = self.place_beside(code, call.name) if code is not None else 0
         signature, symbol = self.full_signature(call.name), self.known(call.name)
         if signature is None or symbol is None:
             called = self.core.program.called(call.name)
@@ -257,193 +423,5 @@ class Caller(Execution):
         It leaves no trace in the session but what it does.  Raises UsageError for anything else.
         """
         call, source = _call_of(expression)
-        with self._calling():
+        with self, Heard(self.core, self.tee):
             return evaluate(call, None, self, source)
-
-    @contextlib.contextmanager
-    def _calling(self) -> Iterator[None]:
-        """While it lasts, the call hears the program, and what its arguments need is in memory."""
-        with Scratch(self.core, "the call") as self.scratch, Heard(self.core, self.tee):
-            yield
-
-
-#: Nanoseconds that a repetition should take, and from which a loop's time can be trusted.
-_WANTED, _TRUSTED = 50_000_000, 5_000_000
-
-
-def _call_of(expression: str) -> tuple[Call, str]:
-    """The one call of a line, and the source that it was read from.  Raises UsageError."""
-    plan = parse_cell(expression)
-    action = plan.actions[0] if len(plan.actions) == 1 and not plan.entities else None
-    expr = action.expr if isinstance(action, CallAction) else None
-    if not isinstance(expr, Call):
-        raise UsageError("what is timed is one call: @f(arguments)")
-    return expr, plan.source
-
-
-def _word(number: int, host: SessionHost) -> TypedValue:
-    return TypedValue(IntType(64), number.to_bytes(8, "little"), host.layout)
-
-
-def _spent(
-    host: SessionHost, target: Thunk, entry: int, values: Sequence[TypedValue], count: int
-) -> int:
-    """The nanoseconds that a timer gives for so many rounds."""
-    data = host.run_thunk(target, entry, [_word(count, host), *values])
-    return int.from_bytes(data, "little", signed=True)
-
-
-def _times(loops: Sequence[Callable[[int], int]], number: int, repeat: int) -> list[list[float]]:
-    """Nanoseconds per round of each loop; they take turns."""
-    counts = [number or _count(loop) for loop in loops]
-    found: list[list[float]] = [[] for _ in loops]
-    for _ in range(repeat):
-        for loop, count, times in zip(loops, counts, found, strict=True):
-            times.append(loop(count) / count)
-    return found
-
-
-def _count(loop: Callable[[int], int]) -> int:
-    """How many calls make a repetition worth timing."""
-    number = 1
-    while (spent := loop(number)) < _TRUSTED and number < 1 << 40:
-        number *= 10 if spent < _TRUSTED // 10 else 2
-    return max(1, int(number * _WANTED / max(spent, 1)))
-
-
-_FINALIZE = Signature(
-    "void (ptr)", "", "", "", "void (ptr)"
-)  # of __cxa_finalize, Itanium ABI 3.3.6
-
-
-def finish(core: Core, image: Image) -> None:
-    """Run an image's destructors, and tell what stopped them: that must not keep it in memory."""
-    engine, linker = core.engine, core.engine.linker
-    core.places.freed.add(image)
-    handles = (*core.program.handles.pop(image.cell, ()), *([image.dso] if image.dso else ()))
-    outcomes = [engine.call_many(list(image.fini))] if image.fini else []
-    finalize = linker.known("__cxa_finalize", SymbolKind.FUNCTION) if handles else None
-    if finalize is not None and finalize.state == SymbolState.FAR:
-        target = engine.thunks.target(_FINALIZE, ("ptr",))
-        entry = linker.entry(finalize)
-        for handle in handles:
-            outcomes.append(engine.call(target.address, entry, handle.to_bytes(8, "little"), 0))
-    # What is going on besides was to be stopped as well.
-    engine.stopping |= engine.running and any(o.kind == "interrupted" for o in outcomes)
-    for outcome in outcomes:
-        if outcome.kind != "ok":
-            from jitkernel.session.report.faults import error_of  # only where one was stopped
-
-            words = str(error_of(outcome, core.places, "")[0]).replace("\n", "; ")
-            core.note(f"a destructor of cell {image.cell} was stopped: {words}")
-
-
-class Scratch:
-    """A context manager: what it has taken is given back when it ends.
-
-    `what` says in messages what was interrupted.
-    """
-
-    def __init__(self, core: Core, what: str):
-        self._core, self._what = core, what
-        self._blocks: RecordedList[Block] = RecordedList()
-        self.own = self._blocks.append
-        self._images: RecordedList[Image] = RecordedList()
-
-    def __enter__(self) -> Scratch:
-        self._core.cleanups.append(self._release)
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self._core.cleanups.done(self._release)
-
-    def _release(self) -> None:
-        engine = self._core.engine
-        if self._images:
-            with engine.writing(), engine.arena.rollback.atomic():
-                for image in self._images:
-                    engine.linker.unlink(image)
-                self._images.clear()
-        if self._blocks:
-            with engine.arena.rollback.atomic():
-                for block in self._blocks:
-                    engine.linker.release_block(block)
-                self._blocks.clear()
-
-    def place(self, code: bytes, name: str, **how: Any) -> int:
-        """The address of an object's function `name`; see `Linker.place_unnamed`."""
-        engine = self._core.engine
-        with engine.writing(), engine.arena.rollback.atomic():
-            image, address = engine.linker.place_unnamed(code, name, **how)
-            self._images.append(image)
-        return address
-
-    def place_beside(self, code: bytes, name: str) -> int:
-        """The same of an object that defines a function of the session another way."""
-        exports = [export.name for export in read_names(read_object(code)).exports]
-        if name not in exports:
-            raise UsageError(f"{self._core.program.called(name)} is not defined there")
-        return self.place(code, name, weak=frozenset(exports) - {name}, missing=True)
-
-    def reserve(self, size: int) -> int:
-        """The address of so many bytes of the data zone."""
-        arena = self._core.engine.arena
-        with arena.rollback.atomic():
-            extent = arena.reserve("data", size, 16)
-            self.own(Block(extent))
-        return extent.start
-
-    def write(self, address: int, data: bytes) -> None:
-        """Fill what was reserved."""
-        self._core.engine.arena.write(address, data)
-
-    @contextlib.contextmanager
-    def limited(self, patience: float) -> Iterator[float]:
-        """The seconds that a call may take meanwhile: the session's own limit, else `patience`."""
-        executor = self._core.engine.executor
-        if self._core.settings.executor == "inline":
-            raise UsageError(
-                f"{self._what} runs code that may be wrong or never end, and nobody could stop it "
-                'in this process: use Session(executor="process")'
-            )
-        before = executor.settings
-        limit = before.cell_timeout or patience
-        executor.settings = before._replace(cell_timeout=limit)
-        try:
-            yield limit
-        finally:
-            executor.settings = before
-
-    def function(self, bitcode: bytes, name: str) -> int:
-        """The address of a module's function `name`.  Raises UsageError where the session has that
-        name, and what compiling and linking raise."""
-        engine = self._core.engine
-        if name in engine.linker.symbols:
-            called = self._core.program.called(name)
-            raise UsageError(f"{called} is defined in this session; {self._what} needs that name")
-        text = engine.pool.disassembled(bitcode)
-        request = Request(text, Options(opt_level=1, internal=True), label=f"@{name}")
-        kinds = {found.name: "function" for found in functions(text, "declare")}
-        return self.place(engine.pool.compile(request).object, name, kinds=kinds)
-
-    def call_cell(self, name: str, arguments: Sequence[Any], sink: Sink) -> TypedValue:
-        """Call a function of the session with Python values; raises what stops it."""
-        return Caller(self._core, sink).call_with(name, arguments)
-
-    def call(
-        self, address: int, signature: Signature, arguments: Sequence[Any]
-    ) -> TypedValue | None:
-        """Call what `function` gave, with Python values; None where it was stopped by a fault or
-        the limit.  Raises Interrupted where the user has stopped it."""
-        engine, host = self._core.engine, Caller(self._core)
-        host.scratch = self
-        function = signature.function
-        types = function.parameters
-        packed = [from_python(t, v, host) for t, v in zip(types, arguments, strict=True)]
-        target = engine.thunks.target(signature, tuple(map(str, types)))
-        outcome = host.attempt(target, address, packed)
-        if outcome.kind == "ok":
-            return TypedValue(function.result, outcome.result, host.layout)
-        if engine.stopping or (outcome.record and outcome.record.cause == ""):
-            raise Interrupted(f"{self._what} was interrupted")
-        return None
