@@ -2,7 +2,7 @@
 
 Compared are definitions, types, constants and the values of variables, and code: of functions the
 bytes and what they lead to, wherever both are placed.  Padding says nothing, and a pointer is what
-it leads to: a name and a distance, text, a function of a library (`Contents.first_difference`).
+it leads to: a name and a distance, text, a function of a library (`Leads`).
 All of the heap is alike: nobody knows what is there.
 """
 
@@ -94,7 +94,8 @@ def compare(
 class _Comparison:
     def __init__(self, here: Core, there: Core, tick: Callable[[], object]):
         self._here, self._there, self._tick = here, there, tick
-        self._contents = Contents(here, there)
+        self._leads = Leads(here), Leads(there)
+        self._looks = 0  # at numbers and pointers of one variable
         self._digests: dict[tuple[int, int], dict[str, bytes]] = {}
 
     def __iter__(self) -> Iterator[Difference]:
@@ -154,11 +155,8 @@ class _Comparison:
         if data == other:
             return None
         type = self._seen(name, info, one.size)
-        found = self._contents.first_difference(type, data, other)
-        if found is None:
-            return None
-        where = self._called(name) + found.path
-        return Difference("value", where, found.here, found.there, one.cell)
+        found = self._first_difference(type, data, other)
+        return found and found._replace(name=self._called(name) + found.name, cell=one.cell)
 
     def _seen(self, name: str, info: object, size: int) -> DataType:
         """What its bytes are, as the compared session has it: nothing is asked of this one."""
@@ -184,9 +182,9 @@ class _Comparison:
                 self._here.engine.arena.read(at, size),
                 self._there.engine.arena.read(other_at, size),
             )
-            found = self._contents.first_difference(_unknown(size), *data)
+            found = self._first_difference(_unknown(size), *data)
             if found is not None:
-                yield Difference("value", name, found.here, found.there)
+                yield found._replace(name=name)
 
     # -- code ------------------------------------------------------------------------------------
 
@@ -226,6 +224,83 @@ class _Comparison:
         end = f":{name.removeprefix(CONTROL)}"
         own = [n for key, n in notes.found.items() if key.endswith(end) and n.cell == cell]
         return next(filter(None, (find(language).declares(note.kept) for note in own)), "")
+
+    # -- what variables hold ---------------------------------------------------------------------
+
+    def _first_difference(self, type: DataType, here: bytes, there: bytes) -> Difference | None:
+        """Where two variables of one type differ; None where they hold the same."""
+        self._looks = 0
+        return next(self._differ(type, memoryview(here), memoryview(there), ""), None)
+
+    def _differ(
+        self, type: DataType, one: memoryview, other: memoryview, path: str
+    ) -> Iterator[Difference]:
+        one, other = one[: type.size], other[: type.size]
+        if one == other or self._looks > _LOOKS:
+            return
+        of = type.element
+        if type.kind == "struct":
+            for number, member in enumerate(type.members):
+                at = slice(member.offset, member.offset + member.type.size)
+                where = f"{path}.{member.name or number}"
+                if member.bits:
+                    here, there = (_written(bit_field(member, data[at])) for data in (one, other))
+                    if here != there:
+                        yield Difference("value", where, here, there)
+                else:
+                    yield from self._differ(member.type, one[at], other[at], where)
+        elif of is not None and type.stride == of.size and not type.is_text:
+            for index in _unequal(one, other, of.size, type.count):
+                at = slice(index * of.size, (index + 1) * of.size)
+                yield from self._differ(of, one[at], other[at], f"{path}[{index}]")
+        else:
+            self._looks += 1
+            yield from self._of_leaf(type, one, other, path)
+
+    def _of_leaf(
+        self, type: DataType, one: memoryview, other: memoryview, path: str
+    ) -> Iterator[Difference]:
+        used = (type.bits + 7) // 8 or type.size
+        if type.kind == "pointer":
+            here, there = self._lead(one, other)
+            if here != there:
+                yield Difference("value", path, here, there)
+        elif type.kind in ("bytes", "vector", "array") and not type.is_text:
+            yield from self._of_bytes(one[:used], other[:used], path)
+        elif type.code in ("i8", "u8") and self._same_place(one, other):
+            return
+        elif one[:used] != other[:used]:
+            values = [to_python(type, data) for data in (one, other)]
+            here, there = map(_written, values)
+            if type.kind == "int" and values[0] == values[1]:
+                return
+            if here == there:
+                yield from self._of_bytes(one[:used], other[:used], path)
+            else:
+                yield Difference("value", path, here, there)
+
+    def _of_bytes(self, one: memoryview, other: memoryview, path: str) -> Iterator[Difference]:
+        """Of a union, and of what has no better type: whole words may be pointers."""
+        for at in range(0, len(one), 8):
+            here, there = one[at : at + 8], other[at : at + 8]
+            if here != there and not (len(here) == 8 and self._same_place(here, there)):
+                words = [f"bytes {data.hex()}"[:_LETTERS] for data in (one, other)]
+                yield Difference("value", path, words[0], words[1])
+
+    def _lead(self, one: memoryview, other: memoryview) -> tuple[str, str]:
+        (leads, at), (others, other_at) = zip(self._leads, map(_number, (one, other)), strict=True)
+        here, there = leads.of(at), others.of(other_at)
+        if here != there and at and other_at and leads.behind(at) == others.behind(other_at):
+            return leads.behind(at), others.behind(other_at)
+        return here, there
+
+    def _same_place(self, one: memoryview, other: memoryview) -> bool:
+        """Whether two words are pointers, and lead to the same."""
+        pairs = zip(self._leads, map(_number, (one, other)), strict=True)
+        if not all(leads.is_place(address) for leads, address in pairs):
+            return False
+        here, there = self._lead(one, other)
+        return here == there
 
 
 class _Declared(NamedTuple):
@@ -299,17 +374,6 @@ def _unknown(size: int) -> DataType:
 def _asks(symbol: Symbol) -> bool:
     """Whether it is a function of Python's."""
     return symbol.image is not None and any(used.name == ASK for used in symbol.image.refs)
-
-
-# -- what variables hold ---------------------------------------------------------------------------
-
-
-class Differing(NamedTuple):
-    """The first part of a variable that differs, as `[3].x`, and what it is in both sessions."""
-
-    path: str
-    here: str
-    there: str
 
 
 class Leads:
@@ -386,96 +450,6 @@ def own_variables(core: Core) -> dict[str, tuple[int, int]]:
         if cell.image is not None and cell.image.data is not None
         for symbol in own_symbols(core.program, cell, "object")
     }
-
-
-class Contents:
-    """Of two sessions."""
-
-    def __init__(self, here: Core, there: Core):
-        self._leads = Leads(here), Leads(there)
-        self._looks = 0
-
-    def first_difference(self, type: DataType, here: bytes, there: bytes) -> Differing | None:
-        """Where two variables of one type differ; None where they hold the same."""
-        self._looks = 0
-        return self._differ(type, memoryview(here), memoryview(there), "")
-
-    def _differ(
-        self, type: DataType, one: memoryview, other: memoryview, path: str
-    ) -> Differing | None:
-        one, other = one[: type.size], other[: type.size]
-        if one == other or self._looks > _LOOKS:
-            return None
-        of = type.element
-        if type.kind == "struct":
-            for number, member in enumerate(type.members):
-                at = slice(member.offset, member.offset + member.type.size)
-                where = f"{path}.{member.name or number}"
-                if member.bits:
-                    here, there = (_written(bit_field(member, data[at])) for data in (one, other))
-                    if here != there:
-                        return Differing(where, here, there)
-                    continue
-                found = self._differ(member.type, one[at], other[at], where)
-                if found is not None:
-                    return found
-            return None
-        if of is not None and type.stride == of.size and not type.is_text:
-            for index in _unequal(one, other, of.size, type.count):
-                at = slice(index * of.size, (index + 1) * of.size)
-                found = self._differ(of, one[at], other[at], f"{path}[{index}]")
-                if found is not None:
-                    return found
-            return None
-        self._looks += 1
-        return self._of_leaf(type, one, other, path)
-
-    def _of_leaf(
-        self, type: DataType, one: memoryview, other: memoryview, path: str
-    ) -> Differing | None:
-        if type.kind == "pointer":
-            here, there = self._lead(one, other)
-            return None if here == there else Differing(path, here, there)
-        if type.kind in ("bytes", "vector", "array") and not type.is_text:
-            used = (type.bits + 7) // 8 or type.size
-            return self._of_bytes(one[:used], other[:used], path)
-        if type.code in ("i8", "u8") and self._same_place(one, other):
-            return None
-        used = (type.bits + 7) // 8 or type.size
-        if one[:used] == other[:used]:
-            return None
-        values = [to_python(type, data) for data in (one, other)]
-        if type.kind == "int" and values[0] == values[1]:
-            return None
-        here, there = map(_written, values)
-        if here == there:
-            return self._of_bytes(one[:used], other[:used], path)
-        return Differing(path, here, there)
-
-    def _of_bytes(self, one: memoryview, other: memoryview, path: str) -> Differing | None:
-        """Of a union, and of what has no better type: whole words may be pointers."""
-        for at in range(0, len(one), 8):
-            here, there = one[at : at + 8], other[at : at + 8]
-            if here != there and not (len(here) == 8 and self._same_place(here, there)):
-                return Differing(
-                    path, f"bytes {one.hex()}"[:_LETTERS], f"bytes {other.hex()}"[:_LETTERS]
-                )
-        return None
-
-    def _lead(self, one: memoryview, other: memoryview) -> tuple[str, str]:
-        (leads, at), (others, other_at) = zip(self._leads, map(_number, (one, other)), strict=True)
-        here, there = leads.of(at), others.of(other_at)
-        if here != there and at and other_at and leads.behind(at) == others.behind(other_at):
-            return leads.behind(at), others.behind(other_at)
-        return here, there
-
-    def _same_place(self, one: memoryview, other: memoryview) -> bool:
-        """Whether two words are pointers, and lead to the same."""
-        pairs = zip(self._leads, map(_number, (one, other)), strict=True)
-        if not all(leads.is_place(address) for leads, address in pairs):
-            return False
-        here, there = self._lead(one, other)
-        return here == there
 
 
 def _unequal(one: memoryview, other: memoryview, size: int, count: int) -> Iterator[int]:
