@@ -33,15 +33,7 @@ if TYPE_CHECKING:
     from jitkernel.session.program.cell import Cell
     from jitkernel.session.program.program import Program
 
-__all__ = [
-    "FreedCode",
-    "LineTables",
-    "Places",
-    "Ranges",
-    "cell_lines",
-    "every_symbol",
-    "own_symbols",
-]
+__all__ = ["LineTables", "Places", "Ranges", "cell_lines", "every_symbol", "own_symbols"]
 
 # What is remembered: tables, and rows of all of them together, about 100 bytes each.
 _TABLES_KEPT, _ROWS_KEPT = 256, 20_000
@@ -49,38 +41,18 @@ _DEFINE = re.compile(r"\s*define\b(?!.*@jk\.)")
 _MARK = re.compile(r"\s*; line (\d+)\b")
 
 
-class FreedCode:
-    """The last pieces of text that were freed, so that a stale pointer can be named."""
-
-    def __init__(self, called: Callable[[str, int], str]) -> None:
-        self._called = called
-        self._freed: deque[tuple[int, int, int, str]] = deque(maxlen=256)
-
-    def add(self, image: Image) -> None:
-        """The text of an image is about to be freed."""
-        if (text := image.text) is not None:
-            names = [self._called(s.name, image.cell) for s, _, _ in image.exports if s.is_function]
-            self._freed.append((text.start, text.stop, image.cell, ", ".join(names)))
-
-    def find(self, address: int) -> str:
-        """What used to be at an address, or the empty string."""
-        for start, stop, cell, names in reversed(self._freed):
-            if start <= address < stop:
-                return f"cell {cell}{f' ({names})' if names else ''}, which is gone"
-        return ""
-
-
 class Places:
     """Names addresses: of the session's code and data, of its stubs, of libraries.
 
-    `freed` knows code that is gone, `lines` the lines that code comes from.
+    `lines` knows the lines that code comes from.
     """
 
     def __init__(self, program: Program, engine: Engine):
         self._program, self._executor = program, engine.executor
         self.linker: Linker = program.linker
         self.is_thunk = engine.thunks.__contains__
-        self.freed = FreedCode(program.called)
+        # The last pieces of text that were freed, so that a stale pointer can be named.
+        self._freed: deque[tuple[int, int, str]] = deque(maxlen=256)
         self.called = program.called
         self.lines = LineTables(program, engine.pool)
         self._texts = Ranges(self._text_ranges, self._version)
@@ -183,7 +155,7 @@ class Places:
                 stub = self.stub(address & ~15)
                 entry = f"the entry of {self.called(stub.name)}" if stub else ""
                 words = self.code(address, returns) or entry
-                return words or self.freed.find(address) or "free text"
+                return words or self._former(address) or "free text"
             if zone.startswith("runtime"):
                 return "the executor's runtime"
             return self.data(address) or f"the {zone} zone"
@@ -222,7 +194,19 @@ class Places:
         """What used to be at an address of text that is free now."""
         if self.owner(address) is not None or self.is_thunk(address):
             return ""
-        return self.freed.find(address)
+        return self._former(address)
+
+    def _former(self, address: int) -> str:
+        freed = reversed(self._freed)
+        return next((what for start, stop, what in freed if start <= address < stop), "")
+
+    def freed(self, image: Image) -> None:
+        """The text of an image is about to be freed."""
+        if (text := image.text) is not None:
+            functions = [s.name for s, _, _ in image.exports if s.is_function]
+            names = ", ".join(self.called(name, image.cell) for name in functions)
+            what = f"cell {image.cell}{f' ({names})' if names else ''}, which is gone"
+            self._freed.append((text.start, text.stop, what))
 
     def gone(self, pc: int, address: int) -> list[Symbol]:
         """The variables that the code at `pc` lost, where a fault's address is that of such."""

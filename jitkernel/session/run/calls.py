@@ -97,7 +97,7 @@ _FINALIZE = Signature(
 def finish(core: Core, image: Image) -> None:
     """Run an image's destructors, and tell what stopped them: that must not keep it in memory."""
     engine, linker = core.engine, core.engine.linker
-    core.places.freed.add(image)
+    core.places.freed(image)
     handles = (*core.program.handles.pop(image.cell, ()), *([image.dso] if image.dso else ()))
     outcomes = [engine.call_many(list(image.fini))] if image.fini else []
     finalize = linker.known("__cxa_finalize", SymbolKind.FUNCTION) if handles else None

@@ -377,7 +377,7 @@ class Runner(Definer):
         """Code that runs goes; its constants stay where somebody owns them."""
         linker = self.program.linker
         for image in self.program.running:
-            self.core.places.freed.add(image)
+            self.core.places.freed(image)
             with self.engine.arena.rollback.atomic():
                 if own is not None:
                     for held in image.blocks:  # the program may have pointers to them
