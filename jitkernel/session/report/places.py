@@ -309,7 +309,7 @@ class LineTables:
         cell's IR names the C line that it comes from, that stands behind the text."""
         try:
             return self._find(address)
-        except JitError:
+        except JitError:  # the store is damaged
             return 0, ""
 
     def _find(self, address: int) -> tuple[int, str]:
@@ -326,11 +326,8 @@ class LineTables:
             image, request, record = holding, stored_request(found), found
         from jitkernel.ir.debug_info import Origins  # only where code was stopped
 
-        line = 0
-        for at, number in self._rows(image, request, record):
-            if at > address:
-                break
-            line = number
+        rows = self._rows(image, request, record)
+        line = next((line for at, line in reversed(rows) if at <= address), 0)
         text = Origins(record.source).line(line)
         return (line, text) if text else (0, "")
 
@@ -342,14 +339,13 @@ class LineTables:
         cell, record = self._program.cells.get(number), self._program.store.get(number)
         if cell is None or cell.image is None or cell.image.text is None or record is None:
             return []
-        try:
-            return self._rows(cell.image, stored_request(record), record)
-        except JitError:
-            return []
+        return self._rows(cell.image, stored_request(record), record)
 
     def _rows(self, image: Image, request: Request, record: Record) -> list[tuple[int, int]]:
-        table = self._table(request, record.object)
-        obj = read_object(record.object)
+        try:
+            table, obj = self._table(request, record.object), read_object(record.object)
+        except JitError:
+            return []
         starts: dict[str, int] = {}
         text = present(image.text, f"the code of {image}")
         for index, place in enumerate(arrange(obj).places):
