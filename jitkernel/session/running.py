@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from jitkernel.session.inspect import Inspect
     from jitkernel.session.program.cell import Cell
     from jitkernel.session.report.watch import Watched
-    from jitkernel.session.run.calls import Caller
     from jitkernel.session.run.results import Result, Sink
     from jitkernel.session.settings import CellOptions, SessionSettings
     from jitkernel.values.value import TypedValue
@@ -119,11 +118,6 @@ class Running:
         finally:
             core.texts.placed(texts[: core.number - before], chosen, before + 1)
 
-    def _caller(self, sink: Sink | None = None) -> Caller:
-        from jitkernel.session.run.calls import Caller
-
-        return Caller(self._core, sink)
-
     def call(self, name: str, *arguments: Any) -> Any:
         """Call a function with Python values; its result as a Python value.
 
@@ -152,9 +146,10 @@ class Running:
         What the function prints is dropped, unless there is a `sink`.  Of another language than IR
         any expression or statements are timed: they are compiled once, and nothing of them stays.
         """
+        from jitkernel.session.run.calls import Caller
         from jitkernel.session.run.results import Collector
 
-        return self._caller(sink or Collector()).time(expression, language, number, repeat)
+        return Caller(self._core, sink or Collector()).time(expression, language, number, repeat)
 
     @operation(observed=True)
     def value(self, expression: str, sink: Sink | None = None) -> TypedValue:
@@ -164,7 +159,9 @@ class Running:
         >>> s.value("@dec(-128)").python
         127
         """
-        return self._caller(sink).value(expression)
+        from jitkernel.session.run.calls import Caller
+
+        return Caller(self._core, sink).value(expression)
 
     @operation()
     def compile(self, source: Source, options: CellOptions | None = None) -> CompiledCell:

@@ -250,3 +250,13 @@ def test_cycles_of_fresh_types_leave_nothing(s: Session) -> None:
         s.evict("f")
     s.gc(undo=True)
     assert s.types == {} and not s.inspect.program.uses._users
+
+
+def test_a_result_is_there_when_its_type_is_gone(s: Session) -> None:
+    result = s.run(
+        "%gone = type { i32, i8 }\n"
+        "define %gone @give() {\n  ret %gone { i32 1, i8 2 }\n}\n"
+        "%r = call %gone @give()"
+    )
+    s.reset()
+    assert result.value == (1, 2)

@@ -91,8 +91,6 @@ class Result:
     `notes` are the status lines.  `cell` is None for a cell of magics only.
     """
 
-    __slots__ = ("__dict__", "cell", "html", "notes", "stderr", "stdout", "text", "typed")
-
     def __init__(self) -> None:
         self.cell: Cell | None = None
         self.typed: TypedValue | None = None
@@ -106,6 +104,13 @@ class Result:
     def value(self) -> Any:
         """The last value as Python sees it; None where there is none."""
         return None if self.typed is None else self.typed.python
+
+    def give(self, value: TypedValue) -> None:
+        """This is the last value.  It is made Python's when that is first asked for (a tuple takes
+        ten times the bytes), or at once where the types that it names may be gone then."""
+        self.typed = value
+        if len(value.data) <= LARGE and "%" in str(value.type):
+            self.value = value.python
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         """In a notebook it is its value, as the kernel shows it."""

@@ -240,7 +240,7 @@ class Runner(Definer):
         if values:
             value = values[-1][1]
             self.core.results.keep(self.cell.number, value)
-            self.tee.result.typed = value
+            self.tee.result.give(value)
             self.tee.result.text, self.tee.result.html = self._written(value)
 
     def _tell_notices(self) -> None:
