@@ -206,10 +206,8 @@ def _drawing(
         lines = [function.where]
         if many[name]:
             lines.append(f"and {many[name]} more like it")
-        if out := sum(other not in kept for other in apart.get(name, ())):
-            lines.append(f"({counted(out, 'neighbour')} not drawn)")
         nodes.append(Node(name, called(name), lines, "entry" if name in here else function.kind))
-    drawn = [a for a in arrows if a.start in kept and a.stop in kept]
+    drawn = [a for a in arrows if a.start not in alike and a.stop not in alike]
     words = "Numbers say how many calls there are; dotted: its address is taken."
     if not here and len(near) < len(functions):
         words += " What neither calls nor is called is not drawn."

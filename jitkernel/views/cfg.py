@@ -169,16 +169,9 @@ def _draw(
     kept = set(range(len(boxes))) if depth is None else within([start], near, depth)
     if len(kept) > DRAWN:
         kept = nearest([start], near, _PART)
-    few = len(kept) > _MANY
-    nodes = []
-    for number in sorted(kept):
-        out = sum(other not in kept for other in near.get(number, ()))
-        nodes.append(_node(flow, number, boxes[number], kinds, few, out))
-    shown = [
-        Arrow(str(a), str(b), shorten(text, 18))
-        for (a, b), text in edges.items()
-        if a in kept and b in kept
-    ]
+    limit = _FEW if len(kept) > _MANY else _LINES
+    nodes = [_node(flow, number, boxes[number], kinds, limit) for number in sorted(kept)]
+    shown = [Arrow(str(a), str(b), shorten(text, 18)) for (a, b), text in edges.items()]
     blocks = sum(len(boxes[number]) for number in kept)
     label = flow.blocks[middle][0]
     words = []
@@ -193,18 +186,13 @@ def _draw(
     return diagram(nodes, shown, alt), " ".join(words)
 
 
-def _node(
-    flow: Flow, number: int, chain: list[int], kinds: Sequence[str], few: bool, out: int
-) -> Node:
-    """A box: a block, or several that follow each other; `out` neighbours are not drawn."""
+def _node(flow: Flow, number: int, chain: list[int], kinds: Sequence[str], limit: int) -> Node:
+    """A box of so many lines: a block, or several that follow each other."""
     lines = [" ".join(line.split()) for index in chain for line in flow.blocks[index][1]]
-    limit = _FEW if few else _LINES
     if len(lines) > limit:
         lines = [*lines[: limit - 2], f"({len(lines) - limit + 1} more)", lines[-1]]
     kind = kinds[chain[0]]
     title = f"%{flow.blocks[chain[0]][0]}" + (f" ({kind})" if kind else "")
     if len(chain) > 1:
         title += f" to %{flow.blocks[chain[-1]][0]}, {counted(len(chain), 'block')}"
-    if out:
-        lines.append(f"({counted(out, 'neighbour')} not drawn)")
     return Node(str(number), title, lines, kind)

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from html import escape
 
+from jitkernel.views.graph import links
 from jitkernel.views.layers import Drawing, lay_out
 from jitkernel.views.svg import INK, LETTER, PAPER, SHEET, image, label
 from jitkernel.views.view import shorten
+from jitkernel.wording import counted
 
 __all__ = ["Arrow", "Node", "diagram"]
 
@@ -53,8 +54,16 @@ class Arrow:
 def diagram(nodes: Sequence[Node], arrows: Sequence[Arrow], alt: str) -> str:
     """HTML of the picture; `alt` says in one sentence what it shows, with the numbers.
 
-    Lines are cut where that makes it fit a page; where it does not, layers are folded.
+    Lines are cut where that makes it fit a page; where it does not, layers are folded.  Of arrows
+    to what is not among the nodes, a box says how many neighbours are not drawn.
     """
+    drawn = {node.key for node in nodes}
+    near = links((a.start, a.stop) for a in arrows)
+    arrows = [a for a in arrows if a.start in drawn and a.stop in drawn]
+    for at, node in enumerate(nodes := list(nodes)):
+        if out := sum(other not in drawn for other in near.get(node.key, ())):
+            lines = [*node.lines, f"({counted(out, 'neighbour')} not drawn)"]
+            nodes[at] = replace(node, lines=lines)
     widths = [(letters, float("inf")) for letters in _LETTERS]
     for letters, page in [*widths, *((letters, NARROW) for letters in _FOLDED)]:
         cut = [
@@ -114,10 +123,9 @@ def _draw(
             parts.append(
                 f'<rect x="{x - 1:.1f}" y="{y - 10:.1f}" width="{len(arrow.text) * LETTER + 2:.1f}"'
                 f' height="13" fill="{PAPER}" fill-opacity="0.85"/>'
-                f'<text x="{x:.1f}" y="{y:.1f}" font-family="monospace" font-size="11"'
-                f' font-weight="bold" fill="{_COLOURS.get(arrow.text, INK)}">'
-                f"{escape(arrow.text)}</text>"
             )
+            colour = _COLOURS.get(arrow.text, INK)
+            parts.append(label(x, y, arrow.text, weight="bold", colour=colour))
     return image(parts, round(drawing.width), round(drawing.height), alt)
 
 

@@ -68,12 +68,14 @@ def rectangle(
     return f"{box}><title>{escape(title)}</title></rect>" if title else f"{box}/>"
 
 
-def label(x: float, y: float, text: str, anchor: str = "start", weight: str = "") -> str:
+def label(
+    x: float, y: float, text: str, anchor: str = "start", weight: str = "", colour: str = INK
+) -> str:
     """Text whose baseline is at `y`."""
     bold = f' font-weight="{weight}"' if weight else ""
     return (
         f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-family="monospace"'
-        f' font-size="11"{bold} fill="{INK}">{escape(text)}</text>'
+        f' font-size="11"{bold} fill="{colour}">{escape(text)}</text>'
     )
 
 
