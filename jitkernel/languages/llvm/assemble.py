@@ -8,9 +8,9 @@ Start from `assemble`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from jitkernel.errors import CompileError
 from jitkernel.ir.instructions import Instruction
@@ -67,32 +67,6 @@ class Assembled:
     missing: frozenset[str]
 
 
-class _Builder:
-    """Puts statements on the lines and columns that they have in the cell.
-
-    Line 0 is a line of our own before the cell's first.
-    """
-
-    def __init__(self) -> None:
-        self.parts: list[str] = []
-        self.line, self.column = 0, 1
-
-    def statement(self, statement: Statement) -> None:
-        if statement.line > self.line:
-            self.parts.append("\n" * (statement.line - self.line))
-            self.line, self.column = statement.line, 1
-        gap = statement.column - self.column
-        if gap < 0 or (gap == 0 and self.column > 1):
-            gap = 1  # what was put before it took its place; only this line's columns differ
-        self.append(" " * gap + statement.text)
-
-    def append(self, text: str) -> None:
-        self.parts.append(text)
-        lines = text.count("\n")
-        self.line += lines
-        self.column = len(text) - text.rfind("\n") if lines else self.column + len(text)
-
-
 def assemble(
     plan: Plan,
     known: Known = lambda name: None,
@@ -112,8 +86,11 @@ def assemble(
     named_types = named_types or {}
     block = plan.block if part != "entities" else None
     entities = plan.entities if part != "block" else _defining_nothing(plan)
-    wrapper = _wrap(block, block_name, {**named_types, **plan.types}) if block else None
-    text = _place(entities, wrapper)
+    type: Type | None = None
+    around: _Around = {}
+    if block is not None:
+        type, around = _wrap(block, block_name, {**named_types, **plan.types})
+    text = _place((*entities, *(block.statements if block else ())), around)
     own = plan.declares if part == "block" else plan.defines | plan.declares
     uses = plan.uses if part == "all" else symbols_in(text)
     wanted = sorted(n for n in uses - own - {block_name} if not n.startswith("llvm."))
@@ -131,7 +108,7 @@ def assemble(
         "".join((before, text, "\n", after)),
         first_line,
         block_name if block else "",
-        wrapper.type if wrapper else None,
+        type,
         declared,
         frozenset(wanted) - declared,
     )
@@ -161,19 +138,30 @@ def _defining_nothing(plan: Plan) -> tuple[Statement, ...]:
     return tuple(kept)
 
 
-def _place(entities: tuple[Statement, ...], wrapper: _Wrapper | None) -> str:
-    """Entities and the block in the order of their lines."""
-    builder = _Builder()
-    inside = wrapper.statements if wrapper else ()
-    for statement in sorted((*entities, *inside), key=lambda s: s.start):
-        if wrapper and statement is inside[0]:
-            builder.append(f" {wrapper.head}")
-        if wrapper and statement is inside[-1]:
-            builder.append(f" {wrapper.naming}" if wrapper.naming else "")
-        builder.statement(statement)
-        if wrapper and statement is inside[-1]:
-            builder.append(wrapper.tail)
-    return "".join(builder.parts) if builder.line else "".join([*builder.parts, "\n"])
+def _place(statements: Iterable[Statement], around: _Around) -> str:
+    """Statements on the lines and columns that they have in the cell.  Line 0 is one of our own
+    before the cell's first."""
+    parts: list[str] = []
+    line, column = 0, 1
+
+    def append(text: str) -> None:
+        nonlocal line, column
+        parts.append(text)
+        lines = text.count("\n")
+        line += lines
+        column = len(text) - text.rfind("\n") if lines else column + len(text)
+
+    for statement in sorted(statements, key=lambda s: s.start):
+        before, behind = around.get(statement.start, ("", ""))
+        append(before)
+        if statement.line > line:
+            append("\n" * (statement.line - line))
+        gap = statement.column - column
+        if gap < 0 or (gap == 0 and column > 1):
+            gap = 1  # what was put before it took its place; only this line's columns differ
+        append(" " * gap + statement.text)
+        append(behind)
+    return "".join(parts) if line else "".join([*parts, "\n"])
 
 
 def _type_definitions(text: str, named_types: Mapping[str, str], own: Mapping[str, str]) -> str:
@@ -202,30 +190,20 @@ def _type_definitions(text: str, named_types: Mapping[str, str], own: Mapping[st
 # -- the function that runs the cell's instructions ------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Wrapper:
-    """The way a block becomes `define TYPE @name() { ... }`.
-
-    `head` goes in front of the first statement, `naming` (perhaps empty) in front of the last one,
-    `tail` behind it.  `type` is the function's result, void where nothing is shown.
-    """
-
-    statements: tuple[Statement, ...]
-    type: Type
-    head: str
-    naming: str
-    tail: str
+#: What is put in front of a statement and behind it, by the offset where it starts.
+_Around: TypeAlias = dict[int, tuple[str, str]]
 
 
-def _wrap(block: BlockAction, name: str, named: Mapping[str, str] | None = None) -> _Wrapper:
-    """The wrapper of a block.  `named` maps the names of types to their bodies.
+def _wrap(block: BlockAction, name: str, named: Mapping[str, str]) -> tuple[Type, _Around]:
+    """The result's type, and what makes `define TYPE @name() { ... }` of a block: a head in front
+    of its first statement, a name and an end around its last.  `named` maps the names of types to
+    their bodies.
 
     The result's type is that of the first `ret`; a block that just ends gives its last
-    instruction's value.  Raises CompileError where both are there and differ, and for a value of
-    too many scalars.
+    instruction's value, VOID where nothing is shown.  Raises CompileError where both are there and
+    differ, and for a value of too many scalars.
     """
-    named = named or {}
-    last = block.statements[-1]
+    first, last = block.statements[0], block.statements[-1]
     types = (Instruction.read(s.text).returned for s in block.statements)
     returned = next((t for t in types if t is not None), None)
     instruction = Instruction.read(last.text)
@@ -242,20 +220,21 @@ def _wrap(block: BlockAction, name: str, named: Mapping[str, str] | None = None)
         words = f"a value of {count} scalars cannot be shown (at most {_SCALARS_BY_VALUE})"
         hint = "keep it in a global or behind a pointer: `@g` alone shows a global of any size"
         raise CompileError([last.diagnostic(words, hint)])
-    head = f"define {type} @{quote_name(name)}() {{"
-    head += f" {_entry(block)}"
-    if block.statements[0].kind is Kind.LABEL:  # a loop may lead back to it, not to an entry block
-        head += f" br label %{block.statements[0].text.partition(':')[0].strip()}"
+    head = f" define {type} @{quote_name(name)}() {{ {_entry(block)}"
+    if first.kind is Kind.LABEL:  # a loop may lead back to it, not to an entry block
+        head += f" br label %{first.text.partition(':')[0].strip()}"
     naming, tail = "", " }"
     if not ended:
         value = ""
         if type != VOID:
-            value = instruction.result
-            if not value:
-                value, naming = _VALUE_NAME, f"{_VALUE_NAME} ="
+            value = instruction.result or _VALUE_NAME
+            naming = "" if instruction.result else f" {_VALUE_NAME} ="
         # On a line of its own: the user's last line stays a single instruction.
         tail = f"\nret {type} {value}".rstrip() + " }"
-    return _Wrapper(block.statements, type, head, naming, tail)
+    around = {first.start: (head, ""), last.start: (naming, tail)}
+    if first is last:
+        around[first.start] = (head + naming, tail)
+    return type, around
 
 
 def _shown_type(instruction: Instruction, named: Mapping[str, str]) -> Type:
