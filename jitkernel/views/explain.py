@@ -11,8 +11,7 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from jitkernel.compiler.machine_ir import LEFT_OUT, STAGES, Stage
-from jitkernel.compiler.pass_trace import PassTrace
+from jitkernel.compiler.machine_ir import LEFT_OUT, STAGES
 from jitkernel.errors import UsageError
 from jitkernel.ir.instructions import instructions
 from jitkernel.ir.module import functions
@@ -21,17 +20,7 @@ from jitkernel.linker.records import sites
 from jitkernel.views.asm import asm, code_of
 from jitkernel.views.diff import clip, difference_view
 from jitkernel.views.object import object as object_view
-from jitkernel.views.passes import (
-    changed_steps,
-    entity,
-    functions_of,
-    marked,
-    object_note,
-    spent_text,
-    spill_note,
-    trace_of,
-    untouched,
-)
+from jitkernel.views.passes import Watched, changed_steps, entity, marked, spill_note, watched
 from jitkernel.views.svg import INK, Fill, image, label, rectangle
 from jitkernel.views.view import View, fold, folding, join, listing, paragraph, table, time_text
 from jitkernel.wording import counted
@@ -79,21 +68,20 @@ def explain(
     only = bare(target) if isinstance(target, str) else ""
     first = "compiling it again, watched"
     progress(first)
-    number, symbol, trace = trace_of(session, target, lambda: progress(first))
-    machine = functions_of(trace, symbol)
-    title = f"{session.inspect.program.called(only)}, cell {number}" if only else f"cell {number}"
+    made = watched(session, target, lambda: progress(first))
+    number = made.cell
     parts_: list[tuple[str, Callable[[], View]]] = [
         ("Source", lambda: _source(session, number, only)),
         ("IR as it was given to the compiler", lambda: _written(session, number, only)),
-        ("What each pass changed", lambda: _passes(session, number, trace, symbol)),
-        ("Machine IR", lambda: _machine(session, machine)),
+        ("What each pass changed", lambda: _passes(made)),
+        ("Machine IR", lambda: _machine(made)),
         ("Assembly", lambda: _assembly(session, target, syntax)),
         ("Object and what the linker made of it", lambda: object_view(session, number)),
         ("Place in the arena", lambda: _place(cell)),
         ("Symbols and their users", lambda: _symbols(session, names)),
         ("Timeline", lambda: timeline(session, number, picture)),
     ]
-    views = [_glance(session, title, target, number, only, trace, machine)]
+    views = [_glance(made, target, only)]
     for head, make in parts_:
         progress(head.lower())
         try:
@@ -105,23 +93,18 @@ def explain(
     return join(views)
 
 
-def _glance(
-    session: Session,
-    title: str,
-    target: int | str | None,
-    number: int,
-    only: str,
-    trace: PassTrace,
-    machine: dict[str, list[Stage]],
-) -> View:
+def _glance(made: Watched, target: int | str | None, only: str) -> View:
     """The way down in numbers."""
+    trace, called = made.trace, made.session.inspect.program.called
+    title = f"{called(only)}, cell {made.cell}" if only else f"cell {made.cell}"
 
     def count(module: str) -> int:
         found = (f for f in functions(module, "define") if only in ("", f.name))
         return sum(len(instructions(function)) for function in found)
 
     def of(stage: str, what: str) -> int:
-        return sum(getattr(s, what) for found in machine.values() for s in found if s.name == stage)
+        found = (s for each in made.machine.values() for s in each if s.name == stage)
+        return sum(getattr(s, what) for s in found)
 
     rows: list[tuple[object, ...]] = [
         ("IR, before the first pass", count(trace.before), "instructions"),
@@ -131,12 +114,12 @@ def _glance(
          f"instructions, {of('regalloc', 'spills')} spills, {of('regalloc', 'reloads')} reloads"),
     ]  # fmt: skip
     try:
-        code = code_of(session, target)[1]
+        code = code_of(made.session, target)[1]
         rows.append(("machine code", sum(c.size for c in code), "bytes"))
     except UsageError:
         pass
     rows.append(("object", len(trace.object), "bytes"))
-    note = f"{untouched(trace, only)} {object_note(session, number, trace)}".strip()
+    note = f"{made.untouched} {made.note}".strip()
     return table(f"From source to machine code: {title}", ("what", "#size", "of"), rows, note)
 
 
@@ -169,13 +152,13 @@ def _written(session: Session, number: int, only: str) -> View:
     )
 
 
-def _passes(session: Session, number: int, trace: PassTrace, symbol: str) -> View:
-    steps = [s for s in changed_steps(trace, symbol) if s.lines]
-    head = f"{len(steps)} of {trace.ran} passes changed it"
+def _passes(made: Watched) -> View:
+    steps = [s for s in changed_steps(made.trace, made.symbol) if s.lines]
+    head = f"{len(steps)} of {made.trace.ran} passes changed it"
     if all(s.step.verified for s in steps):
-        head += f"; {spent_text(trace)}. Each step was verified."
-    views, called = [paragraph(head)], session.inspect.program.called
-    what = f"%passes {called(symbol) if symbol else number}"
+        head += f"; {made.spent}. Each step was verified."
+    views = [paragraph(head)]
+    what = f"%passes {made.called.removeprefix('cell ')}"
     for step in steps[:_STEPS]:
         more = f"; {what} --only {step.step.name} shows them"
         views.append(folding(step.title, difference_view(step.lines, _DIFF, more)))
@@ -184,10 +167,11 @@ def _passes(session: Session, number: int, trace: PassTrace, symbol: str) -> Vie
     return join(views)
 
 
-def _machine(session: Session, machine: dict[str, list[Stage]]) -> View:
+def _machine(made: Watched) -> View:
+    machine = made.machine
     if not machine:
         raise UsageError("no function reached code generation")
-    views, called = [], session.inspect.program.called
+    views, called = [], made.session.inspect.program.called
     for name, found in list(machine.items())[:_FUNCTIONS]:
         views.append(paragraph(f"{called(name)}: {spill_note(found)}"))
         for stage in found:

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from jitkernel.compiler.machine_ir import LEFT_OUT, STAGES, Stage, stages
 from jitkernel.compiler.pass_trace import PassTrace, Step
@@ -46,8 +47,8 @@ if TYPE_CHECKING:
     from jitkernel.session import Session
 
 __all__ = [
-    "STEP_COLUMNS", "Changed", "changed_steps", "entity", "functions_of", "ir", "marked", "mir",
-    "object_note", "passes", "spent_text", "spill_note", "trace_of", "untouched",
+    "STEP_COLUMNS", "Changed", "Watched", "changed_steps", "entity", "ir", "marked", "mir",
+    "passes", "spill_note", "watched",
 ]  # fmt: skip
 
 _LINES = 200  # of a step's diff
@@ -94,15 +95,69 @@ class Changed:
         return self.number, self.step.name, self.unit, minus, plus, time, verdict
 
 
-def trace_of(
+@dataclass(frozen=True)
+class Watched:
+    """A cell that was compiled again, watched: its number, the function that is asked for, "" for
+    all, and what each pass did."""
+
+    session: Session
+    cell: int
+    symbol: str
+    trace: PassTrace
+
+    @property
+    def called(self) -> str:
+        """The function as it is written, or the cell."""
+        called = self.session.inspect.program.called
+        return called(self.symbol) if self.symbol else f"cell {self.cell}"
+
+    @cached_property
+    def machine(self) -> dict[str, list[Stage]]:
+        """The stages of each function that reached code generation, or of the one."""
+        found: dict[str, list[Any]] = {}
+        for step in self.trace.machine:
+            if self.symbol in ("", step.unit):
+                found.setdefault(step.unit, []).append(step)
+        return {name: stages(steps) for name, steps in found.items()}
+
+    @property
+    def spent(self) -> str:
+        """The time that all passes took, where the system told."""
+        if self.trace.spent < 0 and self.trace.ran:
+            return "their times could not be measured"
+        return f"all passes took {time_text(max(self.trace.spent, 0))}"
+
+    @property
+    def untouched(self) -> str:
+        """The reason that nothing happens where nothing does; empty where something may."""
+        own = written(self.symbol)
+        if frozen := [n for n in optnone(self.trace.before) if not self.symbol or n == own]:
+            verb = "is" if len(frozen) == 1 else "are"
+            return (
+                f"{', '.join(frozen)} {verb} optnone: no pass touches such a function. "
+                "%%llvm --ignore-optnone drops it."
+            )
+        return "" if self.trace.ir else "No pass changed anything."
+
+    @property
+    def note(self) -> str:
+        """A note on whether what was watched is what was compiled, by the object's bytes."""
+        size = len(self.trace.object)
+        if self.session.inspect.object(self.cell) == self.trace.object:
+            return f"The last step is what was compiled: its object has the same {size} bytes."
+        return "This is not what was compiled: the object differs. The compiler has changed since."
+
+
+def watched(
     session: Session, target: int | str | None, tick: Callable[[], None] | None = None
-) -> tuple[int, str, PassTrace]:
-    """The cell that is meant, the function in it that is asked for ("": all), its pass trace."""
+) -> Watched:
+    """What is meant, compiled again."""
     cell, _ = session.inspect.cell_of(target)
     only = bare(target) if isinstance(target, str) and not target.isdigit() else ""
     if only and session.symbols[only].kind != "function":
         only = ""
-    return cell.number, only, session.inspect.passes(session.inspect.request(cell.number), tick)
+    trace = session.inspect.passes(session.inspect.request(cell.number), tick)
+    return Watched(session, cell.number, only, trace)
 
 
 def changed_steps(inspection: PassTrace, only: str = "") -> Iterator[Changed]:
@@ -146,10 +201,10 @@ def passes(
     step's number or the last step of a pass, and shows the module as it was then.  `tick` is called
     twice a second while LLVM works.  Raises UsageError.
     """
-    number, symbol, trace = trace_of(session, target, tick)
+    made = watched(session, target, tick)
+    symbol, trace = made.symbol, made.trace
     steps = list(changed_steps(trace, symbol))
     every = len(steps)
-    note = untouched(trace, symbol)
     until: Changed | None = None
     if stop_after is not None:
         until = _until(steps, str(stop_after))
@@ -160,12 +215,12 @@ def passes(
             raise UsageError(_no_such(only, trace))
     elif symbol:
         steps = [s for s in steps if s.lines]
-    shown = (session.inspect.program.called(symbol) + ", " if symbol else "") + f"cell {number}"
-    head = f"{shown}: {every} of {trace.ran} passes changed the module; {spent_text(trace)}"
+    shown = f"{made.called}, cell {made.cell}" if symbol else made.called
+    head = f"{shown}: {every} of {trace.ran} passes changed the module; {made.spent}"
     left = steps[_STEPS:] if until is None else steps[:-_STEPS]
     steps = steps[:_STEPS] if until is None else steps[-_STEPS:]
     rows = [step.row for step in steps]
-    sentences = [note, object_note(session, number, trace) if until is None and not only else ""]
+    sentences = [made.untouched, made.note if until is None and not only else ""]
     if has_locations(trace.before):
         sentences.append("Debug information and other metadata (!12) are left out here.")
     if left:
@@ -206,40 +261,6 @@ def _no_such(only: str, trace: PassTrace) -> str:
     return f"no pass called {only} changed anything{words}{listed}"
 
 
-def spent_text(trace: PassTrace) -> str:
-    """The time that all passes took, where the system told."""
-    if trace.spent < 0 and trace.ran:
-        return "their times could not be measured"
-    return f"all passes took {time_text(max(trace.spent, 0))}"
-
-
-def untouched(trace: PassTrace, symbol: str = "") -> str:
-    """The reason that nothing happens where nothing does; empty where something may."""
-    frozen = optnone(trace.before)
-    if symbol and written(symbol) in frozen:
-        frozen = [written(symbol)]
-    elif symbol:
-        frozen = []
-    if frozen:
-        names = ", ".join(frozen)
-        verb = "is" if len(frozen) == 1 else "are"
-        return (
-            f"{names} {verb} optnone: no pass touches such a function. "
-            "%%llvm --ignore-optnone drops it."
-        )
-    if not trace.ir:
-        return "No pass changed anything."
-    return ""
-
-
-def object_note(session: Session, number: int, trace: PassTrace) -> str:
-    """A note on whether what was watched is what was compiled, by the object's bytes."""
-    size = len(trace.object)
-    if session.inspect.object(number) == trace.object:
-        return f"The last step is what was compiled: its object has the same {size} bytes."
-    return "This is not what was compiled: the object differs. The compiler has changed since."
-
-
 def ir(session: Session, target: int | str | None = None, stage: str = "") -> View:
     """The module of a cell, or one function or global of it; without a target the last cell's.
 
@@ -258,17 +279,17 @@ def ir(session: Session, target: int | str | None = None, stage: str = "") -> Vi
         return listing(f"cell {cell.number}, {cell.options}".rstrip(", "), module)
     if stage not in _IR_STAGES:
         raise UsageError(f"there is no IR called {stage!r}; there are {', '.join(_IR_STAGES)}")
-    number, symbol, trace = trace_of(session, target)
+    made = watched(session, target)
+    symbol, trace = made.symbol, made.trace
     name = written(bare(target)) if isinstance(target, str) else ""
-    where = f"{name}, cell {number}" if name else f"cell {number}"
+    where = f"{name}, cell {made.cell}" if name else f"cell {made.cell}"
     if stage == "diff":
         before, after = parts(trace.before), parts(trace.after)
         lines = difference(before, after, written(symbol) if symbol else "")
         gone, new = counts(lines)
         title = f"{where}: -{gone} +{new} lines from the first pass to the last"
-        sentence = untouched(trace, symbol)
         shown = titled(title, difference_view(lines))
-        return join([shown, paragraph(sentence)]) if sentence else shown
+        return join([shown, paragraph(made.untouched)]) if made.untouched else shown
     module = trace.before if stage == "raw" else trace.after
     body = entity(module, bare(name)) if name else module.strip()
     if name and not body:
@@ -300,27 +321,15 @@ def mir(
     """
     if stage and stage not in STAGES:
         raise UsageError(f"there is no stage {stage!r}; there are {', '.join(STAGES)}")
-    number, symbol, trace = trace_of(session, target, tick)
-    functions = functions_of(trace, symbol)
-    if not functions:
-        what = session.inspect.program.called(symbol) if symbol else f"cell {number}"
-        raise UsageError(f"{what} has no machine IR: no function of it reached code generation")
-    note = f"{LEFT_OUT} {object_note(session, number, trace)}"
+    made = watched(session, target, tick)
+    if not made.machine:
+        what = f"{made.called} has no machine IR"
+        raise UsageError(f"{what}: no function of it reached code generation")
     views = [
-        _function(session.inspect.program.called(name, number), number, found, stage)
-        for name, found in functions.items()
+        _function(session.inspect.program.called(name, made.cell), made.cell, found, stage)
+        for name, found in made.machine.items()
     ]
-    return join([*views, paragraph(note)])
-
-
-def functions_of(trace: PassTrace, symbol: str = "") -> dict[str, list[Stage]]:
-    """The stages of each function that reached code generation, or of one."""
-    names = dict.fromkeys(step.unit for step in trace.machine)
-    return {
-        name: stages([s for s in trace.machine if s.unit == name])
-        for name in names
-        if not symbol or name == symbol
-    }
+    return join([*views, paragraph(f"{LEFT_OUT} {made.note}")])
 
 
 def _function(called: str, number: int, found: Sequence[Stage], only: str) -> View:
