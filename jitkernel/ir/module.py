@@ -3,8 +3,7 @@ attributes, comdats, metadata, assembly and what a module says of itself.
 
 Lossless: what stands between entities is blanks and comments, and their texts are the module's own.
 Only heads are looked for, so that megabytes take milliseconds; where an entity ends and what is in
-it is read when it is asked for.  Start from `entities`, `functions` and `global_values`; `Names`
-has the names alone.
+it is read when it is asked for.  Start from `entities`, `functions` and `global_values`.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ from jitkernel.ir.text import after_space, closing, line_end, replaced, split_at
 
 __all__ = [
     "Entity",
-    "Names",
     "body_end",
     "entities",
     "functions",
     "global_values",
+    "symbols_of",
     "without_targets",
 ]
 
@@ -84,6 +83,18 @@ class Entity(NamedTuple):
         """The linkage that is written, "" where none is."""
         match = _LINKAGE.search(self.words)
         return match[0] if match else ""
+
+    @property
+    def is_declaration(self) -> bool:
+        """True if it defines nothing: neither does a copy for the optimiser alone."""
+        if self.kind == "define":
+            return self.linkage == "available_externally"
+        return self.kind == "declare" or self.linkage in ("external", "extern_weak")
+
+    @property
+    def is_local(self) -> bool:
+        """True if no other module can see it."""
+        return self.linkage in ("private", "internal")
 
     @property
     def parameters(self) -> list[str]:
@@ -211,30 +222,12 @@ def global_values(text: str) -> Iterator[Entity]:
     return entities(text, "value")
 
 
-class Names:
-    """The symbols that texts define and declare; `local` are those of private and internal linkage.
-    A copy for the optimiser alone (`available_externally`) defines nothing.
+def symbols_of(statement: str) -> Iterator[Entity]:
+    """The symbols that one statement defines or declares: a function, or variables.
 
     Globals without a name (`@0`) are their module's own and no symbols.
     """
-
-    __slots__ = ("declares", "defines", "local")
-
-    def __init__(self) -> None:
-        self.defines: set[str] = set()
-        self.declares: set[str] = set()
-        self.local: set[str] = set()
-
-    def add(self, statement: str) -> None:
-        """Add those of one statement: a function, or variables."""
-        if not statement.startswith(("define", "declare", "@")):
-            return
-        kind = "value" if statement.startswith("@") else "function"
-        declaring = ("external", "extern_weak") if kind == "value" else ("available_externally",)
+    if statement.startswith(("define", "declare", "@")):
+        found = entities(statement, "value" if statement.startswith("@") else "function")
         most = 1 if statement.startswith("define") else None  # a body is not looked into
-        for found in islice(entities(statement, kind), most):
-            if not found.spelled.isdigit():
-                declared = found.kind == "declare" or found.linkage in declaring
-                (self.declares if declared else self.defines).add(found.name)
-                if found.linkage in ("private", "internal"):
-                    self.local.add(found.name)
+        yield from (each for each in islice(found, most) if not each.spelled.isdigit())

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from llvmlite import binding
 
-from jitkernel.ir.module import Names, entities, functions, global_values
+from jitkernel.ir.module import entities, functions, global_values, symbols_of
 from jitkernel.ir.names import quote_name
 
 #: Names that look like something else.
@@ -98,15 +98,18 @@ def test_a_module_without_its_functions_is_what_llvm_leaves(names: list[str]) ->
 
 
 def test_names() -> None:
-    names = Names()
-    names.add("define internal void @f() {\n call void @u()\n}")
-    names.add('declare i32 @"g h"(i32)')
-    names.add("@v = external global i32\n@w = private constant i32 1\n@0 = global i32 2")
-    names.add("@x = extern_weak global i32\n@y = alias i32, ptr @w ; @z = global i32 1")
-    names.add("target triple = '@t = global i32'")
-    assert names.defines == {"f", "w", "y"}
-    assert names.declares == {"g h", "v", "x"}
-    assert names.local == {"f", "w"}
+    statements = [
+        "define internal void @f() {\n call void @u()\n}",
+        "define external void @e() {\n}",
+        'declare i32 @"g h"(i32)',
+        "@v = external global i32\n@w = private constant i32 1\n@0 = global i32 2",
+        "@x = extern_weak global i32\n@y = alias i32, ptr @w ; @z = global i32 1",
+        "target triple = '@t = global i32'",
+    ]
+    found = [symbol for statement in statements for symbol in symbols_of(statement)]
+    assert {s.name for s in found if not s.is_declaration} == {"f", "e", "w", "y"}
+    assert {s.name for s in found if s.is_declaration} == {"g h", "v", "x"}
+    assert {s.name for s in found if s.is_local} == {"f", "w"}
 
 
 @pytest.mark.parametrize(
@@ -140,7 +143,7 @@ def test_reading_is_linear(unit: str) -> None:
         lambda text: list(global_values(text)),
         lambda text: list(entities(text)),
         lambda text: next((function.body() for function in functions(text)), None),
-        lambda text: Names().add("@" + text),
+        lambda text: [s.is_local for s in symbols_of("@" + text)],
     ]
 
     def seconds(size: int) -> float:

@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 
 from jitkernel.errors import CompileError
 from jitkernel.ir.instructions import Instruction
-from jitkernel.ir.module import Names
+from jitkernel.ir.module import symbols_of
 from jitkernel.ir.names import locals_in, quote_name, symbols_in, verbatim_in, written
 from jitkernel.ir.types import (
     VOID,
@@ -130,9 +130,8 @@ def _defining_nothing(plan: Plan) -> tuple[Statement, ...]:
     """Types and declarations, which a block may use and two modules may both have."""
     kept = []
     for statement in plan.entities:
-        names = Names()
-        names.add(statement.text)
-        declares = names.declares and not names.defines
+        symbols = [*symbols_of(statement.text)]
+        declares = symbols and all(symbol.is_declaration for symbol in symbols)
         if declares or statement.kind is Kind.TYPE or statement.text.startswith("attributes"):
             kept.append(statement)
     return tuple(kept)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from jitkernel.errors import CompileError, Diagnostic, present
 from jitkernel.ir.constants import truncated
-from jitkernel.ir.module import Names, entities
+from jitkernel.ir.module import entities, symbols_of
 from jitkernel.ir.names import NAME, SPACE, symbol_name, symbols_in
 from jitkernel.ir.text import without_comments
 from jitkernel.languages.llvm.expressions import Expr, parse_expression
@@ -245,10 +245,11 @@ def parse_cell(source: str) -> Plan:
     instructions = [s for a in actions if isinstance(a, BlockAction) for s in a.statements]
     if not code and not instructions:  # magics and calls: most cells
         return Plan(source, magics=tuple(magics), actions=tuple(actions), warnings=tuple(warnings))
-    names = Names()
-    for statement in code:
-        if statement.kind is Kind.ENTITY:
-            names.add(statement.text)
+    symbols = [
+        (found.name, found.is_declaration, found.is_local)
+        for s in code if s.kind is Kind.ENTITY
+        for found in symbols_of(s.text)
+    ]  # fmt: skip
     mentioning = [s.text for s in (*code, *instructions) if s.kind is not Kind.TYPE]
     warnings = _truncations(code) + _truncations(instructions) + warnings
     types = {
@@ -262,10 +263,10 @@ def parse_cell(source: str) -> Plan:
         magics=tuple(magics),
         entities=code,
         actions=tuple(actions),
-        defines=frozenset(names.defines),
-        declares=frozenset(names.declares),
+        defines=frozenset([name for name, declares, _ in symbols if not declares]),
+        declares=frozenset([name for name, declares, _ in symbols if declares]),
         uses=frozenset().union(*map(symbols_in, mentioning)),
-        local_names=frozenset(names.local),
+        local_names=frozenset([name for name, _, is_local in symbols if is_local]),
         types=types,
         warnings=tuple(warnings),
     )
