@@ -254,6 +254,12 @@ def told(kind: Kind, value: Any) -> str:
     return str(value)
 
 
+#: How `struct` calls numbers in memory.
+_LETTERS = {
+    ("int", 8): "b", ("int", 16): "h", ("int", 32): "i", ("int", 64): "q",
+    ("float", 32): "f", ("float", 64): "d",
+}  # fmt: skip
+
 # -- in memory -----------------------------------------------------------------------------------
 
 
@@ -285,12 +291,6 @@ def capacity(kind: Kind) -> int:
 
 
 def _struct(kind: Kind) -> struct.Struct:
-    """The format of a number, or of a struct with its padding."""
-    form, at, widest = "<", 0, 1
-    for field in kind.fields or (kind,):
-        size = field.bits // 8
-        gap = -at % size
-        letter = {4: "f", 8: "d"}[size] if field.name == "float" else "bh.i...q"[size - 1]
-        form += f"{gap}x{letter}"
-        at, widest = at + gap + size, max(widest, size)
-    return struct.Struct(f"{form}{-at % widest}x")
+    """The format of a number, or of a struct as C lays it out, to the padding at its end."""
+    letters = [_LETTERS[field.name, field.bits] for field in kind.fields or (kind,)]
+    return struct.Struct(f"@{''.join(letters)}0{max(letters, key=struct.calcsize)}")

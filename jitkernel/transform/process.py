@@ -45,8 +45,16 @@ def transform(
     """
     order = json.dumps({"name": name, "code": code, "module": module}).encode()
     command = [sys.executable, str(Path(__file__).with_name("script.py"))]
+    deadline = monotonic() + timeout
     with Child(command, {**os.environ, "PYTHONIOENCODING": "utf-8"}) as process:
-        _run(process, order, name, timeout, stopped)
+        process.give(order)
+        while not process.wait(_STEP):
+            if stopped():
+                raise Interrupted(f"interrupted in the pass {name}; the session is as it was")
+            if monotonic() > deadline:
+                raise CompileError(
+                    f"the pass {name} took longer than {timeout:g} s and was stopped"
+                )
         status, answer = process.finish(), process.output()
         output = process.errors()[:_OUTPUT].decode("utf-8", "replace")
     if not answer:
@@ -57,16 +65,3 @@ def transform(
     if "error" in found:
         raise CompileError(f"the pass {name} failed: {found['error']}")
     return Transformed(found["before"], found["after"], output, found["spent"])
-
-
-def _run(
-    process: Child, order: bytes, name: str, timeout: float, stopped: Callable[[], bool]
-) -> None:
-    """Give it the order, and wait until it has ended."""
-    deadline = monotonic() + timeout
-    process.give(order)
-    while not process.wait(_STEP):
-        if stopped():
-            raise Interrupted(f"interrupted in the pass {name}; the session is as it was")
-        if monotonic() > deadline:
-            raise CompileError(f"the pass {name} took longer than {timeout:g} s and was stopped")

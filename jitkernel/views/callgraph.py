@@ -253,53 +253,41 @@ def _called(session: Session, name: str) -> str:
     return session.inspect.program.called(plain, int(cell) if cell else None) + comma + cell
 
 
-class _Links:
-    """The users and uses of each cell, read from the session once."""
-
-    def __init__(self, session: Session):
-        self.called = session.inspect.program.called
-        self.names = {cell.number: cell.names for cell in session.cells}
-        self.uses: dict[int, list[tuple[str, int, str]]] = {n: [] for n in self.names}
-        self.used: dict[int, set[int]] = {n: set() for n in self.names}
-        self.users: dict[int, set[int]] = {n: set() for n in self.names}
-        for name, symbol in session.symbols.items():
-            for user in symbol.users:
-                if user in self.uses:
-                    self.uses[user].append((name, symbol.cell, symbol.state))
-                    if symbol.cell in self.users:
-                        self.used[user].add(symbol.cell)
-                        self.users[symbol.cell].add(user)
-
-    def label(self, number: int) -> str:
-        return cut_list([self.called(n) for n in self.names[number]], 3) or "statements"
-
-    def row(self, number: int) -> tuple[int, str, str, str]:
-        used = [
-            f"{self.called(name)} ({f'cell {cell}' if cell else state})"
-            for name, cell, state in self.uses[number]
-        ]
-        return number, self.label(number), ", ".join(used), _numbers(self.users[number])
-
-
 def deps(session: Session, target: int | str | None = None) -> View:
     """The dependencies of a cell, or of the cell that defines a name; of all cells without one."""
-    links = _Links(session)
+    called = session.inspect.program.called
+    names = {cell.number: cell.names for cell in session.cells}
+    uses: dict[int, list[tuple[str, str]]] = {n: [] for n in names}
+    used, users = ({n: set[int]() for n in names} for _ in "12")
+    for name, symbol in session.symbols.items():
+        for user in filter(names.__contains__, symbol.users):
+            uses[user].append((name, f"cell {symbol.cell}" if symbol.cell else symbol.state))
+            if symbol.cell in names:
+                used[user].add(symbol.cell)
+                users[symbol.cell].add(user)
+
+    def label(number: int) -> str:
+        return cut_list([called(n) for n in names[number]], 3) or "statements"
+
     note = ""
     if target is None:
-        numbers, here, breaks = sorted(links.names), 0, set[int]()
+        numbers, here, breaks = sorted(names), 0, set[int]()
         title = "Dependencies between cells"
     else:
         here = session.inspect.cell_of(target)[0].number
-        breaks = within([here], links.users) - {here}
-        numbers = sorted(breaks | within([here], links.used))
+        breaks = within([here], users) - {here}
+        numbers = sorted(breaks | within([here], used))
         title = f"Dependencies of cell {here}"
         what = f"cell{'s' * (len(breaks) > 1)} {_numbers(breaks)}" if breaks else "nothing"
         note = f"Evicting cell {here} would break {what}."
-    rows = [links.row(n) for n in numbers[:_SHOWN]]
+    rows = []
+    for n in numbers[:_SHOWN]:
+        used_here = ", ".join(f"{called(name)} ({where})" for name, where in uses[n])
+        rows.append((n, label(n), used_here, _numbers(users[n])))
     if len(numbers) > _SHOWN:
         note += f" {len(numbers) - _SHOWN} more cells are not shown; name one."
     view = table(title, ("#cell", "defines", "uses", "used by cells"), rows, note.strip())
-    edges = [Arrow(str(n), str(u)) for n in numbers for u in sorted(links.used[n]) if n != u]
+    edges = [Arrow(str(n), str(u)) for n in numbers for u in sorted(used[n]) if n != u]
     inside = {str(n) for n in numbers}
     edges = [edge for edge in edges if edge.stop in inside]
     linked = {end for edge in edges for end in (edge.start, edge.stop)}
@@ -312,7 +300,7 @@ def deps(session: Session, target: int | str | None = None) -> View:
         Node(
             str(n),
             f"cell {n}{' (here)' if n == here else ''}",
-            (links.label(n), *(("would break",) if n in breaks else ())),
+            (label(n), *(("would break",) if n in breaks else ())),
             "entry" if n == here else "missing" if n in breaks else "",
         )
         for n in numbers
