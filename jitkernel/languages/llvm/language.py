@@ -99,6 +99,7 @@ _TOKEN = re.compile(
     r'|(?P<local>%(?:"[^"\n]*"?|[-a-zA-Z$._0-9]*))|(?P<metadata>![-a-zA-Z$._0-9]*)'
     r"|(?P<word>[A-Za-z_][\w.]*)"
 )
+_KINDS = {"cell": "cell magic"}
 
 
 def token_at(source: str, position: int) -> Token:
@@ -107,39 +108,31 @@ def token_at(source: str, position: int) -> Token:
     Inside strings and comments there is none.
     """
     position = max(0, min(position, len(source)))
-    line_start = source.rfind("\n", 0, position) + 1
-    line_end = source.find("\n", position)
-    line_end = len(source) if line_end < 0 else line_end
-    beginning: re.Match[str] | None = None
-    for match in _TOKEN.finditer(source, line_start, line_end):
-        group = match.lastgroup
-        if match.start() > position:
+    begin = source.rfind("\n", 0, position) + 1
+    end = source.find("\n", position)
+    end = len(source) if end < 0 else end
+    found: re.Match[str] | None = None
+    for match in _TOKEN.finditer(source, begin, end):
+        inside = match.start() < position
+        if match.start() > position or (found and match.start() == position):
             break
-        if group in ("string", "comment"):
-            inside = match.start() < position < match.end()
-            if inside or (group == "comment" and position == match.end() != match.start()):
-                beginning = None
+        if match.lastgroup == "comment" and inside and position <= match.end():
+            break
+        if match.lastgroup == "string":
+            if inside and position < match.end():
                 break
-        elif match.start() < position <= match.end():
-            return _token(source, match, position, line_start, line_end)
-        elif match.start() == position:
-            beginning = match
-    if beginning:
-        return _token(source, beginning, position, line_start, line_end)
-    return Token("", "", "", position, position, not source[line_start:position].strip())
-
-
-def _token(source: str, match: re.Match[str], position: int, begin: int, end: int) -> Token:
-    first = not source[begin : match.start()].strip(" \t?")
-    kind = match.lastgroup or ""
-    if kind == "cell":
-        kind = "cell magic"
-    elif kind == "local" and first and not source[match.end() : end].lstrip().startswith("="):
+        elif match.lastgroup != "comment" and position <= match.end():
+            found = match
+    if found is None:
+        return Token("", "", "", position, position, not source[begin:position].strip())
+    first = not source[begin : found.start()].strip(" \t?")
+    kind = _KINDS.get(found.lastgroup or "", found.lastgroup or "")
+    if kind == "local" and first and not source[found.end() : end].lstrip().startswith("="):
         kind = "magic"
-    elif kind == "word" and _TYPE_WORD.fullmatch(match[0]):
+    elif kind == "word" and _TYPE_WORD.fullmatch(found[0]):
         kind = "type"
-    prefix = source[match.start() : position]
-    return Token(kind, match[0], prefix, match.start(), match.end(), first)
+    prefix = source[found.start() : position]
+    return Token(kind, found[0], prefix, found.start(), found.end(), first)
 
 
 def read(source: str, known: Known) -> Plan:
