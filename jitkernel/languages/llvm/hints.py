@@ -15,7 +15,7 @@ from jitkernel.ir.instructions import call_declaration
 from jitkernel.ir.keywords import KEYWORDS, OPCODES, nearest
 from jitkernel.ir.module import functions, global_values
 from jitkernel.ir.names import NAME, SKIP, decode_name, locals_in, quote_name
-from jitkernel.languages.llvm.miswritten import repaired
+from jitkernel.languages.llvm.miswritten import repaired, rules, said
 from jitkernel.languages.llvm.prelude import PRELUDE
 from jitkernel.values import literals
 
@@ -60,14 +60,8 @@ def _hint(diagnostic: Diagnostic, source: str, context: Context) -> str:
     at = max(diagnostic.column - 1, 0)
     if found := _miswritten(diagnostic, source, context):
         return found
-    for pattern, rule in _RULES:
-        match = pattern.search(diagnostic.message)
-        if match:
-            if isinstance(rule, str):
-                return match.expand(rule)
-            if found := rule(_Spot(match, text, at, source, context)):
-                return found
-    return _strange_character(text)
+    spot = _Spot(text, at, source, context)
+    return said(_RULES, diagnostic.message, spot) or _strange_character(text)
 
 
 #: What LLVM says where it met another word than it expected, also at the line after it.
@@ -93,9 +87,8 @@ def _miswritten(diagnostic: Diagnostic, source: str, context: Context) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Spot:
-    """A message that matched, and the place it points to: `text[at:]`."""
+    """The place that a message points to: `text[at:]`."""
 
-    match: re.Match[str]
     text: str
     at: int
     source: str
@@ -120,7 +113,7 @@ _TYPE_ANYWHERE = re.compile(rf"\b({_FLOATS}|i\d+)\b")
 _NUMBER = re.compile(r"[-+]?(?:0x[HKLMR]?[0-9A-Fa-f]+|\d+\.\d*(?:[eE][-+]?\d+)?|\d+)")
 
 
-def _float_constant(spot: _Spot) -> str:
+def _float_constant(m: re.Match[str], spot: _Spot) -> str:
     number = _NUMBER.match(spot.rest)
     types = _TYPE_BEFORE.findall(spot.before) or _TYPE_ANYWHERE.findall(spot.before)
     if not number or not types:
@@ -143,13 +136,13 @@ def _hex(text: str, type: str, say: str = "write ") -> str:
         return str(error)
 
 
-def _float_type(spot: _Spot) -> str:
+def _float_type(m: re.Match[str], spot: _Spot) -> str:
     """A decimal where LLVM wants the hex form of x86_fp80 or fp128."""
-    number, type = _NUMBER.match(spot.rest), spot.match[1]
+    number, type = _NUMBER.match(spot.rest), m[1]
     return _hex(number[0], type) if number and type in literals.FORMATS else ""
 
 
-def _integer_constant(spot: _Spot) -> str:
+def _integer_constant(m: re.Match[str], spot: _Spot) -> str:
     number = _NUMBER.match(spot.rest)
     types = _TYPE_BEFORE.findall(spot.before)
     types = types or re.findall(rf"\b({_FLOATS}|ptr)\b", spot.before)
@@ -162,8 +155,8 @@ def _integer_constant(spot: _Spot) -> str:
     return f"write {number[0]}.0"
 
 
-def _undefined(spot: _Spot) -> str:
-    sigil, name = spot.match[1], decode_name(spot.match[2])
+def _undefined(m: re.Match[str], spot: _Spot) -> str:
+    sigil, name = m[1], decode_name(m[2])
     context = spot.context
     if sigil == "%":
         cell = context.ended_locals.get(name)
@@ -205,7 +198,7 @@ _ACCESS = re.compile(
 )
 
 
-def _expected_opcode(spot: _Spot) -> str:
+def _expected_opcode(m: re.Match[str], spot: _Spot) -> str:
     rest = spot.rest.lstrip()
     if rest.startswith("}") or not rest:
         return "the last block needs ret, br or unreachable"
@@ -229,13 +222,13 @@ def _expected_opcode(spot: _Spot) -> str:
     return f"did you mean `{close}`?" if close else ""
 
 
-def _void_name(spot: _Spot) -> str:
+def _void_name(m: re.Match[str], spot: _Spot) -> str:
     name = re.match(r"\s*(%[^=]*?)\s*=", spot.rest) or re.search(r"(%[^=\s]*)\s*=", spot.text)
     return f"drop `{name[1]} =`" if name else "drop the name"
 
 
-def _string_size(spot: _Spot) -> str:
-    got, expected = spot.match[1], spot.match[2]
+def _string_size(m: re.Match[str], spot: _Spot) -> str:
+    got, expected = m[1], m[2]
     text = re.match(r'c?("[^"]*")', spot.rest)
     size = re.match(r"\[(\d+) x i8\]", got)
     if text and size:
@@ -243,7 +236,7 @@ def _string_size(spot: _Spot) -> str:
     return f"write {got} in front of it" if expected != got else ""
 
 
-def _expected_type(spot: _Spot) -> str:
+def _expected_type(m: re.Match[str], spot: _Spot) -> str:
     opcode = re.search(
         r"\b([a-z]+)((?:\s+(?:nuw|nsw|exact|disjoint|fast|eq|ne|[us][lg][te]))*)\s*$", spot.before
     )
@@ -270,7 +263,7 @@ def _expected_type(spot: _Spot) -> str:
 _TYPE_WORDS = [word for word, (kind, _) in KEYWORDS.items() if kind == "type"]
 
 
-def _no_value(spot: _Spot) -> str:
+def _no_value(m: re.Match[str], spot: _Spot) -> str:
     rest = spot.rest.lstrip()
     match = re.match(r"[A-Za-z_][\w.]*", rest)
     if not match:
@@ -279,15 +272,15 @@ def _no_value(spot: _Spot) -> str:
     return f"did you mean `{close}`?" if close else f"did you mean %{match[0]} or @{match[0]}?"
 
 
-def _redefinition(spot: _Spot) -> str:
-    if any(found.name == spot.match[1] for found in functions(spot.source, "declare")):
+def _redefinition(m: re.Match[str], spot: _Spot) -> str:
+    if any(found.name == m[1] for found in functions(spot.source, "declare")):
         return "declare and define of one name in one cell: drop the declare"
     return "one cell defines a name once; in another cell the new definition replaces the old"
 
 
-def _operand_type(spot: _Spot) -> str:
+def _operand_type(m: re.Match[str], spot: _Spot) -> str:
     """`'%x' defined with type 'i64' but expected 'i32'`."""
-    got, wanted = spot.match[1], spot.match[2]
+    got, wanted = m[1], m[2]
     bits = [int(t[1:]) if re.fullmatch(r"i\d+", t) else 0 for t in (got, wanted)]
     if all(bits):
         opcode = "trunc" if bits[0] > bits[1] else "sext (or zext)"
@@ -301,55 +294,46 @@ def _operand_type(spot: _Spot) -> str:
 
 
 # What LLVM says, and what to try: with the groups in it, or told by a function.
-_RULES: tuple[tuple[re.Pattern[str], str | Callable[[_Spot], str]], ...] = tuple(
-    (re.compile(pattern), rule)
-    for pattern, rule in (
-        (r"floating point constant invalid for type", _float_constant),
-        (r"floating point constant does not have type '(\w+)'", _float_type),
-        (r"integer constant must have integer type", _integer_constant),
-        (rf"use of undefined value '([@%])({NAME})'", _undefined),
-        (r"expected instruction opcode", _expected_opcode),
-        (r"instructions returning void cannot have a name", _void_name),
-        (
-            r"multiple definition of local value",
-            "SSA: each %name is assigned once; use a new name",
-        ),
-        (r"got type '([^']*)' but expected '([^']*)'", _string_size),
-        (r"expected type", _expected_type),
-        (
-            r"function body requires at least one basic block",
-            "an empty body is written `{ ret void }`",
-        ),
-        (r"invalid redefinition of function '(.*)'", _redefinition),
-        (r"redefinition of global '@(.*)'", _redefinition),
-        (
-            r"value doesn't match function result type 'void'",
-            "the function returns void: write `ret void`",
-        ),
-        (
-            r"value doesn't match function result type '(.*)'",
-            r"the function returns \1: convert the value, or change the function's type",
-        ),
-        (r"defined with type '([^']*)' but expected '([^']*)'", _operand_type),
-        (
-            r"instruction expected to be numbered '%(\d+)'",
-            lambda s: f"%{int(s.match[1]) - 1} is taken (the unlabelled first block counts too)",
-        ),
-        (r"expected value token", _no_value),
-        (
-            r"expected top-level entity",
-            "what stands at the top is define, declare, @name = or %name = type",
-        ),
-        (
-            r"[Ii]nstruction does not dominate all uses",
-            "the value is not computed on every way there: use phi, or move it up",
-        ),
-        (
-            r"PHI(?:Node| node)s? (?:should have one entry|not grouped)",
-            "phi stands first in its block and has one [value, %block] for each block that "
-            "jumps there (its predecessors)",
-        ),
-    )
+_RULES = rules(
+    (r"floating point constant invalid for type", _float_constant),
+    (r"floating point constant does not have type '(\w+)'", _float_type),
+    (r"integer constant must have integer type", _integer_constant),
+    (rf"use of undefined value '([@%])({NAME})'", _undefined),
+    (r"expected instruction opcode", _expected_opcode),
+    (r"instructions returning void cannot have a name", _void_name),
+    (r"multiple definition of local value", "SSA: each %name is assigned once; use a new name"),
+    (r"got type '([^']*)' but expected '([^']*)'", _string_size),
+    (r"expected type", _expected_type),
+    (r"function body requires at least one basic block", "an empty body is written `{ ret void }`"),
+    (r"invalid redefinition of function '(.*)'", _redefinition),
+    (r"redefinition of global '@(.*)'", _redefinition),
+    (
+        r"value doesn't match function result type 'void'",
+        "the function returns void: write `ret void`",
+    ),
+    (
+        r"value doesn't match function result type '(.*)'",
+        r"the function returns \1: convert the value, or change the function's type",
+    ),
+    (r"defined with type '([^']*)' but expected '([^']*)'", _operand_type),
+    (
+        r"instruction expected to be numbered '%(\d+)'",
+        lambda m, spot: f"%{int(m[1]) - 1} is taken (the unlabelled first block counts too)",
+    ),
+    (r"expected value token", _no_value),
+    (
+        r"expected top-level entity",
+        "what stands at the top is define, declare, @name = or %name = type",
+    ),
+    (
+        r"[Ii]nstruction does not dominate all uses",
+        "the value is not computed on every way there: use phi, or move it up",
+    ),
+    (
+        r"PHI(?:Node| node)s? (?:should have one entry|not grouped)",
+        "phi stands first in its block and has one [value, %block] for each block that "
+        "jumps there (its predecessors)",
+    ),
 )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from jitkernel.errors import Diagnostic
 from jitkernel.ir.keywords import (
@@ -24,14 +24,32 @@ from jitkernel.ir.names import NAME, decode_name
 from jitkernel.ir.text import without_comments
 from jitkernel.values import literals
 
-__all__ = ["most_telling", "nearest_form", "repaired"]
+__all__ = ["most_telling", "nearest_form", "repaired", "rules", "said"]
 
 _T = rf"(?:i\d+|ptr|{'|'.join(literals.FORMATS)}|%{NAME})"
 _V = r"(?:[%@]" + NAME + r"|[-+]?[\d.]+(?:e[-+]?\d+)?|true|false|null|undef|poison)"
 _INTEGER = {"fadd": "add", "fsub": "sub", "fmul": "mul", "fdiv": "sdiv", "frem": "srem"}
 _FLOAT = {"add": "fadd", "sub": "fsub", "mul": "fmul", "sdiv": "fdiv", "udiv": "fdiv",
           "srem": "frem", "urem": "frem"}  # fmt: skip
+#: Patterns, and what is told of what they match.
+Rules: TypeAlias = Sequence[tuple[re.Pattern[str], str | Callable[..., Any]]]
 _ORDER = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
+
+
+def rules(*told: tuple[str, str | Callable[..., Any]], begin: str = "") -> Rules:
+    """Rules of patterns and what is told where one is found, with the groups in it or by a
+    function; `begin` is what all begin with."""
+    return [(re.compile(f"{begin}(?:{pattern})"), rule) for pattern, rule in told]
+
+
+def said(rules: Rules, text: str, *asked: object) -> Any:
+    """What the first rule says that has something to say of a text; "" where none has."""
+    for pattern, rule in rules:
+        if match := pattern.search(text):
+            found = match.expand(rule) if isinstance(rule, str) else rule(match, *asked)
+            if found:
+                return found
+    return ""
 
 
 def repaired(
@@ -40,12 +58,7 @@ def repaired(
     """The probable meaning of a line that LLVM refused, as a sentence; "" where nothing is known.
     `source` is the cell and `number` the line's, from 1; `type_of` knows the session's
     variables."""
-    code, cell = _code(line), _Cell(source, number, type_of)
-    for pattern, rule in _RULES:
-        match = pattern.match(code)
-        if match and (found := match.expand(rule) if isinstance(rule, str) else rule(match, cell)):
-            return found
-    return ""
+    return str(said(_RULES, _code(line), _Cell(source, number, type_of)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,54 +220,43 @@ _OPERATORS = {
 _BINARY = "|".join(BINARY_OPCODES)
 _R = rf"(?:%{NAME}\s*=\s*)?"
 # What a line matches, and what it should be: with the groups in it, or told by a function.
-_RULES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str], _Cell], str]], ...] = tuple(
-    (re.compile(pattern), rule)
-    for pattern, rule in (
-        (
-            rf"br\s+(?:i1\s+)?({_V})\s*,\s*(?:label\s+)?(%{NAME})\s*,\s*(?:label\s+)?(%{NAME})$",
-            _branch,
-        ),
-        (rf"br\s+(?!label\b)%?({NAME})$", r"write `br label %\1`"),
-        (rf"{_R}(icmp|fcmp)\s+(lt|le|gt|ge|eq|ne|[<>]=?|[!=]=)\s+(.+)$", _compare),
-        (
-            rf"{_R}icmp\s+({_T}\s+.+)$",
-            r"say how to compare (eq, ne, slt, sle, sgt, sge, ult, ...): `icmp eq \1`",
-        ),
-        (rf"{_R}fcmp\s+({_T}\s+.+)$", r"say how to compare (oeq, olt, ogt, ...): `fcmp oeq \1`"),
-        (rf"store\s+({_T}\s+)?({_V})\s*,\s*([%@]{NAME})$", _store),
-        (rf"(%{NAME}\s*=\s*)?load\s+({_T}\s*\*?\s*)?,?\s*([%@]{NAME})$", _load),
-        (
-            r"(define|declare)\s+[^@(]*?\b([A-Za-z_]\w*)\s*\(",
-            r"names of functions begin with @: `\1 @\2(...)`",
-        ),
-        (rf"define\b[^@]*@{NAME}\s*\((.*)", _parameters),
-        (r"ret$", _return),
-        (rf"ret\s+([%@]{NAME})$", _bare_return),
-        (rf"(%{NAME})\s*=\s*({_V})\s*([-+*/%&|^]|<<|>>|[<>]=?|[!=]=)\s*({_V})$", _operator),
-        (rf"{_R}({_BINARY})\s+(%{NAME})\s*,\s*(.+)$", _bare_operands),
-        (
-            rf"(%{NAME})\s*=\s*\*\s*(%{NAME})$",
-            r"memory is read by a load: `\1 = load i32, ptr \2`",
-        ),
-        (rf"(%{NAME})\s*=\s*([-+]?[\d.]+)$", _constant),
-        (
-            r"(?:if|while|for)\b\s*\(",
-            "IR has no statements of C: compare with `%c = icmp slt i32 ...`, then "
-            "`br i1 %c, label %then, label %else`",
-        ),
-        (rf"(%{NAME})\s*=\s*({{.*}})$", r"a named type is written `\1 = type \2`"),
-        (
-            rf'(@{NAME}\s*=\s*(?:[a-z_]+\s+)*?(?:global|constant))\s+(?:ptr\s+)?"([^"]*)"',
-            _bare_text,
-        ),
-        (
-            rf"@{NAME}\s*=\s*(?:[a-z_]+\s+)*?(?:global|constant)\s+\[\s*\d+\s*x\s*({_T})\s*\]"
-            r"\s*\[\s*([-+\d][^\]]*)\]",
-            _bare_elements,
-        ),
-        (rf"{_R}(\w+)\s+(?:(?:nuw|nsw|exact|fast)\s+)*({_T})\s+(.+)$", _arithmetic),
-        (rf'{_R}call\b[^@]*@({NAME})\s*\([^"]*"([^"]*)"', _string),
-    )
+_RULES = rules(
+    (rf"br\s+(?:i1\s+)?({_V})\s*,\s*(?:label\s+)?(%{NAME})\s*,\s*(?:label\s+)?(%{NAME})$", _branch),
+    (rf"br\s+(?!label\b)%?({NAME})$", r"write `br label %\1`"),
+    (rf"{_R}(icmp|fcmp)\s+(lt|le|gt|ge|eq|ne|[<>]=?|[!=]=)\s+(.+)$", _compare),
+    (
+        rf"{_R}icmp\s+({_T}\s+.+)$",
+        r"say how to compare (eq, ne, slt, sle, sgt, sge, ult, ...): `icmp eq \1`",
+    ),
+    (rf"{_R}fcmp\s+({_T}\s+.+)$", r"say how to compare (oeq, olt, ogt, ...): `fcmp oeq \1`"),
+    (rf"store\s+({_T}\s+)?({_V})\s*,\s*([%@]{NAME})$", _store),
+    (rf"(%{NAME}\s*=\s*)?load\s+({_T}\s*\*?\s*)?,?\s*([%@]{NAME})$", _load),
+    (
+        r"(define|declare)\s+[^@(]*?\b([A-Za-z_]\w*)\s*\(",
+        r"names of functions begin with @: `\1 @\2(...)`",
+    ),
+    (rf"define\b[^@]*@{NAME}\s*\((.*)", _parameters),
+    (r"ret$", _return),
+    (rf"ret\s+([%@]{NAME})$", _bare_return),
+    (rf"(%{NAME})\s*=\s*({_V})\s*([-+*/%&|^]|<<|>>|[<>]=?|[!=]=)\s*({_V})$", _operator),
+    (rf"{_R}({_BINARY})\s+(%{NAME})\s*,\s*(.+)$", _bare_operands),
+    (rf"(%{NAME})\s*=\s*\*\s*(%{NAME})$", r"memory is read by a load: `\1 = load i32, ptr \2`"),
+    (rf"(%{NAME})\s*=\s*([-+]?[\d.]+)$", _constant),
+    (
+        r"(?:if|while|for)\b\s*\(",
+        "IR has no statements of C: compare with `%c = icmp slt i32 ...`, then "
+        "`br i1 %c, label %then, label %else`",
+    ),
+    (rf"(%{NAME})\s*=\s*({{.*}})$", r"a named type is written `\1 = type \2`"),
+    (rf'(@{NAME}\s*=\s*(?:[a-z_]+\s+)*?(?:global|constant))\s+(?:ptr\s+)?"([^"]*)"', _bare_text),
+    (
+        rf"@{NAME}\s*=\s*(?:[a-z_]+\s+)*?(?:global|constant)\s+\[\s*\d+\s*x\s*({_T})\s*\]"
+        r"\s*\[\s*([-+\d][^\]]*)\]",
+        _bare_elements,
+    ),
+    (rf"{_R}(\w+)\s+(?:(?:nuw|nsw|exact|fast)\s+)*({_T})\s+(.+)$", _arithmetic),
+    (rf'{_R}call\b[^@]*@({NAME})\s*\([^"]*"([^"]*)"', _string),
+    begin=r"\A",
 )
 
 
@@ -314,57 +316,48 @@ def _global(m: re.Match[str], shown: str) -> str:
 
 
 _SET = r"([A-Za-z_$.][\w$.]*)\s*=\s*([A-Za-z_]+\b)?"
-_Form: TypeAlias = Callable[[re.Match[str], str], str | tuple[str, str]]
 # What a line matches, and what to say of it: the nearest form that would do, or what is wrong, too.
-_FORMS: tuple[tuple[re.Pattern[str], str | _Form], ...] = tuple(
-    (re.compile(pattern), form)
-    for pattern, form in (
-        (r"(?:\?|[/:]?help|help\(\)|-h|--help)$", "%help lists what there is"),
-        (
-            r"#\s*(?:include|define|if|ifdef|ifndef|pragma)\b",
-            f'{_NOT_C}; common C functions need no header: `@puts("hello")`',
+_FORMS = rules(
+    (r"(?:\?|[/:]?help|help\(\)|-h|--help)$", "%help lists what there is"),
+    (
+        r"#\s*(?:include|define|if|ifdef|ifndef|pragma)\b",
+        f'{_NOT_C}; common C functions need no header: `@puts("hello")`',
+    ),
+    (r"//|#", "comments start with ;"),
+    (r"%%(?:$|%)", "a cell magic is `%%name`; %lsmagic lists them"),
+    (r"%(?!%)", "a line magic is `%name`, an instruction `%name = opcode ...`"),
+    (r"([“”„‘’])", r'\1 is no quote here: write "'),
+    (r"[^\x00-\x7f]", 'names with other characters than letters, digits and $._- are quoted: @"é"'),
+    (
+        r"(?:(?:if|for|while|switch)\s*\(|(?:return|typedef|else|do|unsigned|long|short|bool)\b)",
+        _NOT_C,
+    ),
+    (
+        r"%",
+        lambda m, shown: (
+            f"'{shown}' stands below other statements",
+            "a cell magic is the first statement of its cell",
         ),
-        (r"//|#", "comments start with ;"),
-        (r"%%(?:$|%)", "a cell magic is `%%name`; %lsmagic lists them"),
-        (r"%(?!%)", "a line magic is `%name`, an instruction `%name = opcode ...`"),
-        (r"([“”„‘’])", r'\1 is no quote here: write "'),
-        (
-            r"[^\x00-\x7f]",
-            'names with other characters than letters, digits and $._- are quoted: @"é"',
+    ),
+    (r"@", _global),
+    (r"[)\]}>]", lambda m, shown: (f"'{m[0]}' closes nothing", "")),
+    (r"([A-Za-z_$.][\w$.]*)\s*\(", _called),
+    (
+        rf"(?!{_SET})(?:int|char|void|float|double|static|struct|def|import|from|fn|let|auto"
+        r"|const)\s+\w",
+        _NOT_C,
+    ),
+    (_SET, _set),
+    (r"load (@.*)", r"did you mean `\1`?"),
+    (
+        r"([-+]?\d+)\s*([-+*/%])\s*([-+]?\d+)\Z",
+        lambda m, shown: (
+            f"an instruction does that: `%x = {_OPERATORS[m[2]][0]} i64 {m[1]}, {m[3]}`"
         ),
-        (
-            r"(?:(?:if|for|while|switch)\s*\(|(?:return|typedef|else|do|unsigned|long|short|bool)\b)",
-            _NOT_C,
-        ),
-        (
-            r"%",
-            lambda m, shown: (
-                f"'{shown}' stands below other statements",
-                "a cell magic is the first statement of its cell",
-            ),
-        ),
-        (r"@", _global),
-        (r"[)\]}>]", lambda m, shown: (f"'{m[0]}' closes nothing", "")),
-        (r"([A-Za-z_$.][\w$.]*)\s*\(", _called),
-        (
-            rf"(?!{_SET})(?:int|char|void|float|double|static|struct|def|import|from|fn|let|auto"
-            r"|const)\s+\w",
-            _NOT_C,
-        ),
-        (_SET, _set),
-        (r"load (@.*)", r"did you mean `\1`?"),
-        (
-            r"([-+]?\d+)\s*([-+*/%])\s*([-+]?\d+)\Z",
-            lambda m, shown: (
-                f"an instruction does that: `%x = {_OPERATORS[m[2]][0]} i64 {m[1]}, {m[3]}`"
-            ),
-        ),
-        (
-            rf'i\d+\b|(?:{"|".join(literals.FORMATS)}|ptr|true|false|null)\b|[-+\d"{{\[<]',
-            _value,
-        ),
-        (r"[A-Za-z_][\w.]*", _word),
-    )
+    ),
+    (rf'i\d+\b|(?:{"|".join(literals.FORMATS)}|ptr|true|false|null)\b|[-+\d"{{\[<]', _value),
+    (r"[A-Za-z_][\w.]*", _word),
+    begin=r"\A",
 )
 
 
@@ -383,10 +376,5 @@ def nearest_form(line: str) -> tuple[str, str]:
     """For a line that is no instruction: what is wrong, and the nearest form that would do."""
     line = line.strip()
     shown = line if len(line) <= 60 else line[:57] + "..."
-    wrong = f"'{shown}' cannot be understood"
-    for pattern, form in _FORMS:
-        if match := pattern.match(line):
-            found = match.expand(form) if isinstance(form, str) else form(match, shown)
-            if found:
-                return found if isinstance(found, tuple) else (wrong, found)
-    return wrong, _LINE_FORMS
+    found = said(_FORMS, line, shown) or _LINE_FORMS
+    return found if isinstance(found, tuple) else (f"'{shown}' cannot be understood", found)
