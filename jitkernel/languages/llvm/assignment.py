@@ -39,9 +39,9 @@ def assign(name: str, expr: Expr, host: Host, source: str = "") -> Assignment:
     if host.signature(name) is not None:
         words = f"{shown} is a function and cannot be set"
         raise complaint(source, expr.at, words, "define it again to replace it")
-    if expr.type is None and _needs_type(expr):
+    if expr.type is None and (hint := _with_type(shown, expr)):
         words = f"{shown} is not known yet, so its value needs a type"
-        raise complaint(source, expr.at, words, _with_type(shown, expr))
+        raise complaint(source, expr.at, words, hint)
     value = evaluate(expr, None, host, source)
     if value.is_void:
         words = f"the call returns nothing, so {shown} would have no value"
@@ -49,27 +49,20 @@ def assign(name: str, expr: Expr, host: Host, source: str = "") -> Assignment:
     return Assignment(name, value, None, host.layout(value.type).align)
 
 
-def _needs_type(expr: Expr) -> bool:
-    """True if a value without a type in front of it says too little to make a global of it."""
-    return isinstance(expr, (Number, Word, Aggregate)) or (
-        isinstance(expr, Text) and expr.terminated
-    )
-
-
 def _with_type(shown: str, expr: Expr) -> str:
-    """A hint at how the assignment may be written."""
+    """A hint at how the assignment may be written; "" where the value says enough of its type to
+    make a global of it."""
     match expr:
-        case Text():
+        case Text(terminated=True):
             size = len(expr.data) + 1
             return f'write `{shown} = ptr "..."`, or `[{size} x i8] "..."` for the bytes themselves'
         case Number():
             text = f"double {expr.text}" if expr.is_fraction else f"i64 {expr.text}"
-        case Word(text="null"):
-            text = "ptr null"
-        case Word(text="zeroinitializer"):
-            text = "i64 zeroinitializer"
         case Word():
-            text = f"i1 {expr.text}"
-        case _:
+            types = {"null": "ptr", "zeroinitializer": "i64"}
+            text = f"{types.get(expr.text, 'i1')} {expr.text}"
+        case Aggregate():
             text = "i64 0"
+        case _:
+            return ""
     return f"for example `{shown} = {text}`"
