@@ -48,10 +48,7 @@ class Number(_Node):
     """An integer or a fraction, as written: what it means depends on its type."""
 
     text: str
-
-    @property
-    def is_fraction(self) -> bool:
-        return _FRACTION.fullmatch(self.text) is not None
+    is_fraction: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,14 +108,10 @@ class Aggregate(_Node):
 
 Expr: TypeAlias = Number | Word | Text | SymbolRef | Load | Call | Result | Aggregate
 
-_FRACTION = re.compile(
-    r"[-+]?(?:\d[\d_]*\.[\d_]*(?:[eE][-+]?\d+)?|\d[\d_]*[eE][-+]?\d+|\.\d+(?:[eE][-+]?\d+)?"
-    r"|inf|nan)"
-)
+# An integer, or (in a group) a fraction.
 _NUMBER = re.compile(
-    r"[-+]?(?:[us]?0x[HKLMR]?[0-9a-fA-F][0-9a-fA-F_]*|0b[01][01_]*"
-    r"|\d[\d_]*\.[\d_]*(?:[eE][-+]?\d+)?|\d[\d_]*[eE][-+]?\d+|\.\d+(?:[eE][-+]?\d+)?|\d[\d_]*"
-    r"|inf|nan)(?![\w.])"
+    r"[-+]?(?:[us]?0x[HKLMR]?[0-9a-fA-F][0-9a-fA-F_]*|0b[01][01_]*|(\d[\d_]*\.[\d_]*(?:[eE][-+]?\d+)?"
+    r"|\d[\d_]*[eE][-+]?\d+|\.\d+(?:[eE][-+]?\d+)?|inf|nan)|\d[\d_]*)(?![\w.])"
 )
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
 _GLOBAL = re.compile(f"@{NAME}")
@@ -227,7 +220,7 @@ class _Parser(Cursor):
         number = self.match(_NUMBER)
         if number:
             self.match(_REMARK)
-            return Number(type, start, number[0])
+            return Number(type, start, number[0], number[1] is not None)
         if head == "%":
             raise self.local(self.text[self.at : self.stop].split()[0].rstrip(",)"), self.at)
         return self.word(type, start)
