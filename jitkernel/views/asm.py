@@ -226,21 +226,18 @@ def decode(
 
     machine = Cs(CS_ARCH_X86, CS_MODE_64)
     machine.syntax = CS_OPT_SYNTAX_ATT if syntax == "att" else CS_OPT_SYNTAX_INTEL
+    machine.skipdata = True
     rows: list[tuple[int, int, str, str]] = []  # address, size, mnemonic, operands
     at = 0
     while at < len(code):
         for row in machine.disasm_lite(code[at:], address + at):
-            if row[2] == "ud1" and (check := _CHECK.match(code, row[0] - address)):
-                number = check[1][0] if check[1] else 0
-                rows.append((row[0], len(check[0]), "ud1", f"eax, dword ptr [eax + {number}]"))
-                at = check.end()
-                break
             rows.append(row)
             at = row[0] + row[1] - address
-        else:
-            if at < len(code):
-                rows.append((address + at, 1, ".byte", f"{code[at]:#04x}"))
-                at += 1
+            if row[2] == "ud1" and (check := _CHECK.match(code, row[0] - address)):
+                number = check[1][0] if check[1] else 0
+                rows[-1] = (row[0], len(check[0]), "ud1", f"eax, dword ptr [eax + {number}]")
+                at = check.end()
+                break
     stop = address + len(code)
     jumps = {
         int(row[3].lstrip("$*"), 16)
