@@ -290,26 +290,19 @@ def _shufflevector(operands: _Operands) -> Type:
 
 _TOKEN_TYPE = OtherType("token")
 _RULES: dict[str, Callable[[_Operands], Type]] = {
-    **dict.fromkeys(BINARY_OPCODES, lambda o: o.type(0)),
-    **dict.fromkeys(CAST_OPCODES, lambda o: o.cast()),
     **dict.fromkeys(
-        "ret br switch indirectbr resume unreachable cleanupret catchret store fence".split(),
-        lambda o: VOID,
+        (*BINARY_OPCODES, *"fneg phi freeze landingpad insertvalue insertelement load".split()),
+        lambda o: o.type(0),
     ),
+    **dict.fromkeys("select va_arg atomicrmw".split(), lambda o: o.type(1)),
+    **dict.fromkeys(CAST_OPCODES, lambda o: o.cast()),
+    **dict.fromkeys(TERMINATORS | {"store", "fence"}, lambda o: VOID),
     **dict.fromkeys("catchpad cleanuppad catchswitch".split(), lambda o: _TOKEN_TYPE),
     **dict.fromkeys("call invoke callbr".split(), _call),
-    **dict.fromkeys(
-        "fneg phi freeze landingpad insertvalue insertelement".split(), lambda o: o.type(0)
-    ),
-    "icmp": lambda o: _truth(o.type(0)),
-    "fcmp": lambda o: _truth(o.type(0)),
-    "select": lambda o: o.type(1),
-    "load": lambda o: o.type(0),
-    "va_arg": lambda o: o.type(1),
+    **dict.fromkeys(("icmp", "fcmp"), lambda o: _truth(o.type(0))),
     "alloca": _alloca,
     "getelementptr": _getelementptr,
     "cmpxchg": lambda o: StructType((o.type(1), IntType(1))),
-    "atomicrmw": lambda o: o.type(1),
     "extractvalue": _extractvalue,
     "extractelement": lambda o: _element(o.type(0)),
     "shufflevector": _shufflevector,

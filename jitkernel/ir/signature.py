@@ -12,25 +12,11 @@ from jitkernel.ir.text import closing
 
 __all__ = ["abi_features", "convention", "headers", "may_matter"]
 
+# Attributes by which a callee finds what it is passed, and those of them that are of a type.
+_PASSED = "signext zeroext noext inreg nest swiftself swifterror swiftasync".split()
+_OF_A_TYPE = "byval byref sret preallocated inalloca".split()
 # What a source must hold for any function of it to have something to report here; most have none.
-_MARKS = (
-    "cc ",
-    "cc\t",
-    "cc\n",
-    "ext ",
-    "ext)",
-    "ext,",
-    "ext\t",
-    "ext\n",
-    "inreg",
-    "byval",
-    "byref",
-    "sret",
-    "preallocated",
-    "inalloca",
-    "nest",
-    "swift",
-)
+_MARKS = (*_PASSED, *_OF_A_TYPE, "cc ", "cc\t", "cc\n")
 
 # LLVM's names for the numbers that `cc N` may use (llvm/IR/CallingConv.h, AsmWriter.cpp).
 _NUMBERED = {
@@ -61,8 +47,7 @@ _NUMBERED = {
 _CONVENTION = re.compile(r"(?<![%\w.$-])(?:cc\s*(\d+)|([a-z]\w*cc))(?![\w.$-])")
 # No part of a name: `%nest`, `%struct.nest`, `%"inreg"`.
 _PASSING = re.compile(
-    r'(?<![%\w.$"-])(?:(signext|zeroext|noext|inreg|nest|swiftself|swifterror|swiftasync)'
-    r'(?![\w.$"-])|(byval|byref|sret|preallocated|inalloca)\s*(?=\())'
+    rf'(?<![%\w.$"-])(?:({"|".join(_PASSED)})(?![\w.$"-])|({"|".join(_OF_A_TYPE)})\s*(?=\())'
 )
 _ALIGN = re.compile(r"\balign\s+(\d+)")
 _WIDE = re.compile(r"<(\d+) x ([^>]+)>")

@@ -124,17 +124,12 @@ def _account(session: Session, found: dict[str, list[Occupant]]) -> View:
 
 def _places(session: Session, found: dict[str, list[Occupant]]) -> View:
     zones = session.inspect.engine.arena.zones
-    rows = [
-        (
-            name,
-            f"{zones[name].start:#x}",
-            f"{zones[name].high:#x}",
-            len(zones[name].list.live),
-            sum(t.state == "free" for t in held),
-            _digits(max((t.size for t in held if t.state == "free"), default=0)),
-        )
-        for name, held in found.items()
-    ]
+    rows = []
+    for name, held in found.items():
+        zone, free = zones[name], [t.size for t in held if t.state == "free"]
+        where = f"{zone.start:#x}", f"{zone.high:#x}"
+        largest = _digits(max(free, default=0))
+        rows.append((name, *where, len(zone.list.live), len(free), largest))
     columns = ("zone", "starts at", "high water at", "#extents", "#holes", "#largest hole")
     return table("", columns, rows)
 

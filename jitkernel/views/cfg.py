@@ -63,18 +63,8 @@ def cfg(
     options = request.options
     pipeline = f"with {options.passes}" if options.passes else f"at -O{options.opt_level}"
     how = "as written" if raw else f"as compiled {pipeline}"
-    return join(
-        [
-            _view(
-                flows[name],
-                session.inspect.program.called(name, cell.number),
-                how,
-                around.lstrip("%"),
-                depth,
-            )
-            for name in names
-        ]
-    )
+    called, label = session.inspect.program.called, around.lstrip("%")
+    return join([_view(flows[n], called(n, cell.number), how, label, depth) for n in names])
 
 
 def _with_block(

@@ -59,10 +59,8 @@ def compare(
     times: list[list[float]] = []
     if arguments is not None:
         running = [side for side in sides if side.runs]
-        times = session.frontend.time_beside(
-            [(f"{written(side.name)}({arguments})", side.code) for side in running], repeat=5
-        )
-        measured = iter(times)
+        calls = [(f"{written(side.name)}({arguments})", side.code) for side in running]
+        measured = iter(session.frontend.time_beside(calls, repeat=5))
         times = [next(measured) if side.runs else [] for side in sides]
     return _view(session, sides[0], sides[1], times, arguments)
 
@@ -96,21 +94,16 @@ def _sides(
     name = bare(names[0])
     shown = session.inspect.program.called(name)
     if cells:
-        found = [
-            compiled(session, session.inspect.request(n), name, n, f"{shown} of cell {n}", syntax)
-            for n in cells
-        ]
-        return found if len(found) == 2 else [*found, placed(session, name, syntax)]
-    cell = session.inspect.cell_of(name)[0].number
-    request = session.inspect.request(cell)
-    if levels:
-        found = [
-            compiled(session, _at(request, n), name, cell, f"{shown} at -O{n}", syntax)
-            for n in levels
-        ]
+        asked = [(session.inspect.request(n), n, f"{shown} of cell {n}") for n in cells]
     else:
-        found = [elsewhere(session, request, name, cell, m, cpu, syntax) for m in machines]
-    return found if len(found) == 2 else [placed(session, name, syntax), *found]
+        cell = session.inspect.cell_of(name)[0].number
+        request = session.inspect.request(cell)
+        asked = [(_at(request, n), cell, f"{shown} at -O{n}") for n in levels]
+    found = [compiled(session, each, name, n, title, syntax) for each, n, title in asked]
+    found += [elsewhere(session, request, name, cell, m, cpu, syntax) for m in machines]
+    if len(found) == 1:
+        found.insert(1 if cells else 0, placed(session, name, syntax))
+    return found
 
 
 def _at(request: Request, level: int) -> Request:

@@ -195,9 +195,8 @@ def _view(
         return listing(f"{where} on {triple_of(machine)}, not placed here", code.text)
     names = [only] if only in code.functions else [] if only else list(code.functions)
     if not names:
-        raise UsageError(
-            f"{session.inspect.program.called(only) if only else where} has no machine code"
-        )
+        what = session.inspect.program.called(only) if only else where
+        raise UsageError(f"{what} has no machine code")
     views, used = [], set[int]()
     chosen = cpu_of(machine, cpu)
     on = triple_of(machine) + (f", {chosen}" if chosen else "")

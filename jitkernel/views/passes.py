@@ -272,10 +272,8 @@ def ir(session: Session, target: int | str | None = None, stage: str = "") -> Vi
         module = session.inspect.module(cell.number)
         if isinstance(target, str):
             name = bare(target)
-            return listing(
-                f"{session.inspect.program.called(name)}, cell {cell.number}",
-                entity(module, name) or module,
-            )
+            title = f"{session.inspect.program.called(name)}, cell {cell.number}"
+            return listing(title, entity(module, name) or module)
         return listing(f"cell {cell.number}, {cell.options}".rstrip(", "), module)
     if stage not in _IR_STAGES:
         raise UsageError(f"there is no IR called {stage!r}; there are {', '.join(_IR_STAGES)}")
