@@ -151,7 +151,7 @@ class Watched:
 def watched(
     session: Session, target: int | str | None, tick: Callable[[], None] | None = None
 ) -> Watched:
-    """What is meant, compiled again."""
+    """The cell or the function that is meant, compiled again."""
     cell, _ = session.inspect.cell_of(target)
     only = bare(target) if isinstance(target, str) and not target.isdigit() else ""
     if only and session.symbols[only].kind != "function":

@@ -114,10 +114,6 @@ _EXTENTS = {
 _DEFINED = re.compile(rf"[@%!]{NAME}{SPACE}=")
 # `to label` of an invoke, clauses of a landingpad.
 _CONTINUES = re.compile(r"(?:to[ \t]+label|unwind[ \t]+label|cleanup|catch|filter)\b")
-_REST_EMPTY = re.compile(rf"{INLINE_SPACE}(?:;|\n|\Z)")
-_BODY_FOLLOWS = re.compile(
-    r"\{|#\d|(?:personality|prefix|prologue|gc|section|align|comdat|unnamed_addr)\b"
-)
 # NUL would end the text in LLVM's eyes, and a lone surrogate has no UTF-8 form.
 _NO_TEXT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 
@@ -128,7 +124,6 @@ _LINE_STRING_TOKEN = re.compile(
     rf"{COMMENT}|/\*|[()\[\]{{}}<>@\n]"
 )
 _CLOSER = {"(": ")", "[": "]", "{": "}", "<": ">"}
-_OPENER = {closer: opener for opener, closer in _CLOSER.items()}
 _MOST_PROBLEMS = 10
 
 
@@ -243,23 +238,22 @@ class _Scanner:
     def extent(self, start: int, kind: Kind) -> tuple[int, int] | None:
         """The offsets where the statement's text ends and scanning goes on; None at a problem."""
         source = self.source
-        is_define = source.startswith("define", start)
+        is_define, named = source.startswith("define", start), False
         pattern = _LINE_STRING_TOKEN if kind in (Kind.CALL, Kind.ASSIGN) else _TOKEN
         open_at: list[tuple[str, int]] = []
-        named = parameters = body = False
         defined = _DEFINED.match(source, start)
         at, comment = defined.end() if defined else start, -1
         while match := pattern.search(source, at):
             token, here, at = match[0], match.start(), match.end()
             if token == "\n":
                 if not open_at:
-                    following = after_space(source, at)
-                    goes_on = kind is Kind.INSTRUCTION and _CONTINUES.match(source, following)
-                    if is_define and not body:
-                        goes_on = _BODY_FOLLOWS.match(source, following)
+                    at = after_space(source, at)
+                    # Whatever begins no statement may be on the way to a body.
+                    goes_on = is_define and at < len(source) and not _BEGINS.match(source, at)
+                    if kind is Kind.INSTRUCTION:
+                        goes_on = _CONTINUES.match(source, at) is not None
                     if not goes_on:
                         return (here if comment < 0 else comment), here
-                    at = goes_on.start()
                 comment = -1
             elif token in ("/*", '"'):
                 several = self.unclosed(here, one_line=pattern is not _TOKEN)
@@ -268,17 +262,14 @@ class _Scanner:
                 comment = here
             elif token == "@":
                 named = named or not open_at
+            elif token == "{" and is_define and named and not open_at:
+                end = self.body(here)
+                return end, end
             elif token in _CLOSER:
-                if token != "{" or not (is_define and parameters) or open_at:
-                    open_at.append((token, here))
-                    continue
-                at, body = self.body(here), True
-                if not _REST_EMPTY.match(source, at):
-                    return at, at  # another statement follows on the same line
-            elif token in _OPENER:
+                open_at.append((token, here))
+            elif token in _CLOSER.values():
                 if not self.closes(token, here, open_at):
                     return None
-                parameters |= named and token == ")" and not open_at
         if open_at:
             opener, opened = open_at[-1]
             self.problem(opened, f"this '{opener}' is never closed", incomplete=True)
