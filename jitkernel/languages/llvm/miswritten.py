@@ -43,7 +43,7 @@ def rules(*told: tuple[str, str | Callable[..., Any]], begin: str = "") -> Rules
 
 
 def said(rules: Rules, text: str, *asked: object) -> Any:
-    """What the first rule says that has something to say of a text; "" where none has."""
+    """The words of the first rule that has some for a text; "" where none has."""
     for pattern, rule in rules:
         if match := pattern.search(text):
             found = match.expand(rule) if isinstance(rule, str) else rule(match, *asked)
