@@ -87,7 +87,7 @@ class Symbol(_NewSymbol, Recorded):
     definition, or raise.  `slot` is a GOT slot with the symbol's address, `far_slot` one with a far
     function's real address, through which its stub jumps.  `users` maps each image that refers to
     the symbol to its packed sites (see `sites`).  `held` counts who keeps the symbol alive although
-    nobody may define or use it.  `info` belongs to the session: type, signature.  `why` is the
+    nobody may define or use it.  `info` and `why` belong to the session: type or signature, and the
     reason that a stub gives which raises for another one than a missing definition.
     """
 
