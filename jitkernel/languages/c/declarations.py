@@ -5,6 +5,7 @@ Start from `specifiers` and `declarators`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -29,6 +30,7 @@ __all__ = [
     "Tag",
     "declarators",
     "enumerators",
+    "hiding",
     "specifiers",
     "tags",
     "unsized",
@@ -236,6 +238,32 @@ def declarators(
 def unsized(found: list[Token]) -> Token | None:
     """The `]` of `[]`, where a declaration leaves the size of an array to its initialiser."""
     return next((b for a, b in pairwise(found) if (a.text, b.text) == ("[", "]")), None)
+
+
+def hiding(
+    tokens: list[Token], body: int, name_at: int, is_type: Callable[[str], bool], own: str
+) -> list[tuple[int, int, str]]:
+    """Edits by which the parameters of an old-style function may have the names of types: clang
+    takes none in the list of their names, so they begin with `own` there, and the body declares
+    variables that hide the types.  From, to, and what stands there, by offsets of the source."""
+    at = name_at + 1
+    while tokens[at].text == ")":
+        at += 1
+    behind = closing(tokens, at)
+    listed = {t.text: t for t in tokens[at:behind] if t.kind == "name" and is_type(t.text)}
+    while listed and tokens[behind].text in ("(", ")", "["):  # of what the function gives
+        behind = after(tokens, behind)
+    found: list[tuple[int, int, str]] = []
+    while listed and behind < body:
+        stop = next(i for i in range(behind, body) if tokens[i].text == ";") + 1
+        for one in declarators(tokens[behind:stop]):
+            if one.name in listed:
+                places = listed[one.name], tokens[behind + one.name_at]
+                found += [(token.start, token.start, own) for token in places]
+                value = f" __typeof__({own}{one.name}) {one.name} = {own}{one.name};"
+                found.append((tokens[body].stop, tokens[body].stop, value))
+        behind = stop
+    return found
 
 
 def _declarator(

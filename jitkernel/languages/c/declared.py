@@ -28,7 +28,7 @@ from jitkernel.languages.c.reading import Reading
 from jitkernel.languages.c.tokens import closing
 from jitkernel.languages.c.words import THREAD_LOCAL
 
-__all__ = ["Declared"]
+__all__ = ["Declared", "is_old_style"]
 
 _DIRECTIVE = re.compile(r"#\s*(\w+)\s*([A-Za-z_]\w*)?")
 _HEADER = re.compile(r"#\s*(?:include|include_next|import)\s*<")
@@ -206,7 +206,7 @@ class Declared:
         note = Note(IDENTIFIER + declared.name, "variable", text, also=tuple(inner))
         if declared.function:
             definition = self._body(piece) if piece.kind is PieceKind.FUNCTION else ""
-            if piece.body >= 0 and _is_old_style(piece, declared):
+            if is_old_style(piece):
                 text = ""  # clang tells
             note = replace(
                 note, kind="function", text=text, also=(), definition=definition,
@@ -365,9 +365,10 @@ def _is_folded(piece: Piece, declared: Declarator, end: int) -> bool:
     return plain and "{" not in words
 
 
-def _is_old_style(piece: Piece, declared: Declarator) -> bool:
+def is_old_style(piece: Piece) -> bool:
     """True if the types of a function's parameters stand behind its parentheses."""
-    return any(t.text == ";" for t in piece.tokens[declared.name_at + 1 : piece.body])
+    head = piece.tokens[piece.declared[0].name_at + 1 : piece.body] if piece.body >= 0 else ()
+    return any(t.text == ";" for t in head)
 
 
 def _pushed(notes: Iterable[Note], name: str) -> str | None:

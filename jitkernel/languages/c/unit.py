@@ -13,8 +13,8 @@ from functools import partial
 
 from jitkernel.languages.c.changes import Changes
 from jitkernel.languages.c.computed import Computed
-from jitkernel.languages.c.declarations import Declarator, unsized
-from jitkernel.languages.c.declared import Declared
+from jitkernel.languages.c.declarations import Declarator, hiding, unsized
+from jitkernel.languages.c.declared import Declared, is_old_style
 from jitkernel.languages.c.generated import (
     FUNCTION_LEVEL,
     LENGTH,
@@ -28,7 +28,7 @@ from jitkernel.languages.c.generated import (
 from jitkernel.languages.c.macros import PUSHED
 from jitkernel.languages.c.notes import IDENTIFIER, MACRO, TAG, Note, key_name, mentioned
 from jitkernel.languages.c.packing import Packing, is_pack
-from jitkernel.languages.c.pieces import Piece, PieceKind
+from jitkernel.languages.c.pieces import Piece, PieceKind, cut
 from jitkernel.languages.c.placing import placed
 from jitkernel.languages.c.pointed import forward
 from jitkernel.languages.c.reached import reached
@@ -266,7 +266,11 @@ class _Writer:
             word for word in sorted(all_words(note.definition))
             if MACRO + word in self._notes and MACRO + word not in uses
         ]  # fmt: skip
-        text = f'# {note.definition_line} "{file_name(note.cell)}"\n{note.definition}\n'
+        text = note.definition
+        if note.kind == "function" and ";" in text.partition("{")[0]:
+            for piece in cut(text, self._notes.meaning, self._notes.macro):
+                text = _edited(text, self._hiding(piece))
+        text = f'# {note.definition_line} "{file_name(note.cell)}"\n{text}\n'
         self._text.add(f"\n{_without_macros(self._as_there(note, text), younger)}\n")
 
     # -- the cell in the text --------------------------------------------------------------------
@@ -314,11 +318,22 @@ class _Writer:
                     )  # fmt: skip
                     edits += computed.edits()
                     self._pending += computed.parts()
-        for start, stop, new in sorted(edits, reverse=True):
-            text = text[:start] + new + text[stop:]
+        edits += [(start - base, stop - base, new) for start, stop, new in self._hiding(piece)]
+        text = _edited(text, edits)
         self._text.add_own(piece.line, piece.column, text, moved=bool(edits))
         if piece.kind is PieceKind.DECLARATION and piece.tokens[-1].text != ";":
             self._text.add_own(piece.last_line, piece.end_column, "\n;")
+
+    def _hiding(self, piece: Piece) -> list[tuple[int, int, str]]:
+        """Edits by which parameters hide the types that have their names."""
+        if not piece.declared or not is_old_style(piece):
+            return []
+        name_at = piece.declared[0].name_at
+        return hiding(piece.tokens, piece.body, name_at, self._is_type, OWN)
+
+    def _is_type(self, name: str) -> bool:
+        own = self._declared.notes.get(IDENTIFIER + name)
+        return self._notes.meaning(name) == "type" if own is None else own.kind == "typedef"
 
     def _lengths(self, piece: Piece, names: list[Declarator]) -> list[tuple[int, int, str]]:
         """Edits that give arrays of no length the one element that C gives them where they are
@@ -405,6 +420,13 @@ class _Writer:
             return False
         own = self._declared.notes.get(IDENTIFIER + declared.name)
         return own is not None and own.same(note)
+
+
+def _edited(text: str, edits: Iterable[tuple[int, int, str]]) -> str:
+    """A text with others from some offsets to others."""
+    for start, stop, new in sorted(edits, reverse=True):
+        text = text[:start] + new + text[stop:]
+    return text
 
 
 def _without_macros(text: str, names: Iterable[str]) -> str:

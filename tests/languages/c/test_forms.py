@@ -59,6 +59,26 @@ def test_old_style_parameters_may_have_types_of_headers(s, own_header, head, fun
     assert s.run(call, "c").text == "(int) 3"
 
 
+HIDING = [
+    # zlib 1.2.13, trees.c behind inftrees.h
+    ("unsigned f(code, len)\n    unsigned code; /* to invert */\n    int len;\n{\n    register unsigned res = 0;\n"
+     "    do {\n        res |= code & 1;\n        code >>= 1, res <<= 1;\n    } while (--len > 0);\n    return res >> 1;\n}",
+     "f(6u, 3)"),
+    ("static int f(n, code) code n; const int *code; { return n.op + *code; }", "f((code){1}, &(int){2})"),
+    ("int (*f(code))(void) int (*code)(void); { return code; }", "f(three)()"),
+    ("int f(code) int code[]; { return code[0] + (int)sizeof(struct { char code; }); }", "f((int[]){2})"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("function", "call"), HIDING)
+def test_an_old_style_parameter_hides_the_type_that_has_its_name(s, function, call):
+    s.run(f"typedef struct {{ unsigned char op; }} code;\n{BASE}", "c")
+    s.run(f"code before; {function}\ncode behind;", "c")
+    assert int(s.run(f"(int){call}", "c").text.removeprefix("(int) ")) == 3
+    s.run("typedef struct { short op; int more; } code;", "c")  # compiled again with another
+    assert int(s.run(f"(int){call}", "c").text.removeprefix("(int) ")) == 3
+
+
 @pytest.mark.parametrize(
     ("head", "where"),
     [
