@@ -46,7 +46,7 @@ LINKAGES = {
 
 _STRUCT_BODY = re.compile(r"\{|<\s*\{|opaque\b")
 _NUMBERED = re.compile(r"(.+)\.\d+")
-#: A variable that its language says to be an array: see languages/c/arrays.py.
+#: A variable that its language says to be an array: see languages/c/module.py.
 _SAID_ARRAY = re.compile(rf"^@({NAME}) = .*; (\[\d+ x [^;\n]*\])$", re.M)
 
 NOBUILTIN: int = lib.GetEnumAttributeKindForName(b"nobuiltin", 9)

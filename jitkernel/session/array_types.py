@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from jitkernel.errors import UsageError
-from jitkernel.languages.c.numbers import code_of
 from jitkernel.session.arrays import dtype_of, numpy, of_dtype, refuse_order
+from jitkernel.values.c import code_of
 from jitkernel.values.datatype import DataType, number
 
 __all__ = ["ArraySignature", "elements_of", "named", "refuse_other_members"]

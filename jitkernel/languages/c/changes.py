@@ -39,7 +39,7 @@ class Changes:
         """Find what other cells define and the cell changes under them."""
         changed = self._packed_otherwise()
         for note in self._own:
-            for key in (note.key, *note.also):
+            for key in note.keys:
                 known = self._notes.get(key)
                 if known is not None and not known.same(note):
                     if note.kind != "undef":  # what has it keeps what it was
@@ -63,7 +63,7 @@ class Changes:
         })  # fmt: skip
         defined = ((key, self._notes.get(key)) for key in asked)
         stale |= {key: asked[key] for key, note in defined if note is not None and note.is_defined}
-        apart = {key for note in self._own for key in (note.key, *note.also)}
+        apart = {key for note in self._own for key in note.keys}
         apart |= self._reading.leaving
         self.stale = {
             key: why for key, why in stale.items() if key not in apart and self._has_code(key)
@@ -113,7 +113,7 @@ class Changes:
         return {
             key for note in self._notes if note.is_laid_out
             if before.at(note.position) != now.at(own.get(note.key, note).position)
-            for key in (note.key, *note.also)
+            for key in note.keys
         }  # fmt: skip
 
     def _new_in_headers(self) -> set[str]:

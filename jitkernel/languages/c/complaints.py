@@ -16,7 +16,7 @@ from jitkernel.languages.c.brackets import wrong_bracket
 from jitkernel.languages.c.clang import Complaint
 from jitkernel.languages.c.code import Code
 from jitkernel.languages.c.generated import OWN, file_name
-from jitkernel.languages.c.miswritten import hint_of, is_foreign, python_line
+from jitkernel.languages.c.miswritten import NAMELESS, UNKNOWN, hint_of, is_foreign, python_line
 from jitkernel.languages.c.notes import MACRO, Notes
 from jitkernel.languages.c.pieces import Piece, PieceKind
 from jitkernel.languages.c.tokens import Token, Unfinished, closing, tokens
@@ -25,7 +25,6 @@ from jitkernel.wording import did_you_mean
 
 __all__ = ["Complaints", "missed"]
 
-_UNKNOWN = r"(?:undeclared (?:identifier|(?:library )?function)|unknown type name) '"
 _DIFFERS = (
     r"conflicting types for '|redefinition of '(?=\w+' as different)"
     r"|re(?:declaration|definition) of '(?=\w+' with a different)"
@@ -34,8 +33,7 @@ _DIFFERS = (
 _INCOMPLETE = (
     r"incomplete (?:\w+ )*type '(?:[^']*' \(aka ')?(?:(?:const|volatile) )*(?:struct|union|enum) "
 )
-_NAMELESS = re.compile(rf"{_UNKNOWN}(\w+)'")
-_MISSED = re.compile(rf"(?:(?:{_UNKNOWN}|{_DIFFERS})(?=\w+')|{_INCOMPLETE})(\w+)")
+_MISSED = re.compile(rf"(?:(?:{UNKNOWN}|{_DIFFERS})(?=\w+')|{_INCOMPLETE})(\w+)")
 _ERRORS = 3  # complaints that are shown
 _ALIKE = 0.75  # as `difflib` has it: names that are taken for another that was meant
 _TYPE_OF = re.compile(r"'(?:__)?typeof(?:__)? ?\([^)]*\)' \(aka ('[^']*')\)")
@@ -68,7 +66,7 @@ class Complaints:
     def _meant(self, message: str) -> str:
         """The name of an earlier cell's that may have been meant by one that clang does not know:
         it is told of those alone that the cell mentions."""
-        found = _NAMELESS.search(message) if "did you mean" not in message else None
+        found = NAMELESS.search(message) if "did you mean" not in message else None
         if found is None:
             return ""
         known = [name for name in self._notes.names() if name != found[1]]

@@ -332,7 +332,7 @@ def _described(source: str, word: re.Match[str], known: StateView) -> str:
     here = _here(place, name)
     if place is not None and (place.members or (here and here.kind == "variable")):
         return here.signature if here else ""
-    own = {key: n for n in (place.unit.own if place else ()) for key in (n.key, *n.also)}
+    own = {key: n for n in (place.unit.own if place else ()) for key in n.keys}
     for key in (MACRO + name, IDENTIFIER + name, TAG + name):
         note = own.get(key) or notes.get(key)
         if note is not None:

@@ -10,7 +10,6 @@ import re
 from collections.abc import Callable
 
 from jitkernel.languages.c.declarations import Declarator, unsized
-from jitkernel.languages.c.declared import Declared
 from jitkernel.languages.c.generated import OWN, Part
 from jitkernel.languages.c.notes import IDENTIFIER, Notes
 from jitkernel.languages.c.pieces import Piece
@@ -23,10 +22,10 @@ class Computed:
     """One such variable of a piece; `elements` tells how many an initialiser has."""
 
     def __init__(
-        self, source: str, names: Declared, notes: Notes, piece: Piece, declared: Declarator,
+        self, source: str, notes: Notes, piece: Piece, declared: Declarator,
         elements: Callable[[str], int],
     ):  # fmt: skip
-        self._source, self._names, self._notes = source, names, notes
+        self._source, self._notes = source, notes
         self._piece, self._declared, self._elements = piece, declared, elements
         tokens = piece.tokens
         self._name, self._equals = tokens[declared.name_at], tokens[declared.init]
@@ -87,8 +86,7 @@ class Computed:
         declared, own = self._declared, self._piece.tokens
         plain = declared.first == declared.name_at and declared.last == declared.name_at + 1
         for token in own[: self._piece.head.end] if plain else ():
-            key = IDENTIFIER + token.text
-            note = self._names.notes.get(key) or self._notes.get(key)
+            note = self._notes.in_cell(IDENTIFIER + token.text)
             if note is not None and note.kind == "typedef" and unsized(tokens(note.text)):
                 return token
         return None

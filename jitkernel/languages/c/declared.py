@@ -55,6 +55,7 @@ class Declared:
         self._heads = self._leading()
         self.notes: dict[str, Note] = {}
         self.keys: dict[str, int] = {}
+        self._notes.read_with(self.notes, self.keys.keys())
         self.labelled: dict[int, list[str]] = {}
         self.given_back: dict[int, str] = {}
         for name, defined in guesses.taken_back.items():
@@ -125,7 +126,7 @@ class Declared:
 
     def _last(self, name: str) -> str:
         """The directive that defined a macro last, though it may be none any more."""
-        was = self.notes.get(MACRO + name) or self._notes.get(MACRO + name)
+        was = self._notes.in_cell(MACRO + name)
         return (was.definition or was.text) if was is not None else ""
 
     def _put_aside(self, index: int, piece: Piece, name: str, back: bool) -> None:
@@ -133,7 +134,7 @@ class Declared:
         key = f"{DIRECTIVE}{self._reading.number}.{index}"
         earlier = (n for n in self._notes.directives() if n.cell != self._reading.replaces)
         was = _pushed((*earlier, *self.notes.values()), name) if back else None
-        now = self.notes.get(MACRO + name) or self._notes.get(MACRO + name)
+        now = self._notes.in_cell(MACRO + name)
         text = now.text if now is not None and now.kind == "define" and not back else ""
         self._add(index, Note(key, "pragma", f"{piece.text}\n{text}"))
         if was is not None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -38,6 +38,7 @@ from jitkernel.languages.c.words import (
     TAGS,
     TYPE_OPERATORS,
 )
+from jitkernel.reach import reached
 
 __all__ = ["Expansion"]
 
@@ -76,7 +77,7 @@ class Expansion:
         self.tokens, self._macros = tokens(self.code.text), Macros(macro)
         regions = list(self._of_macros())
         for region in regions:
-            names = self._macros_in(region)
+            names = self._within(all_words(self.code.text[region.start : region.stop])).keys()
             for line in range(self._line(region.start), self._line(region.stop) + 1):
                 self._names[line] = self._names.get(line, frozenset()) | names
         self._expand(regions)
@@ -184,44 +185,27 @@ class Expansion:
 
     def _reaches(self, name: str, names: set[str]) -> bool:
         """True if a macro is one of these, directly or within others."""
-        seen: set[str] = set()
-        todo = [name]
-        reached = False
-        while todo:
-            name = todo.pop()
-            macro = None if name in seen else self._macros.get(name)
-            seen.add(name)
-            if macro is not None:
-                words = all_words(macro.text)
-                if name in words:  # it would be expanded once more
-                    return False
-                reached |= name in names
-                todo += words
-        return reached
+        found = self._within([name])
+        again = any(name in all_words(macro.text) for name, macro in found.items())
+        return not again and not names.isdisjoint(found)  # `again`: it would be expanded once more
+
+    def _within(self, names: Iterable[str]) -> dict[str, Macro]:
+        """The macros among some names and those in their texts; headers' are not known."""
+
+        def inner(name: str) -> Iterable[str]:
+            macro = self._macros.get(name)
+            return () if macro is None else all_words(macro.text)
+
+        every = ((name, self._macros.get(name)) for name in reached(names, inner))
+        return {name: macro for name, macro in every if macro is not None}
 
     def _is_plain(self, macro: Macro) -> bool:
         """True if a macro is a part of an expression, a type or an attribute."""
-        seen: set[str] = set()
-        todo = [macro]
-        while todo:
-            names = _named(todo.pop())
-            if names is None:
-                return False
-            new = names - seen
-            seen |= new
-            todo += [inner for name in sorted(new) if (inner := self._macros.get(name)) is not None]
-        return True
 
-    def _macros_in(self, region: _Region) -> frozenset[str]:
-        """The macros in a region, and those in their texts; headers' are not known."""
-        names: set[str] = set()
-        todo = [*all_words(self.code.text[region.start : region.stop])]
-        while todo:
-            name = todo.pop()
-            if name not in names and (macro := self._macros.get(name)) is not None:
-                names.add(name)
-                todo += all_words(macro.text)
-        return frozenset(names)
+        def inner(macro: Macro) -> Iterable[Macro]:
+            return filter(None, map(self._macros.get, sorted(_named(macro) or ())))
+
+        return None not in map(_named, reached([macro], inner))
 
     # -- the text --------------------------------------------------------------------------------
 

@@ -145,11 +145,11 @@ def _declared(text: str) -> tuple[Mapping[str, int], Notes]:
         if piece.kind not in (PieceKind.STATEMENT, PieceKind.EXPRESSION):
             declared = Declared(Reading(0, text, [piece], Notes({})))
             found |= {k: n for k, n in declared.notes.items() if not k.startswith(DIRECTIVE)}
-    keys = {key for note in found.values() for key in (note.key, *note.also)}
+    keys = {key for note in found.values() for key in note.keys}
     known = keys.__contains__
     kept = plan_notes(known, [note.known_with(known) for note in found.values()])
     names = {
         key: crc32(spelling(f"{note.text} {note.definition}").encode("utf-8", "surrogateescape"))
-        for note in found.values() for key in (note.key, *note.also)
+        for note in found.values() for key in note.keys
     }  # fmt: skip
     return names, Notes({key: note.kept for key, note in kept.items()})

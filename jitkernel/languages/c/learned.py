@@ -108,7 +108,7 @@ def left(notes: Notes, cell: int, owned: Collection[str] = ()) -> list[Note]:
         replace(note, left=True, also=tuple(filter(partial(notes.gives, note), note.also)))
         for note in (notes if cell else ())
         if note.cell == cell and not note.left and not note.key.startswith(DIRECTIVE)
-        and not any(key in owned for key in (note.key, *note.also))
+        and not any(key in owned for key in note.keys)
     ]  # fmt: skip
 
 

@@ -10,11 +10,11 @@ from difflib import get_close_matches
 
 from jitkernel.languages.c.words import C23, STANDARD_HEADERS, STANDARD_NAMES
 
-__all__ = ["hint_of", "is_foreign", "python_line"]
+__all__ = ["NAMELESS", "UNKNOWN", "hint_of", "is_foreign", "python_line"]
 
-_UNKNOWN = re.compile(
-    r"(?:undeclared (?:identifier|(?:library )?function)|unknown type name) '(\w+)'"
-)
+#: clang's words for a name that it does not know.
+UNKNOWN = r"(?:undeclared (?:identifier|(?:library )?function)|unknown type name) '"
+NAMELESS = re.compile(rf"{UNKNOWN}(\w+)'")
 _FOREIGN = re.compile(r"this is (?:C\+\+|Python),|for the shell,|no compiler is")
 _CXX, _PYTHON = "this is C++, and cells are C", "this is Python, and cells are C"
 _OWN_CXX = "; what has to be C++, compile with `g++ -c` and %link the object"
@@ -97,7 +97,7 @@ def hint_of(
     `is_macro` tells of a word."""
     text = lines[line - 1] if 0 < line <= len(lines) else ""
     rest = text[column - 1 :]
-    if named := _UNKNOWN.search(message):
+    if named := NAMELESS.search(message):
         return "" if is_macro(named[1]) else _of_name(named[1], lines, text, rest, message)
     for pattern, rule in _RULES:
         if (match := pattern.match(message)) and (found := rule(match, text, rest)):

@@ -7,8 +7,9 @@ a variable that is an array for C alone.  Start from `parse`.
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Literal, TypeAlias
@@ -16,9 +17,8 @@ from typing import Literal, TypeAlias
 from jitkernel.ir import module as ir
 from jitkernel.ir.debug_info import fields, nodes
 from jitkernel.ir.instructions import Instruction
-from jitkernel.ir.names import NAME, mentions, renamed
-from jitkernel.ir.text import type_at
-from jitkernel.languages.c.arrays import array_type
+from jitkernel.ir.names import NAME, decode_name, mentions, quote_name, renamed
+from jitkernel.ir.text import split_at_commas, type_at
 from jitkernel.languages.c.generated import PLAIN
 from jitkernel.reach import reached
 
@@ -39,7 +39,9 @@ _DEFINING = re.compile(
 _LITERAL = re.compile(r"^  %(\.compoundliteral\d*) = alloca (.+?)(, align \d+)?$", re.M)
 # Assembly with a label that is neither a number nor made anew with each copy.
 _LABELLED = re.compile(r'\basm\b[^"\n]*"[^"\n]*(?:(?<![\w$%.])|(?<=\\0[9A]))[A-Za-z_.][\w.]*:')
+_ARRAY = re.compile(r"\[(\d+) x (.*)\]", re.DOTALL)
 _CALLED = re.compile(rf"@({NAME})(\(?)")
+_ZERO = re.compile(r"\bglobal [^,]*? ?(?:zeroinitializer|0|null)(?:,|$)")
 # What names a processor that nobody has chosen.
 _CPU = re.compile(r' "(?:target-cpu|target-features|tune-cpu)"="[^"]*"')
 
@@ -171,7 +173,36 @@ class Module:
             if name in used and not self.entities[name].is_declaration
         ]  # fmt: skip
 
-    def publish(self, names: Mapping[str, str], own: Collection[str]) -> None:
+    def share(self, has: Callable[[str], bool]) -> list[str]:
+        """Make one variable of the session's of each that is a header's own: `static int seed;`, or
+        one within its functions; `has` tells which somebody has: the module only declares those.
+        The names of those that it defines and that begin with zeros.
+
+        In C each file that includes the header has another copy.  A session is one program, whose
+        cells are pieces of one file: so there is one for all cells, a symbol that is called after
+        the header, with the cell of its `#include`.
+        """
+        names: dict[str, str] = {}
+        for name, entity in self.entities.items():
+            if entity.kind == "variable" and entity.local and " constant " not in entity.text:
+                if path := self._header_of(entity.text):
+                    names[name] = quote_name(f"{path}:{decode_name(name)}")
+        own = [new for new in names.values() if not has(decode_name(new))]
+        self._publish(names, own)
+        return [new for new in own if _ZERO.search(self.entities[new].text)]
+
+    def _header_of(self, text: str) -> str:
+        """The header that a variable's debug information names, "" for none."""
+        match = _AT.search(text)
+        node = self.metadata.get(match[1], "") if match is not None else ""
+        for key in ("var", "file"):
+            node = self.metadata.get(fields(node).get(key, ""), "")
+        name = decode_name(f'"{fields(node).get("filename", "")}"')
+        if not name or name.startswith(("cell ", "session")):
+            return ""
+        return os.path.abspath(name)
+
+    def _publish(self, names: Mapping[str, str], own: Collection[str]) -> None:
         """Give variables that nobody else saw these names for all to see; those that are not
         `own`, somebody else has."""
         if not names:
@@ -206,7 +237,7 @@ class Module:
             return
         start = entity.head.value + 1
         type = type_at(entity.text, start)
-        if type.startswith("<{") and (said := array_type(type, counts)):
+        if type.startswith("<{") and (said := _array_type(type, counts)):
             at = start + len(type)
             entity.text = f"{entity.text[: at - 2]}; {said}\n{entity.text[at - 2 :]}"
 
@@ -319,6 +350,37 @@ def _copy(entity: Entity, name: str) -> str:
     if found.kind != "constant" or "thread_local" in found.words:
         return ""
     return f"@{name} = internal constant{found.rest}"
+
+
+def _array_type(text: str, counts: Sequence[int]) -> str:
+    """The IR type of an array with such sides whose initialiser has the type `text`; "" where its
+    elements have different ones, as those of unions.
+
+    clang gives `int a[40] = {1};` the type `<{ i32, [39 x i32] }>`, so that the zeros take no space
+    in the module's text.
+    """
+    if not counts:
+        return "" if text.startswith("[") else text
+    count, *inner = counts
+    found: list[tuple[int, str]] = []
+    if text.startswith("<{") and text.endswith("}>"):
+        for part in split_at_commas(text[2:-2]):
+            found += _elements(part.strip(), inner)
+    else:
+        found = _elements(text, inner)
+    every = {element for _, element in found}
+    if len(every) != 1 or sum(number for number, _ in found) != count:
+        return ""
+    return f"[{count} x {every.pop()}]"
+
+
+def _elements(part: str, inner: Sequence[int]) -> list[tuple[int, str]]:
+    """The number of elements that a part is, and their type: one, or an array of them."""
+    if one := _array_type(part, inner):
+        return [(1, one)]
+    match = _ARRAY.fullmatch(part)
+    one = _array_type(match[2], inner) if match is not None else ""
+    return [(int(match[1]), one)] if match is not None and one else [(0, "")]
 
 
 def _escapes(text: str, variable: str) -> bool:

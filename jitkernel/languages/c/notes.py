@@ -20,6 +20,7 @@ from jitkernel.forms import Maybe, check
 from jitkernel.languages.c.pointed import forward, pointers
 from jitkernel.languages.c.tokens import all_words, asked_for, tokens, words
 from jitkernel.languages.llvm.plan import Kept, LanguageNote
+from jitkernel.reach import reached
 
 __all__ = [
     "DIRECTIVE",
@@ -111,6 +112,11 @@ class Note:
     asks: tuple[str, ...] = ()
 
     @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys that mean it."""
+        return self.key, *self.also
+
+    @property
     def is_defined(self) -> bool:
         """True if it is a function or a variable, and has a definition."""
         return bool(self.definition) and self.kind != "undef"
@@ -173,7 +179,7 @@ class Note:
         """The note with what its definition uses of the keys that are known."""
         if self.kind == "include":
             return self
-        uses = frozenset(filter(is_known, mentioned(self.definition))) - {self.key, *self.also}
+        uses = frozenset(filter(is_known, mentioned(self.definition))) - {*self.keys}
         asked = asked_for(f"{self.text}\n{self.definition}") if self.kind != "undef" else ()
         asks = tuple(sorted(name for name in asked if not is_known(MACRO + name)))
         return replace(self, uses=uses, asks=asks)
@@ -262,7 +268,7 @@ class Notes:
         self._kept = kept
         #: what names meant in the text whose place the cell takes, as macros or as none
         self.hidden: Mapping[str, Kept] = {}
-        self._own: Mapping[str, Note] = {}
+        self._own: Mapping[str, Note] = {}  # of the cell that is read
         self._own_keys: Collection[str] = ()
         self._needs: dict[Note, frozenset[str]] = {}
         self._behind: dict[Note, frozenset[str]] = {}
@@ -277,6 +283,10 @@ class Notes:
         kept = self._kept.get(key)
         note = None if kept is None else decoded(kept)
         return self.get(note.of) if isinstance(note, Alias) else note
+
+    def in_cell(self, key: str) -> Note | None:
+        """The note of a key as the text of the cell means it that is read."""
+        return self._own.get(key) or self.get(key)
 
     def gives(self, note: Note, key: str) -> bool:
         """True if a key means a note."""
@@ -313,7 +323,7 @@ class Notes:
 
     def without(self, cell: int) -> dict[str, Kept]:
         """The notes without those that a cell has left."""
-        left = {key for n in self if n.cell == cell for key in (n.key, *n.also)} if cell else ()
+        left = {key for n in self if n.cell == cell for key in n.keys} if cell else ()
         own = f"{DIRECTIVE}{cell}."
         return {k: t for k, t in self._kept.items() if k not in left and not k.startswith(own)}
 
@@ -338,7 +348,7 @@ class Notes:
         hidden = {
             key: self._kept[key]
             for note in self if note.cell == cell or (note.left and note.kind != "undef")
-            for key in (note.key, *note.also)
+            for key in note.keys
             # an enumerator whose name is a macro by now has none
             if key in self._kept and is_otherwise(note, key)
         }  # fmt: skip
@@ -352,10 +362,10 @@ class Notes:
             _OTHER[key[: len(MACRO)]] + key_name(key) if key in self.hidden else key for key in keys
         )
 
-    def read_with(self, own: Mapping[str, Note]) -> None:
-        """Say what the cell that is read declares: names mean that in its text."""
-        self._own = own
-        self._own_keys = {key for note in own.values() for key in (note.key, *note.also)}
+    def read_with(self, own: Mapping[str, Note], keys: Collection[str]) -> None:
+        """Say what the cell that is read declares, under which keys, as it is found: names mean
+        that in its text."""
+        self._own, self._own_keys = own, keys
         self._needs.clear()
         self._behind.clear()
 
@@ -382,7 +392,7 @@ class Notes:
         elif found is None:
             known = {**self._kept, **self.hidden} if self.hidden else self._kept
             found = frozenset(filter(known.__contains__, mentioned(note.meant)))
-            found -= {note.key, *note.also}
+            found -= {*note.keys}
             now = self.present(found & self.hidden.keys())
             found |= {key for key in now if key in self._own_keys or key in self._kept}
             self._needs[note] = found
@@ -416,7 +426,7 @@ class Notes:
             )
         enums = {TAG + match[2] for match in _TYPE_NAME.finditer(text) if match[1] == "enum"}
         named = note.kind == "typedef" and not _LOOKS_INTO.search(text)
-        whole = set() if named else self._complete(text) - {note.key, *note.also}
+        whole = set() if named else self._complete(text) - {*note.keys}
         return frozenset(k for k in needs if not k.startswith(TAG) or k in enums).union(whole)
 
     def _expanded(self, keys: frozenset[str]) -> frozenset[str]:
@@ -428,10 +438,10 @@ class Notes:
         """The keys of typedefs of structs that a note's text points at alone: their names are
         declared before it."""
         names = {name for found in pointers(note.text) for name in found.to}
-        every = ((name, self._own.get(IDENTIFIER + name, self.identifier(name))) for name in names)
         return {
-            IDENTIFIER + name for name, other in every
-            if other is not None and other.kind == "typedef" and forward(other.text)
+            IDENTIFIER + name for name in names
+            if (other := self.in_cell(IDENTIFIER + name)) is not None
+            and other.kind == "typedef" and forward(other.text)
         }  # fmt: skip
 
     def _complete(self, text: str) -> set[str]:
@@ -446,7 +456,7 @@ class Notes:
                     found.add(TAG + match[2])
                 elif match[2] not in names:
                     names.add(match[2])
-                    note = self._own.get(IDENTIFIER + match[2], self.identifier(match[2]))
+                    note = self.in_cell(IDENTIFIER + match[2])
                     if note is not None and note.kind == "typedef" and "{" not in note.text:
                         todo.append(note.text)
         return {key for key in found if key in self._kept}
@@ -463,15 +473,12 @@ class Notes:
         self, keys: Iterable[str], edges: Callable[[Note], Iterable[str]], prefix: str = ""
     ) -> dict[str, Note]:
         """The notes of the keys of a kind that these lead to."""
-        found: dict[str, Note] = {}
-        todo = list(keys)
-        while todo:
-            key = todo.pop()
-            note = self.get(key) if key.startswith(prefix) else None
-            if note is not None and note.key not in found:
-                found[note.key] = note
-                todo += edges(note)
-        return found
+
+        def note_of(key: str) -> Note | None:
+            return self.get(key) if key.startswith(prefix) else None
+
+        every = reached(keys, lambda key: edges(note) if (note := note_of(key)) else ())
+        return {note.key: note for note in map(note_of, every) if note is not None}
 
     @property
     def header(self) -> str:
@@ -483,22 +490,16 @@ class Notes:
         kinds = ("define", "undef", "include")
         return sorted((n for n in self if n.kind in kinds), key=lambda note: note.place)
 
-    def taken_back(self, text: str, own: Mapping[str, Note]) -> list[Note]:
-        """The macros that a text has, directly or within others, and that are none any more; `own`
-        are the notes of the cell that is read."""
-        found: dict[str, Note] = {}
-        seen: set[str] = set()
-        todo = [*all_words(text)]
-        while todo:
-            word = todo.pop()
-            note = own.get(MACRO + word) or self.get(MACRO + word)
-            if word in seen or note is None:
-                continue
-            seen.add(word)
-            if note.kind == "undef" and note.definition:
-                found[word] = note
-            todo += all_words(note.definition or note.text)
-        return sorted(found.values(), key=lambda note: note.place)
+    def taken_back(self, text: str) -> list[Note]:
+        """The macros that a text has, directly or within others, and that are none any more."""
+
+        def within(word: str) -> frozenset[str]:
+            note = self.in_cell(MACRO + word)
+            return frozenset() if note is None else all_words(note.definition or note.text)
+
+        every = (self.in_cell(MACRO + word) for word in reached(all_words(text), within))
+        found = (n for n in every if n is not None and n.kind == "undef" and n.definition)
+        return sorted(found, key=lambda note: note.place)
 
     def holders(self, held: Mapping[str, Note]) -> dict[str, list[str]]:
         """The definitions that may have a body or a value of these in them, which are given by
@@ -515,11 +516,11 @@ class Notes:
         """The reach of a change of these keys, and of those `outside`, of which there are no notes:
         keys of what they are part of, the changed ones too, and for each definition that must be
         compiled again the names that made it so."""
-        reached = {*changed, *outside}
+        begin = {*changed, *outside}
         for note in map(self.get, changed):
-            reached.update((note.key, *note.also) if note is not None else ())
-        if not reached:
-            return reached, {}
+            begin.update(note.keys if note is not None else ())
+        if not begin:
+            return begin, {}
         every = list(self)
 
         def mentions(keys: frozenset[str], text: str) -> frozenset[str]:
@@ -532,18 +533,13 @@ class Notes:
                 users.setdefault(key, []).append(note)
         roots = {n.name if (n := self.get(key)) else key_name(key) for key in changed}
         roots |= {key_name(key) for key in outside & users.keys()}
-        todo = list(reached)
-        while todo:
-            for note in users.pop(todo.pop(), ()):
-                if note.key not in reached:
-                    reached.update((note.key, *note.also))
-                    todo += (note.key, *note.also)
+        of = reached(begin, lambda key: (k for n in users.get(key, ()) for k in n.keys))
         stale: dict[str, list[str]] = {}
         for note in every:
             uses = mentions(note.uses, note.definition)
-            if note.is_defined and (why := needs[note].union(uses) & reached):
+            if note.is_defined and (why := needs[note].union(uses) & of.keys()):
                 stale[note.key] = sorted({key_name(k) for k in why & {*changed, *outside}} or roots)
-        return reached, stale
+        return {*of}, stale
 
 
 def plan_notes(
@@ -554,7 +550,7 @@ def plan_notes(
     found: dict[str, LanguageNote] = {}
     for note, cell in (*((n, 0) for n in notes), *((n, n.cell) for n in others)):
         said = mentioned(note.meant) if note.kind != "include" else ()
-        needs = note.needs.union(note.uses, filter(is_known, said)) - {note.key, *note.also}
+        needs = note.needs.union(note.uses, filter(is_known, said)) - {*note.keys}
         found[note.key] = LanguageNote(note, needs, cell)
         same = LanguageNote(Alias(note.key), frozenset((note.key,)), cell)
         found |= dict.fromkeys(note.also, same)

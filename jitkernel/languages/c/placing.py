@@ -63,7 +63,7 @@ def _behind(
                 todo.append(other)
         needed += [(own[key], note) for key in keys if key in own]
         if brought and note.kind != "include":
-            named = brought.keys() & {*mentioned(note.meant)} - {note.key, *note.also}
+            named = brought.keys() & {*mentioned(note.meant)} - {*note.keys}
             needed += [(brought[key], note) for key in named]
     found: dict[str, int] = {}
     for index, note in sorted(needed, key=lambda one: -one[0]):  # the last one counts
@@ -72,7 +72,7 @@ def _behind(
             user = todo.pop()
             if user.key not in found:
                 found[user.key] = index
-                todo += [n for key in (user.key, *user.also) for n in users.get(key, ())]
+                todo += [n for key in user.keys for n in users.get(key, ())]
     return found
 
 
@@ -110,7 +110,7 @@ def _used_before(
                 used.setdefault(key, index)
     last = len(reading.pieces)
     firsts = [
-        (min(used.get(key, last) for key in (note.key, *note.also)), note) for note in notes
+        (min(used.get(key, last) for key in note.keys), note) for note in notes
     ]  # fmt: skip
     before: dict[str, int] = {}
     for first, note in sorted(firsts, key=lambda one: one[0]):  # the first one counts
@@ -118,7 +118,7 @@ def _used_before(
         while todo:
             one = todo.pop()
             if one.key not in before:
-                before |= dict.fromkeys((one.key, *one.also), first)
+                before |= dict.fromkeys(one.keys, first)
                 every = map(reading.notes.get, reading.notes.stands_behind(one))
                 todo += [n for n in every if n is not None]
     variables = {n.key for n in declared.notes.values() if n.kind in ("variable", "function")}
@@ -126,7 +126,7 @@ def _used_before(
     needed = _behind(reading.notes, notes, types, {})
     return {
         note.key: max(
-            min(places[note.key], min(before.get(k, last) for k in (note.key, *note.also)) - 1),
+            min(places[note.key], min(before.get(k, last) for k in note.keys) - 1),
             needed.get(note.key, -1),
         )
         for note in notes

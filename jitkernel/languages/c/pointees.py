@@ -9,10 +9,10 @@ from itertools import takewhile
 
 from jitkernel.languages.c.declarations import ATTRIBUTES, Declarator, specifiers
 from jitkernel.languages.c.notes import Notes
-from jitkernel.languages.c.numbers import code_of
 from jitkernel.languages.c.tokens import Token, closing, divided, tokens
 from jitkernel.languages.c.words import BASIC_TYPES, QUALIFIERS
 from jitkernel.languages.prototypes import pointer_to
+from jitkernel.values.c import code_of
 from jitkernel.values.datatype import DataType, number
 
 __all__ = ["number_of", "parameters_of", "pointee"]

@@ -1,45 +1,48 @@
 """What C says of a variable or a function that IR does not: signs, members, what is by value.
 
 Start from `prototype`.  A declaration of numbers and pointers is read here; clang is asked what
-others are.  `declaration` is IR for what an object or a library has, and C declares.
+others are.  `declaration` is IR for what an object or a library has, and C declares; `spelled` is
+how C writes what a cell of it defines.  `foreign` defines a function of Python's: it hands a struct
+of result and arguments to the kernel process (executor/native/ask.ll), so whatever C passes by
+value goes as clang lays it out.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 
-from jitkernel.errors import JitError
-from jitkernel.ir.names import quote_name
+from jitkernel.errors import JitError, UsageError
+from jitkernel.ir.names import ASK, quote_name
 from jitkernel.languages.c.clang import Clang, clang_of
-from jitkernel.languages.c.completion import declared_by_headers
+from jitkernel.languages.c.completion import comment_above, declared_by_headers
 from jitkernel.languages.c.declarations import Declarator, declarators, specifiers
 from jitkernel.languages.c.generated import OWN, value_type
 from jitkernel.languages.c.module import Module, parse
-from jitkernel.languages.c.notes import Notes
-from jitkernel.languages.c.pieces import cut
+from jitkernel.languages.c.notes import Note, Notes, on_line
+from jitkernel.languages.c.pieces import Mismatch, cut
 from jitkernel.languages.c.pointees import number_of, parameters_of, pointee
 from jitkernel.languages.c.reading import Reading
 from jitkernel.languages.c.tokens import Token, Unfinished, tokens
 from jitkernel.languages.c.unit import unit_of
 from jitkernel.languages.language import StateView
-from jitkernel.languages.prototypes import Prototype
+from jitkernel.languages.prototypes import Foreign, Prototype, Spelling
 from jitkernel.values.c import declare
-from jitkernel.values.datatype import VOID, DataType, number, plain
+from jitkernel.values.datatype import VOID, DataType, Member, number, plain
 from jitkernel.values.debug_info import Types
 
-__all__ = ["declaration", "prototype", "type_of"]
+__all__ = ["declaration", "foreign", "prototype", "spelled", "type_of"]
 
+_PLACE = 16  # bytes: what a result and each argument begin at a multiple of
 _INCLUDES = re.compile(r"(?m)^\s*#\s*(?:include|import|embed)")
 
 
 def prototype(name: str, known: StateView) -> Prototype | None:
     """Python's prototype of a name of C's; None where that is what IR says."""
     notes = Notes(known.notes)
-    note = notes.identifier(name)
-    said = note.text if note is not None else declared_by_headers(name, known, notes)
-    if not said or (note is not None and note.kind not in ("function", "variable")):
+    note, said = _said(name, known, notes)
+    if not said:
         return None
     try:
         found = tokens(said)[:-1]
@@ -59,6 +62,15 @@ def prototype(name: str, known: StateView) -> Prototype | None:
         return function
     pointed, callback = _pointed(name, known)
     return (function or Prototype(text=text))._replace(pointed=pointed, callback=callback)
+
+
+def _said(name: str, known: StateView, notes: Notes) -> tuple[Note | None, str]:
+    """The declaration of a function or a variable that cells have left, with its note, or headers
+    of the system; "" where there is none."""
+    note = notes.identifier(name)
+    if note is None:
+        return None, declared_by_headers(name, known, notes)
+    return note, note.text if note.kind in ("function", "variable") else ""
 
 
 def declaration(name: str, known: StateView) -> str:
@@ -214,3 +226,94 @@ def asked(name: str, known: StateView, notes: Notes) -> Module | None:
 def _compiled(clang: Clang, text: str, header: str) -> str:
     """The IR that clang makes of a text that always means the same."""
     return clang.compile(text, header).text
+
+
+# -- declarations as C writes them -----------------------------------------------------------------
+
+
+def spelled(name: str, known: StateView) -> Spelling | None:
+    """The declaration of a function or a variable, its parameters' types or its own, and its
+    definition below the comment that stands above it; None for what neither cells declare nor
+    headers of the system."""
+    notes = Notes(known.notes)
+    note, said = _said(name, known, notes)
+    if not said:
+        return None
+    text = on_line(said)
+    try:
+        found = tokens(said)[:-1]
+        (declared,) = declarators(found)
+        if (note is None or note.kind == "function") and declared.function:
+            types = tuple(_type(part) for part in parameters_of(found, declared))
+        else:
+            head = [t for t in found if t.text not in ("extern", ";")]
+            types = (_type(head),)
+    except (Unfinished, IndexError, ValueError):
+        types = ()
+
+    def document() -> str:
+        if note is None:
+            return f"{text};"
+        comment = comment_above(known.source(note.cell), note) if note.cell else ""
+        own = (note.definition or f"{text};").strip("\n")
+        return f"{comment}\n{own}" if comment else own
+
+    return Spelling(text, types, document)
+
+
+def _type(part: Sequence[Token]) -> str:
+    """The type in a declaration of one name, without the name: `const double *`, `int [4]`."""
+    try:
+        (declared,) = declarators(list(part))
+    except (IndexError, ValueError):
+        return " ".join(t.text for t in part)
+    words = [t.text for at, t in enumerate(part) if at != declared.name_at or not declared.name]
+    text = " ".join(words)
+    for mark in "*)][(":
+        text = text.replace(f"{mark} ", mark)
+    for mark in "])":
+        text = text.replace(f" {mark}", mark)
+    return text.strip()
+
+
+# -- functions of Python's -------------------------------------------------------------------------
+
+
+def foreign(name: str, type: str, number: int, known: StateView) -> Foreign | None:
+    """A cell that defines `name` with a function's type such as `unsigned (double, const char *)`;
+    None for what is none.  Raises UsageError for one that takes `...`."""
+    notes = Notes(known.notes)
+    try:
+        pointer = type_of(f"(__typeof__({type}) *)0", known, notes)
+    except (Unfinished, Mismatch):
+        return None
+    function = pointer.bare.element.bare if pointer is not None and pointer.bare.element else None
+    if function is None or function.kind != "function" or function.element is None:
+        return None
+    if function.variadic:
+        raise UsageError(f"{name}: a Python function takes no `...` from a cell")
+    returns = function.element.bare.kind != "void"
+    parameters = [declare(p, f"a{at}") for at, p in enumerate(function.parameters)]
+    members = [*([declare(function.element.unqualified, "r")] if returns else []), *parameters]
+    body = f"struct {{ {' '.join(f'_Alignas({_PLACE}) {member};' for member in members)} }}"
+    given = ", ".join(f".a{at} = a{at}" for at in range(len(parameters)))
+    head = declare(function.element, f"{name}({', '.join(parameters) or 'void'})")
+    lines = [
+        f"{head} {{",
+        f"  {body} frame = {{{given}}};",
+        f"  void {ASK}(long, void *, long);",
+        f"  {ASK}({number}, &frame, sizeof frame);",
+        *(["  return frame.r;"] if returns else []),
+        "}",
+    ]
+    types = [*([function.element] if returns else []), *function.parameters]
+    return Foreign("\n".join(lines), _frame(types), returns)
+
+
+def _frame(types: Sequence[DataType]) -> DataType:
+    """The struct of these, each where its place begins."""
+    parts, at = list[Member](), 0
+    for seen in map(plain, types):
+        parts.append(Member(f"m{len(parts)}", seen, at))
+        at += seen.size + -seen.size % _PLACE
+    return DataType("struct", size=at, members=tuple(parts))

@@ -20,7 +20,6 @@ from jitkernel.languages.c.expansion import Expansion
 from jitkernel.languages.c.flags import folders_of
 from jitkernel.languages.c.generated import LENGTH, OWN, VALUE, file_name, value_type
 from jitkernel.languages.c.header_macros import HeaderMacros
-from jitkernel.languages.c.header_state import share
 from jitkernel.languages.c.headers import (
     Header,
     brings,
@@ -33,10 +32,10 @@ from jitkernel.languages.c.module import Module, parse
 from jitkernel.languages.c.notes import IDENTIFIER, MACRO, TAG, Notes, plan_notes
 from jitkernel.languages.c.old_layouts import old_objects
 from jitkernel.languages.c.pieces import Mismatch, Piece, PieceKind, cut
-from jitkernel.languages.c.presented import present
 from jitkernel.languages.c.reading import Guesses, Reading
 from jitkernel.languages.c.tokens import Unfinished, tokens, without_digraphs
-from jitkernel.languages.c.unit import Run, Unit, unit_of
+from jitkernel.languages.c.unit import Unit, unit_of
+from jitkernel.languages.c.values import present
 from jitkernel.languages.c.words import TAGS
 from jitkernel.languages.c.written import Written, written
 from jitkernel.languages.language import Known, Once, Remake, plan, split_commands
@@ -44,6 +43,7 @@ from jitkernel.languages.llvm.plan import LanguageNote, Plan
 from jitkernel.values.c import function_in_c, type_in_c
 from jitkernel.values.datatype import DataType
 from jitkernel.values.debug_info import Types
+from jitkernel.values.value import TypedValue
 
 __all__ = ["read", "superseded"]
 
@@ -325,7 +325,7 @@ class _Reader:
         module = parse(output.text, self._clang.has_own_processor)
         types = Types(module.metadata)
         self._find_declarations(unit, types)
-        zeros = share(module, lambda name: self._is_elsewhere(name, unit))
+        zeros = module.share(lambda name: self._is_elsewhere(name, unit))
         value = self._value_type(unit, module, types)
         changes = unit.changes
         module.keep_lines(OWN, self._file)
@@ -475,16 +475,16 @@ class _Reader:
 
     def _once(self, unit: Unit, module: Module, value: DataType | None) -> list[Once]:
         """The code that is run once: its statements, and the last expression."""
-        runs, piece = [*unit.runs], unit.value
-        if piece is not None:
-            runs.append(Run(VALUE, piece.text, piece.line, piece.last_line))
+
+        def shown(found: TypedValue) -> TypedValue | None:
+            return present(found, value, self._known, self._notes)
+
         return [
-            Once(
-                _written(module, [run.entry]), run.entry, run.text, run.line, run.last_line,
-                (lambda found: present(found, value, self._known, self._notes))
-                if run.entry == VALUE else None,
+            replace(
+                run, ir=_written(module, [run.entry]),
+                present=shown if run.entry == VALUE else None,
             )
-            for run in runs if run.entry in module.entities
+            for run in unit.runs if run.entry in module.entities
         ]  # fmt: skip
 
     def _agree(self, module: Module) -> None:

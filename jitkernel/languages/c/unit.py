@@ -21,7 +21,9 @@ from jitkernel.languages.c.generated import (
     OWN,
     PLAIN,
     TOP_LEVEL,
+    VALUE,
     Part,
+    Text,
     file_name,
     value_function,
 )
@@ -33,23 +35,13 @@ from jitkernel.languages.c.placing import placed
 from jitkernel.languages.c.pointed import forward
 from jitkernel.languages.c.reached import reached
 from jitkernel.languages.c.reading import Reading
-from jitkernel.languages.c.text import Text
 from jitkernel.languages.c.tokens import all_words, closing, words
 from jitkernel.languages.c.words import STORAGE
+from jitkernel.languages.language import Once
 
-__all__ = ["Run", "Unit", "unit_of"]
+__all__ = ["Unit", "unit_of"]
 
 _TARGET = re.compile(r"\b(?:__)?target(?:__|_clones)?\s*\(")  # for another processor
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """A function that runs statements once, and where they stand."""
-
-    entry: str
-    text: str
-    line: int
-    last_line: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +50,7 @@ class Unit:
 
     `declared` is what it declares, `changes` what that changes for other cells, `wanted` the notes
     of others that are in the text; `kept` are variables whose values stay, `runs` what is called
-    once, `value` is the last expression.
+    once, whose IR clang will tell, `value` is the last expression, which is the last of them.
     """
 
     reading: Reading
@@ -66,7 +58,7 @@ class Unit:
     changes: Changes
     wanted: Mapping[str, Note]
     text: str
-    runs: Sequence[Run]
+    runs: Sequence[Once]
     value: Piece | None
     kept: Set[str]
 
@@ -90,7 +82,6 @@ class Unit:
 def unit_of(reading: Reading) -> Unit:
     """The text for a cell that is read."""
     declared = Declared(reading)
-    reading.notes.read_with(declared.notes)
     others = (n for n in reading.notes.directives() if not reading.is_replaced(n))
     packing = Packing((*others, *declared.notes.values()))
     changes = Changes(reading, declared.notes.values(), packing)
@@ -115,7 +106,7 @@ def _wanted(reading: Reading, declared: Declared, changes: Changes) -> dict[str,
         if not apart and not (again and reading.is_replaced(note)):
             keys.append(note.key)
     found = reached(notes, keys, words, declared.keys.keys())
-    kept = [n for n in found.values() if declared.keys.keys().isdisjoint((n.key, *n.also))]
+    kept = [n for n in found.values() if declared.keys.keys().isdisjoint(n.keys)]
     return {note.key: note for note in sorted(kept, key=lambda n: n.place)}
 
 
@@ -132,7 +123,7 @@ class _Writer:
         self._text = Text(reading.number, reading.source)
         self._pending: list[Part] = []
         self._done: set[str] = set()  # notes that are in the text
-        self._runs: list[Run] = []
+        self._runs: list[Once] = []
         self._value: Piece | None = None
         self._kept: set[str] = set()
 
@@ -195,7 +186,7 @@ class _Writer:
     def _put_tags(self, note: Note) -> None:
         """Declare the structs and unions that a note defines, and the name that a typedef gives
         one: what stands before it means them."""
-        for key in (note.key, *note.also):
+        for key in note.keys:
             if key.startswith(TAG):
                 word = re.search(
                     rf"\b(struct|union)\b[^;{{}}]*\b{re.escape(key_name(key))}\b", note.text
@@ -207,7 +198,7 @@ class _Writer:
 
     def _put_all(self, notes: list[Note]) -> None:
         """Notes, each behind those that it must stand behind."""
-        by_key = {key: note for note in notes for key in (note.key, *note.also)}
+        by_key = {key: note for note in notes for key in note.keys}
         begun: set[str] = set()
         for first in notes:
             todo = [first]
@@ -252,7 +243,7 @@ class _Writer:
 
     def _as_there(self, note: Note, text: str) -> str:
         """A text of a note with the macros that are none now, and packed as structs were there."""
-        for macro in self._notes.taken_back(text, self._declared.notes):
+        for macro in self._notes.taken_back(text):
             text = f"{macro.definition}\n{text}#undef {macro.name}\n"
         if self._packing:
             pack = self._packing.at(note.position)
@@ -313,7 +304,7 @@ class _Writer:
                     self._kept.add(declared.name)
                 elif declared.init >= 0 and self._declared.is_computed(index, declared):
                     computed = Computed(
-                        self._reading.source, self._declared, self._notes, piece, declared,
+                        self._reading.source, self._notes, piece, declared,
                         partial(self._elements, index, piece, declared),
                     )  # fmt: skip
                     edits += computed.edits()
@@ -332,8 +323,8 @@ class _Writer:
         return hiding(piece.tokens, piece.body, name_at, self._is_type, OWN)
 
     def _is_type(self, name: str) -> bool:
-        own = self._declared.notes.get(IDENTIFIER + name)
-        return self._notes.meaning(name) == "type" if own is None else own.kind == "typedef"
+        note = self._notes.in_cell(IDENTIFIER + name)
+        return note is not None and note.kind == "typedef"
 
     def _lengths(self, piece: Piece, names: list[Declarator]) -> list[tuple[int, int, str]]:
         """Edits that give arrays of no length the one element that C gives them where they are
@@ -379,13 +370,14 @@ class _Writer:
         self._text.add(f'\n# 1 "session"\n}}{FUNCTION_LEVEL}')
         placed = [part for part in parts if part.line]
         self._runs.append(
-            Run(
-                entry, " ".join(p.label for p in placed if p.label), placed[0].line,
+            Once(
+                "", entry, " ".join(p.label for p in placed if p.label), placed[0].line,
                 max(p.last_line for p in placed),
             )
         )  # fmt: skip
 
     def _write_value(self, piece: Piece) -> None:
+        self._runs.append(Once("", VALUE, piece.text, piece.line, piece.last_line))
         value = f"({self._text.marker(piece.line, piece.column)}{self._as_typed(piece)}\n)"
         guesses = self._guesses
         self._text.add(

@@ -1,4 +1,5 @@
-"""Values of C in C: text that gives the value when it is typed.  Start from `show`."""
+"""Values of C in C: text that gives the value when it is typed.  Start from `show`; `present` makes
+the value of a cell's last expression."""
 
 from __future__ import annotations
 
@@ -6,12 +7,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from jitkernel.ir.names import decode_name
+from jitkernel.languages.c.notes import Notes
+from jitkernel.languages.language import Known
 from jitkernel.values import literals
 from jitkernel.values.c import declare
-from jitkernel.values.datatype import DataType
+from jitkernel.values.datatype import DataType, plain
+from jitkernel.values.ir import ir_type
 from jitkernel.values.python import Pointer
+from jitkernel.values.value import LanguageValue, TypedValue
 
-__all__ = ["Memory", "literal", "show"]
+__all__ = ["literal", "present", "show"]
 
 _MANY, _FIRST, _LAST = 32, 20, 4  # elements of an array: more than so many are elided
 _LINE = 60  # characters of an array of arrays that are shown in one line
@@ -34,6 +40,43 @@ def show(type: DataType, data: bytes, memory: Memory) -> str:
     return f"({declare(type.unqualified)}) {_value(type, data, memory)}"
 
 
+def present(
+    value: TypedValue, type: DataType | None, known: Known, notes: Notes
+) -> TypedValue | None:
+    """The value at the address that `value` is; None for nothing, or where no type is known."""
+    if type is None or type.bare.kind == "void":
+        return None
+    address = int.from_bytes(value.data, "little")
+
+    def name_of(address: int) -> str:
+        return _name_of(address, known, notes)
+
+    bare = type.bare
+    if bare.kind == "function":
+        name = name_of(address).removeprefix("&")
+        return LanguageValue(value, None, shown=declare(type, name or "(*)"))
+    data = known.read_memory(address, bare.size).ljust(bare.size, b"\0")
+    text = show(type, data, Memory(known.read_memory, name_of))
+    found = TypedValue(ir_type(bare), data, value.layouts)
+    return LanguageValue(found, plain(bare), shown=text)
+
+
+def _name_of(address: int, known: Known, notes: Notes) -> str:
+    """An expression for an address; "" where it has no name."""
+    found = known.describe(address)
+    if not found.startswith("@"):
+        return ""
+    name, plus, offset = found[1:].partition("+")
+    name = decode_name(name)
+    if not name.isidentifier():
+        return ""
+    if plus:
+        return f"(void *)((char *)&{name} + {offset})"
+    note = notes.identifier(name)
+    function = note.kind == "function" if note is not None else bool(known.signature(name))
+    return name if function else f"&{name}"
+
+
 def literal(value: Any) -> str:
     """A value without its type, from what Python has for it: `{.x = 1, .y = 2.5}`."""
     if isinstance(value, bytes):
@@ -42,10 +85,7 @@ def literal(value: Any) -> str:
     if isinstance(value, tuple):
         names = [f".{name} = " for name in getattr(value, "_fields", ())] or [""] * len(value)
         parts = list(map("".join, zip(names, map(literal, value), strict=True)))
-        if len(parts) > _MANY:
-            left_out = f"/* {len(parts) - _FIRST - _LAST} more */"
-            parts = [*parts[:_FIRST], left_out, *parts[-_LAST:]]
-        return f"{{{', '.join(parts)}}}"
+        return f"{{{', '.join(_elided(len(parts), parts.__getitem__, ', '))}}}"
     if isinstance(value, Pointer):
         return f"{int(value):#x}" if value else "NULL"
     return str(int(value) if isinstance(value, bool) else value)
@@ -129,24 +169,19 @@ def _elements(type: DataType, data: bytes, memory: Memory, depth: int) -> str:
         part = data[index * size : (index + 1) * size]
         return (_elements if is_rows else _value)(of, part, memory, depth + 1)
 
-    if is_rows and not depth:
-        return _rows(count, element)
+    parts = _elided(count, element)
+    if is_rows and not depth and sum(map(len, parts)) + 2 * len(parts) > _LINE:
+        return "{\n  " + ",\n  ".join(parts) + "\n}"  # each of the arrays in it in a line
+    return "{" + ", ".join(parts) + "}"
+
+
+def _elided(count: int, element: Callable[[int], str], behind: str = " ") -> list[str]:
+    """The elements, or the first and last of many and between them how many more there are."""
     if count <= _MANY:
-        return "{" + ", ".join(map(element, range(count))) + "}"
-    first = ", ".join(map(element, range(_FIRST)))
-    last = ", ".join(map(element, range(count - _LAST, count)))
-    return f"{{{first}, /* {count - _FIRST - _LAST} more */ {last}}}"
-
-
-def _rows(count: int, row: Callable[[int], str]) -> str:
-    """An array of arrays: each of them in a line, where they do not fit into one."""
-    shown = range(count) if count <= _MANY else [*range(_FIRST), *range(count - _LAST, count)]
-    rows = [row(index) for index in shown]
-    if count > _MANY:
-        rows[_FIRST] = f"/* {count - _FIRST - _LAST} more */ {rows[_FIRST]}"
-    if sum(map(len, rows)) + 2 * len(rows) <= _LINE:
-        return "{" + ", ".join(rows) + "}"
-    return "{\n  " + ",\n  ".join(rows) + "\n}"
+        return list(map(element, range(count)))
+    parts = [element(index) for index in (*range(_FIRST), *range(count - _LAST, count))]
+    parts[_FIRST] = f"/* {count - _FIRST - _LAST} more */{behind}{parts[_FIRST]}"
+    return parts
 
 
 # -- scalars -------------------------------------------------------------------------------------
