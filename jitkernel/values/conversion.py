@@ -122,7 +122,7 @@ def to_bytes(
         case "struct" | "array" | "vector":
             return _aggregate(type, thing, host, what, called)
         case _:
-            if isinstance(thing, _of_ctypes()):
+            if _is_of_ctypes(thing, *_AGGREGATES):
                 thing = bytes(thing)
             if isinstance(thing, bytes) and len(thing) == type.size:
                 return thing
@@ -150,15 +150,19 @@ def is_buffer(thing: Any) -> bool:
 
 def is_memory(thing: Any) -> bool:
     """The same, and where a pointer is asked for: a number of ctypes, which a function may set."""
-    ctypes = sys.modules.get("_ctypes")
-    number = ctypes is not None and isinstance(thing, ctypes._SimpleCData)
+    number = _is_of_ctypes(thing, "_SimpleCData")
     return thing._type_ not in _ADDRESSES if number else is_buffer(thing)
 
 
 def is_null(thing: Any) -> bool:
     """True if it is a pointer of ctypes that leads nowhere."""
+    return _is_of_ctypes(thing, "_Pointer") and not thing
+
+
+def _is_of_ctypes(thing: Any, *names: str) -> bool:
+    """True if a thing is of one of these classes of ctypes, which nobody may have imported."""
     ctypes = sys.modules.get("_ctypes")
-    return ctypes is not None and isinstance(thing, ctypes._Pointer) and not thing
+    return ctypes is not None and any(isinstance(thing, getattr(ctypes, name)) for name in names)
 
 
 #: Classes of values that have no buffer and are what they are.
@@ -167,6 +171,7 @@ PLAIN = frozenset((int, float, bool, str, bytes, type(None), tuple, list))
 SIMPLE = PLAIN - {tuple, list}
 #: `_type_` of ctypes' numbers that are addresses: `c_char_p`, `c_wchar_p`, `c_void_p`, `py_object`.
 _ADDRESSES = "zZPO"
+_AGGREGATES = ("Structure", "Union", "Array")
 _INTERFACES = ("__array_interface__", "__dlpack__", "__cuda_array_interface__")
 
 
@@ -198,8 +203,7 @@ def _plain(thing: Any, number: bool = False) -> Any:
         if thing.dtype.kind == "f" and float(item) == item:  # a long double that a double holds
             return float(item)
         return thing
-    ctypes = sys.modules.get("_ctypes")
-    if ctypes is not None and isinstance(thing, ctypes._SimpleCData):
+    if _is_of_ctypes(thing, "_SimpleCData"):
         return thing.value
     return None if is_null(thing) else thing
 
@@ -282,12 +286,9 @@ def _aggregate(
     type: DataType, thing: Any, host: Host, what: str, called: Callable[[], str]
 ) -> bytes:
     """The bytes of an array, a vector or a struct; only LLVM's types have names here."""
-    if (
-        not type.name
-        and isinstance(thing, _of_ctypes())
-        and len(given := bytes(thing)) == type.size
-    ):
-        return given
+    if not type.name and _is_of_ctypes(thing, *_AGGREGATES):
+        if len(given := bytes(thing)) == type.size:
+            return given
     if type.is_text:
         return _text(type, thing, host, what)
     if type.name:
@@ -371,12 +372,6 @@ def _sequence(thing: Any, also: Any = ()) -> Sequence[Any] | None:
         thing = thing.tolist()
     is_text = isinstance(thing, (str, bytes)) and not isinstance(thing, also)
     return thing if isinstance(thing, Sequence) and not is_text else None
-
-
-def _of_ctypes() -> tuple[Any, ...]:
-    """The classes of ctypes' aggregates; none where nobody has imported it."""
-    ctypes = sys.modules.get("ctypes")
-    return () if ctypes is None else (ctypes.Structure, ctypes.Union, ctypes.Array)
 
 
 def _refusal(type: DataType, thing: Any, what: str) -> UsageError:

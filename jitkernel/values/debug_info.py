@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cached_property
 
 from jitkernel.ir.names import decode_name
 from jitkernel.values.datatype import VOID, DataType, Kind, Member
@@ -47,22 +48,18 @@ class Types:
         self._made: dict[str, DataType] = {}
         self._begun: list[str] = []  # nodes whose types have nothing in them yet
         self._bases: dict[DataType, DataType] = {}  # of types whose sizes are those of others
-        self._functions: dict[str, str] | None = None
-        self._variables: dict[str, str] = {}
 
     def function(self, name: str) -> DataType | None:
         """The type of a function that the module defines."""
-        number = self._index().get(name)
-        return self._typed(number)
+        return self._typed(self._symbols[0].get(name))
 
     def variable(self, name: str) -> DataType | None:
         """The type of a global variable that the module defines."""
-        self._index()
-        return self._typed(self._variables.get(name))
+        return self._typed(self._symbols[1].get(name))
 
     def file(self, name: str) -> str:
         """The file in which a function or a global variable is defined."""
-        number = self._index().get(name) or self._variables.get(name)
+        number = next((found[name] for found in self._symbols if name in found), "")
         file = self._fields(number)[1].get("file", "") if number else ""
         return self._fields(file.lstrip("!"))[1].get("filename", "")
 
@@ -76,7 +73,7 @@ class Types:
 
     def locals_of(self, name: str) -> list[tuple[str, int]]:
         """The variables that stand in the outermost block of a function, with their lines."""
-        function = self._index().get(name)
+        function = self._symbols[0].get(name)
         found: list[tuple[str, int]] = []
         for number, node in self._metadata.items() if function is not None else ():
             if node.startswith("!DILocalVariable("):
@@ -112,16 +109,16 @@ class Types:
                 else:
                     made.size = base.size * (made.count if made.kind == "array" else 1)
 
-    def _index(self) -> dict[str, str]:
-        if self._functions is None:
-            self._functions = {}
-            for number, node in self._metadata.items():
-                function = "!DISubprogram(" in node[:24]
-                if function or "!DIGlobalVariable(" in node[:28]:
-                    fields = self._fields(number)[1]
-                    name = fields.get("linkageName") or fields.get("name", "")
-                    (self._functions if function else self._variables)[name] = number
-        return self._functions
+    @cached_property
+    def _symbols(self) -> tuple[dict[str, str], dict[str, str]]:
+        """The nodes of functions, and those of global variables, by name."""
+        found = dict[str, str](), dict[str, str]()
+        for number, node in self._metadata.items():
+            function = "!DISubprogram(" in node[:24]
+            if function or "!DIGlobalVariable(" in node[:28]:
+                fields = self._fields(number)[1]
+                found[not function][fields.get("linkageName") or fields.get("name", "")] = number
+        return found
 
     def _fields(self, number: str) -> tuple[str, dict[str, str]]:
         """The kind of a node, and its fields."""

@@ -21,7 +21,7 @@ from jitkernel.children import ask
 from jitkernel.errors import JitError
 from jitkernel.languages.c.clang import Clang, clang_of
 from jitkernel.languages.c.generated import OWN
-from jitkernel.languages.c.header_macros import macros_of_headers
+from jitkernel.languages.c.headers import macros_of_headers
 from jitkernel.languages.c.notes import IDENTIFIER, MACRO, TAG, Note, Notes, key_name, on_line
 from jitkernel.languages.c.pieces import Mismatch, PieceKind, cut
 from jitkernel.languages.c.reading import Reading
@@ -148,7 +148,7 @@ def _declaration(note: Note) -> str:
     return text if len(text) <= 100 else f"{text[:97]}..."
 
 
-# -- clang -------------------------------------------------------------------------------------
+# -- clang -----------------------------------------------------------------------------------------
 
 
 def _compiler(known: StateView) -> Clang:
@@ -181,10 +181,11 @@ def _place(before: str, known: StateView) -> _Place | None:
         type = known.signature(name) if known.cell_of(name) else None
         return function_in_c(name, type) if type is not None else ""
 
-    def defines(name: str) -> bool:
-        return notes.identifier(name) is not None
-
-    unit = unit_of(Reading(0, code, pieces, notes, foreign=foreign, defines=defines))
+    reading = Reading(
+        0, code, pieces, notes, foreign=foreign,
+        defines=lambda name: notes.identifier(name) is not None,
+    )  # fmt: skip
+    unit = unit_of(reading)
     if _HERE not in unit.text:
         return None
     own = "".join(
@@ -289,7 +290,7 @@ def _files(line: str, position: int, folder: int, known: StateView) -> Completio
     return Completions(start, found)
 
 
-# -- what stands somewhere -----------------------------------------------------------------------
+# -- what stands somewhere -------------------------------------------------------------------------
 
 
 def inspect(source: str, position: int, known: StateView, level: int = 0) -> str:
@@ -313,11 +314,7 @@ def _call(form: str, place: _Place, known: StateView) -> str:
     """A call's function and the argument that is being typed, marked."""
     text = _plain(re.sub(r"<#(.*?)#>", r"»\1«", form))[0]
     name = _WORD.findall(text.partition("(")[0])[-1:]
-    more = (
-        next((s for s in _known(place, known, name[0]) if s.text == name[0]), None)
-        if name
-        else None
-    )
+    more = next((s for n in name for s in _known(place, known, n) if s.text == n), None)
     if more is not None and "..." in more.signature and "..." not in text:
         text = f"{text[:-1]}, ...)"
     return f"the call around it: {text}"
@@ -329,7 +326,8 @@ def _described(source: str, word: re.Match[str], known: StateView) -> str:
     place = _place(source[: word.start()], known)
     found: list[str] = []
     notes = place.notes if place is not None else Notes(known.notes)
-    here = _here(place, name)
+    offered = _suggestions(place.ask()) if place is not None else ()
+    here = next((s for s in offered if s.text == name), None)
     if place is not None and (place.members or (here and here.kind == "variable")):
         return here.signature if here else ""
     own = {key: n for n in (place.unit.own if place else ()) for key in n.keys}
@@ -350,13 +348,6 @@ def _described(source: str, word: re.Match[str], known: StateView) -> str:
         return f"{suggestion.signature}\n\n{manual}" if manual else suggestion.signature
     type = known.signature(name)
     return function_in_c(name, type) if type is not None else ""
-
-
-def _here(place: _Place | None, name: str) -> Suggestion | None:
-    """The suggestion of clang's for that name at a place."""
-    if place is None:
-        return None
-    return next((s for s in _suggestions(place.ask()) if s.text == name), None)
 
 
 def comment_above(source: str, note: Note) -> str:

@@ -5,7 +5,7 @@ Start from `specifiers` and `declarators`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -235,7 +235,7 @@ def declarators(
     return found
 
 
-def unsized(found: list[Token]) -> Token | None:
+def unsized(found: Sequence[Token]) -> Token | None:
     """The `]` of `[]`, where a declaration leaves the size of an array to its initialiser."""
     return next((b for a, b in pairwise(found) if (a.text, b.text) == ("[", "]")), None)
 

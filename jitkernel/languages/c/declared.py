@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import takewhile
 
 from jitkernel.languages.c.declarations import (
     Declarator,
@@ -26,7 +27,7 @@ from jitkernel.languages.c.packing import is_pack
 from jitkernel.languages.c.pieces import Piece, PieceKind
 from jitkernel.languages.c.reading import Reading
 from jitkernel.languages.c.tokens import closing
-from jitkernel.languages.c.words import THREAD_LOCAL
+from jitkernel.languages.c.words import TAGS, THREAD_LOCAL
 
 __all__ = ["Declared", "is_old_style"]
 
@@ -50,7 +51,7 @@ class Declared:
     """
 
     def __init__(self, reading: Reading):
-        self._reading, self._notes, self._source = reading, reading.notes, reading.source
+        self._reading, self._notes = reading, reading.notes
         self._pieces, guesses = reading.pieces, reading.guesses
         self._heads = self._leading()
         self.notes: dict[str, Note] = {}
@@ -108,7 +109,7 @@ class Declared:
         known = self._notes.directive(piece.text) if plain else None
         if word in ("include", "import", "include_next"):
             # That of the cell whose place this one takes goes with it.
-            if known is None or known.key.startswith(f"{DIRECTIVE}{self._reading.replaces}."):
+            if known is None or self._reading.is_replaced(known):
                 header = _HEADER.match(piece.text)
                 self._add(index, Note(key, "header" if header else "include", piece.text))
         elif aside is not None:
@@ -147,13 +148,9 @@ class Declared:
 
     def _leading(self) -> int:
         """The number of pieces up to the last header of those that the cell begins with."""
-        last = 0
-        for index, piece in enumerate(self._pieces):
-            if piece.kind is not PieceKind.DIRECTIVE:
-                break
-            if _HEADER.match(piece.text):
-                last = index + 1
-        return last
+        first = takewhile(lambda piece: piece.kind is PieceKind.DIRECTIVE, self._pieces)
+        headers = (index for index, piece in enumerate(first, 1) if _HEADER.match(piece.text))
+        return max(headers, default=0)
 
     def _declare_names(self, index: int, piece: Piece) -> None:
         tokens, found = piece.tokens, piece.head
@@ -168,13 +165,13 @@ class Declared:
         if found.typedef:
             keys = [*(IDENTIFIER + d.name for d in names), *inner]
             if keys:
-                text = self._said(piece, 0, len(tokens), set())
+                text = self._said(piece, 0, len(tokens))
                 self._add(index, Note(keys[0], "typedef", text, also=tuple(keys[1:])))
             return
         tag = found.tag
         apart = not names or names[0].function
         if tag is not None and tag.brace >= 0 and (tag.name or apart):
-            text = self._tag_text(piece, tag.behind, list(found.local))
+            text = self._tag_text(piece, tag.behind)
             keys = [TAG + tag.name] * bool(tag.name) + [k for k in inner if k != TAG + tag.name]
             if keys:
                 self._add(index, Note(keys[0], "tag", text, also=tuple(keys[1:])))
@@ -183,19 +180,16 @@ class Declared:
             self._declare_one(index, piece, declared, inner)
             inner = []
 
-    def _tag_text(self, piece: Piece, behind: int, local: list[int]) -> str:
+    def _tag_text(self, piece: Piece, behind: int) -> str:
         """The definition of a struct, union or enum without what is declared with it."""
-        skipped = {*local}
+        skipped = {*piece.head.local}
         for at, token in enumerate(piece.tokens[:behind]):
-            if token.text in ("struct", "union", "enum"):
+            if token.text in TAGS:
                 break
             if token.text in ("extern", "const", "volatile", "constexpr"):
                 skipped.add(at)
         end = behind
-        while end < len(piece.tokens) and piece.tokens[end].text in (
-            "__attribute__",
-            "__attribute",
-        ):
+        while end < len(piece.tokens) and piece.tokens[end].text in _ATTRIBUTE:
             end = closing(piece.tokens, end + 1)
         return self._said(piece, 0, end, skipped) + ";"
 
@@ -206,7 +200,9 @@ class Declared:
         text = self.declaration(piece, declared)
         note = Note(IDENTIFIER + declared.name, "variable", text, also=tuple(inner))
         if declared.function:
-            definition = self._body(piece) if piece.kind is PieceKind.FUNCTION else ""
+            definition = ""
+            if piece.kind is PieceKind.FUNCTION:  # to be seen by all cells
+                definition = self._said(piece, 0, len(piece.tokens), found.local)
             if is_old_style(piece):
                 text = ""  # clang tells
             note = replace(
@@ -233,7 +229,7 @@ class Declared:
         skipped = _skipped(piece, "extern", "typedef", "__extension__")
         lead = self._said(piece, 0, found.attributes, skipped)
         head = self._head(piece, found.attributes, skipped, self._base(piece, declared))
-        tail = self.text_of(piece, declared.first, declared.last, set())
+        tail = piece.text_of(declared.first, declared.last)
         if declared.function:
             behind = tokens[declared.name_at + 1 : declared.name_at + 3]
             if "".join(t.text for t in behind) == "()":  # C23 6.7.7.4: no parameters
@@ -241,9 +237,9 @@ class Declared:
         words = "" if declared.function else extern
         return _ALIAS.sub("", f"{lead}{words}{head} {tail};".strip())
 
-    def _said(self, piece: Piece, first: int, stop: int, skipped: set[int]) -> str:
+    def _said(self, piece: Piece, first: int, stop: int, skipped: Iterable[int] = ()) -> str:
         """The source of tokens as it was written, with its conditions."""
-        text = self.text_of(piece, first, stop, skipped)
+        text = piece.text_of(first, stop, skipped)
         if not self._reading.written or first >= stop:
             return text
         base, end = piece.tokens[first].start, piece.tokens[stop - 1].stop
@@ -252,17 +248,13 @@ class Declared:
                 text = text[: one.start - base] + one.text + text[one.stop - base :]
         return text
 
-    def _body(self, piece: Piece) -> str:
-        """A function's text, to be seen by all cells."""
-        return self._said(piece, 0, len(piece.tokens), set(piece.head.local))
-
     def _head(self, piece: Piece, first: int, skipped: set[int], type: str) -> str:
         """The specifiers of a piece from a token on; `type` stands for the one that they define."""
         tag, end = piece.head.tag, piece.head.end
         if tag is None or not type:
             return self._said(piece, first, end, skipped)
         at = max(i for i in range(tag.brace) if piece.tokens[i].text == tag.word)
-        lines = "\n" * self.text_of(piece, at, tag.behind, set()).count("\n")  # stay
+        lines = "\n" * piece.text_of(at, tag.behind).count("\n")  # stay
         before = self._said(piece, first, at, skipped)
         behind = self._said(piece, tag.behind, end, skipped)
         return f"{before} {type}{lines} {behind}".strip(" ")
@@ -287,27 +279,14 @@ class Declared:
         sized = unsized(piece.tokens[declared.first : declared.last]) is None
         if _has_no_name(piece) and sized and not found.constant:  # its declaration has the type
             head = self._head(piece, 0, skipped, f"__typeof__({declared.name})")
-            value = self._said(piece, declared.last, declared.end, set())
+            value = self._said(piece, declared.last, declared.end)
             return f"{head} {declared.name} {'' if computed else value};"
         if computed:
             return self.declaration(piece, declared, "")
         head = self._said(piece, 0, found.end, skipped)
-        return f"{head} {self._said(piece, declared.first, declared.end, set())};".strip()
+        return f"{head} {self._said(piece, declared.first, declared.end)};".strip()
 
     # -- questions -------------------------------------------------------------------------------
-
-    def text_of(self, piece: Piece, first: int, stop: int, skipped: set[int]) -> str:
-        """The source of tokens, blanks for those that are skipped; lines stay."""
-        if first >= stop:
-            return ""
-        base = piece.tokens[first].start
-        text = list(self._source[base : piece.tokens[stop - 1].stop])
-        for at in skipped:
-            if first <= at < stop:
-                token = piece.tokens[at]
-                for k in range(token.start - base, token.stop - base):
-                    text[k] = text[k] if text[k] == "\n" else " "
-        return "".join(text)
 
     def is_macro(self, name: str) -> bool:
         return MACRO + name in self._notes or MACRO + name in self.keys

@@ -4,21 +4,23 @@ out are blank, and macros that are more than expressions are expanded.
 What a macro declares (`DEFINE_STACK(int)`), opens (`foreach (i, 3) {`) or lists (`enum { COLORS }`)
 is known only when it is expanded, and what a declaration says by a macro that the cell takes back
 is known only there.  All other macros stay, for what mentions them follows them when they change.
-Start from `Expansion`.
+Start from `Expansion`; `written` tells what pieces say by conditions and by macros, as it was
+written.
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import TypeAlias
 
 from jitkernel.languages.c.code import Code, Part
 from jitkernel.languages.c.generated import OWN, WIDE
 from jitkernel.languages.c.macros import Macro, Macros, tokens_of
-from jitkernel.languages.c.pieces import Mismatch, PieceKind, cut
+from jitkernel.languages.c.pieces import Mismatch, Piece, PieceKind, cut
+from jitkernel.languages.c.reading import Written
 from jitkernel.languages.c.tokens import (
     CONDITION,
     HAS_CONDITION,
@@ -26,6 +28,7 @@ from jitkernel.languages.c.tokens import (
     Unfinished,
     after,
     all_words,
+    asked_for,
     closing,
     tokens,
 )
@@ -40,19 +43,18 @@ from jitkernel.languages.c.words import (
 )
 from jitkernel.reach import reached
 
-__all__ = ["Expansion"]
+__all__ = ["Expansion", "written"]
 
 _LINE = re.compile(r'# (\d+) "(.*)"')
+_BRANCH = re.compile(r"#\s*(if|el|endif)")
+_CHANGED = re.compile(r"#\s*(?:define|undef)\s+(\w+)")
 _MARK = f"#pragma {OWN}at"
 _MARKED = re.compile(rf"^{_MARK} (\d+)$", re.MULTILINE)
 _WORDS_OF_TYPES = STORAGE | QUALIFIERS | BASIC_TYPES | TAGS | TYPE_OPERATORS | ASSERTIONS
 
 
-class _Region(NamedTuple):
-    """A part of the text that is expanded."""
-
-    start: int
-    stop: int
+#: A part of the text that is expanded: from, and to.
+_Region: TypeAlias = tuple[int, int]
 
 
 class Expansion:
@@ -76,9 +78,9 @@ class Expansion:
         """
         self.tokens, self._macros = tokens(self.code.text), Macros(macro)
         regions = list(self._of_macros())
-        for region in regions:
-            names = self._within(all_words(self.code.text[region.start : region.stop])).keys()
-            for line in range(self._line(region.start), self._line(region.stop) + 1):
+        for start, stop in regions:
+            names = self._within(all_words(self.code.text[start:stop])).keys()
+            for line in range(self._line(start), self._line(stop) + 1):
                 self._names[line] = self._names.get(line, frozenset()) | names
         self._expand(regions)
         self._expand(list(self._of_pieces(macro, known)))
@@ -126,7 +128,7 @@ class Expansion:
             elif found[at].text == "enum":
                 yield from self._of_enumerators(found, at)
             elif (call := self._macros.call(found, at)) and not self._is_plain(call.macro):
-                yield _Region(found[at].start, found[call.behind - 1].stop)
+                yield (found[at].start, found[call.behind - 1].stop)
                 at = call.behind
                 continue
             at = after(found, at)
@@ -142,7 +144,7 @@ class Expansion:
             token, behind = found[at], after(found, at)
             if expected and (call := self._macros.call(found, at)):
                 behind = call.behind
-                yield _Region(token.start, found[behind - 1].stop)
+                yield (token.start, found[behind - 1].stop)
             else:
                 expected = token.text == "," or (expected and token.kind != "name")
             at = behind
@@ -180,7 +182,7 @@ class Expansion:
             stop = at + 1
             if call is not None and self._reaches(found[at].text, names):
                 stop = call.behind
-                yield _Region(found[at].start, found[stop - 1].stop)
+                yield (found[at].start, found[stop - 1].stop)
             at = stop
 
     def _reaches(self, name: str, names: set[str]) -> bool:
@@ -255,3 +257,62 @@ def _named(macro: Macro) -> frozenset[str] | None:
         before = token.kind
         at = closing(found, at) if text in ("(", "[") else at + 1
     return frozenset(names)
+
+
+# -- what was written ------------------------------------------------------------------------------
+
+
+def written(code: Code, pieces: Sequence[Piece]) -> tuple[list[Written], frozenset[str]]:
+    """The braces of a cell's pieces that were written otherwise than they were read, and the names
+    that conditions outside of them ask for.
+
+    A function with `#if DEBUG` within its braces follows `DEBUG` when its note has the condition,
+    and not what that left.
+    """
+    source = code.source
+    if source == code.text:
+        return [], frozenset()
+    changed = [
+        (match[1], piece.start) for piece in pieces
+        if piece.kind is PieceKind.DIRECTIVE and (match := _CHANGED.match(piece.text))
+    ]  # fmt: skip
+    found, outside, at = [], list[str](), 0
+    for piece in pieces:
+        later = {name for name, start in changed if start > piece.start}
+        for first, last in _braces(piece):
+            start, stop = code.origin(first.start), code.origin(last.start) + 1
+            text = source[start:stop]
+            same = text == code.text[first.start : last.stop] or text[:1] + text[-1:] != "{}"
+            if not same and _has_whole_branches(text) and later.isdisjoint(all_words(text)):
+                lines = range(first.line, last.line + 1)
+                found.append(Written(first.start, last.stop, text, lines))
+                outside.append(source[at:start])
+                at = stop
+    return found, asked_for("".join((*outside, source[at:])))
+
+
+def _braces(piece: Piece) -> Iterator[tuple[Token, Token]]:
+    """The piece's outermost braces; those of an enum give names."""
+    found, at = piece.tokens, 0
+    while at < len(found) and piece.kind in (PieceKind.DECLARATION, PieceKind.FUNCTION):
+        stop = after(found, at)
+        if found[at].text == "enum":
+            return
+        if found[at].text == "{":
+            yield found[at], found[stop - 1]
+        at = stop
+
+
+def _has_whole_branches(text: str) -> bool:
+    """True if all of its conditions begin and end in it."""
+    depth = 0
+    for token in tokens(text):
+        match = _BRANCH.match(token.text) if token.kind == "directive" else None
+        if match is not None and match[1] == "el":
+            if not depth:
+                return False
+        elif match is not None:
+            depth += 1 if match[1] == "if" else -1
+            if depth < 0:
+                return False
+    return not depth

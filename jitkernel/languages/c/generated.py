@@ -28,7 +28,7 @@ __all__ = [
 OWN = "__jk_"
 #: Columns that are filled with blanks so that clang counts as the cell does.
 WIDE = 1000
-_NEAR = 8  # lines that are
+_NEAR = 8  # lines that are passed by ends of lines, without a directive
 VALUE, LENGTH, PLAIN = "__jk_value", "__jk_length", "__jk_plain"
 _TYPE = "__jk_type"
 _KEPT = f"__attribute__((unused)) {OWN}T *{_TYPE};\n"

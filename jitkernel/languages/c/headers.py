@@ -1,7 +1,7 @@
 """Headers of the user's own, which change on disk: what they declare, and what of it is new.
 
 A header of the system is taken as it was.  Conditions in a header are not followed: what stands
-behind any of them counts as declared.  Start from `read_header`.
+behind any of them counts as declared.  Start from `read_header`, of macros from `HeaderMacros`.
 """
 
 from __future__ import annotations
@@ -10,24 +10,33 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from zlib import crc32
 
 from jitkernel.errors import CompileError
 from jitkernel.files import working_folder
+from jitkernel.languages.c.clang import Clang
 from jitkernel.languages.c.declared import Declared
+from jitkernel.languages.c.flags import folders_of
 from jitkernel.languages.c.notes import DIRECTIVE, Note, Notes, plan_notes, spelling
 from jitkernel.languages.c.pieces import Mismatch, PieceKind, cut
 from jitkernel.languages.c.reading import Reading
-from jitkernel.languages.c.tokens import Unfinished
+from jitkernel.languages.c.tokens import Unfinished, tokens
 from jitkernel.printable import printable
 
-__all__ = ["Header", "brings", "is_of", "read_header", "refuse_others"]
+__all__ = [
+    "Header", "HeaderMacros", "brings", "is_of", "macros_of_headers", "read_header",
+    "refuse_others",
+]  # fmt: skip
 
 _INCLUDE = re.compile(r'#\s*(?:include|include_next|import)\s*(?:"([^"\n]+)"|<([^>\n]+)>)')
 _OTHERS = ((stat.S_ISFIFO, "named pipe"), (stat.S_ISSOCK, "socket"),
            (stat.S_ISCHR, "device"), (stat.S_ISBLK, "device"))  # fmt: skip
+_DEFINED = re.compile(r"^#define (\w+).*", re.MULTILINE)
+_DEFINES = re.compile(r"#\s*define\s+(\w+)")
+_INCLUDES = re.compile(r"#\s*(?:include|include_next|import)\b")
+_SETS = 8  # of headers whose macros are kept
 _LARGEST = 64 << 10  # bytes of a header that is followed
 
 
@@ -153,3 +162,63 @@ def _declared(text: str) -> tuple[Mapping[str, int], Notes]:
         for note in found.values() for key in note.keys
     }  # fmt: skip
     return names, Notes({key: note.kept for key, note in kept.items()})
+
+
+# -- macros ----------------------------------------------------------------------------------------
+
+
+class HeaderMacros:
+    """The macros of the headers that earlier cells and the `code` of a cell include: clang tells
+    them, once for each set of headers."""
+
+    def __init__(self, code: str, notes: Notes, clang: Clang):
+        self._code, self._notes, self._clang = code, notes, clang
+
+    def get(self, name: str) -> str:
+        """The directive that defines a macro, "" for what is none."""
+        return self._given.get(name, "")
+
+    @cached_property
+    def _given(self) -> Mapping[str, str]:
+        own: list[str] = []
+        if _INCLUDES.search(self._code):
+            own = [t.text for t in tokens(self._code) if t.kind == "directive"]
+        if not any(map(_INCLUDES.match, own)):
+            own = []
+        included = any(note.kind == "include" for note in self._notes.directives())
+        earlier = self._notes.preprocessed() if own or included else []
+        while earlier and not own and earlier[-1].kind != "include":  # no header reads it
+            earlier.pop()
+        text = "".join(f"{line}\n" for line in (*(note.text for note in earlier), *own))
+        if not text and not self._notes.header:
+            return {}
+        found = macros_of_headers(self._clang, self._notes.header, text)
+        defined = {match[1] for match in map(_DEFINES.match, own) if match is not None}
+        if defined.isdisjoint(found):
+            return found
+        return {name: text for name, text in found.items() if name not in defined}
+
+
+def macros_of_headers(clang: Clang, headers: str, more: str = "") -> Mapping[str, str]:
+    """The directives that define the macros of some headers, and of what stands behind them, by
+    name; none where clang refuses the headers."""
+    folders = folders_of(clang.more)
+    own = (read_header(line, folders) for line in more.split("\n") if _INCLUDES.match(line))
+    contents = hash(tuple(header.text for header in own if header is not None))  # they may change
+    key = (replace(clang, waiting=_nothing), headers + more, contents)
+    found = _of_headers.get(key)
+    if found is None:
+        text = clang.macros(headers, more)
+        found = {match[1]: match[0] for match in _DEFINED.finditer(text)}
+        while len(_of_headers) >= _SETS:
+            del _of_headers[next(iter(_of_headers))]
+        if found:
+            _of_headers[key] = found
+    return found
+
+
+def _nothing() -> None:
+    """Do nothing while clang works, where nobody waits for it."""
+
+
+_of_headers: dict[tuple[Clang, str, int], Mapping[str, str]] = {}

@@ -6,12 +6,12 @@ import re
 from collections.abc import Mapping
 
 from jitkernel.ir.names import CONTROL
+from jitkernel.languages.c.clang import check
 from jitkernel.languages.c.completion import complete, inspect
 from jitkernel.languages.c.notes import IDENTIFIER, MACRO, Notes, declared
 from jitkernel.languages.c.pieces import Mismatch, PieceKind, cut
 from jitkernel.languages.c.prototypes import declaration, foreign, prototype, spelled
 from jitkernel.languages.c.reader import read, superseded
-from jitkernel.languages.c.settings import check
 from jitkernel.languages.c.tokens import Unfinished, tokens, without_digraphs, words
 from jitkernel.languages.c.values import literal
 from jitkernel.languages.c.words import THREAD_LOCAL

@@ -69,7 +69,7 @@ def learned(
                 IDENTIFIER + name, kind, f"{head}{declare(type, name)};",
                 number, order, definition_line=0,
             )  # fmt: skip
-    for file in _files_of_definitions(unit, number, types, symbols):  # once is enough
+    for file in _files_of_definitions(unit, types, symbols):  # once is enough
         notes = {
             key: note for key, note in notes.items()
             if note.kind != "include" or not brings(note.text, file, folders)
@@ -135,12 +135,10 @@ def _others(unit: Unit, symbols: Iterable[str]) -> set[str]:
     return {name for name in names if IDENTIFIER + name not in unit.owned}
 
 
-def _files_of_definitions(
-    unit: Unit, number: int, types: Types, symbols: Iterable[str]
-) -> list[str]:  # fmt: skip
-    """The files that cell `number` includes and that define functions or variables."""
+def _files_of_definitions(unit: Unit, types: Types, symbols: Iterable[str]) -> list[str]:
+    """The files that the cell includes and that define functions or variables."""
     files = {types.file(name) for name in _others(unit, symbols)}
-    return sorted(files - {"", file_name(number)})
+    return sorted(files - {"", file_name(unit.reading.number)})
 
 
 def _completed(note: Note, types: Types, text: str) -> Note:
@@ -216,12 +214,12 @@ def outdated(unit: Unit, before: Notes) -> list[str]:
     ]
 
 
-def included(unit: Unit, number: int, types: Types, symbols: Iterable[str]) -> list[str]:
-    """Messages to the user about files whose definitions cell `number` includes."""
+def included(unit: Unit, types: Types, symbols: Iterable[str]) -> list[str]:
+    """Messages to the user about files whose definitions the cell includes."""
     return [
         f"later cells know the functions and variables of {os.path.basename(path)}, but not its "
         f"types and macros: include its header, or have all with %run {shlex.quote(path)}"
-        for path in _files_of_definitions(unit, number, types, symbols)
+        for path in _files_of_definitions(unit, types, symbols)
     ]
 
 

@@ -100,8 +100,9 @@ def hint_of(
     if named := NAMELESS.search(message):
         return "" if is_macro(named[1]) else _of_name(named[1], lines, text, rest, message)
     for pattern, rule in _RULES:
-        if (match := pattern.match(message)) and (found := rule(match, text, rest)):
-            return found
+        if match := pattern.match(message):
+            if found := rule if isinstance(rule, str) else rule(match, text, rest):
+                return found
     return ""
 
 
@@ -213,8 +214,9 @@ def _of_character(match: re.Match[str], text: str, rest: str) -> str:
     return f"write {plain} instead of {chr(int(match[1], 16))}, here and elsewhere" if plain else ""
 
 
-# What clang says, and what to write: of the message, the line and the text from the place on.
-_RULES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], str, str], str]], ...] = tuple(
+# What clang says, and what to write: a hint, or a function that gives one for the message, the line
+# and the text from the place on.
+_RULES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str], str, str], str]], ...] = tuple(
     (re.compile(pattern), rule)
     for pattern, rule in (
         (r"expected '\(' after '(\w+)'", _behind_word),
@@ -222,14 +224,9 @@ _RULES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], str, str], str]], 
         (r"'([^']*)' file not found", _of_file),
         (r"invalid preprocessing directive", _of_directive),
         (r"(?:unexpected )?character <U\+([0-9A-F]+)>", _of_character),
-        (
-            r"array type 'char\[",
-            lambda m, text, rest: "text is copied by `strcpy(to, from);` of <string.h>",
-        ),
-        (
-            r"member reference base type '.*\]' is not",
-            lambda m, text, rest: "an array has no members, but `sizeof a / sizeof *a` elements",
-        ),
+        (r"array type 'char\[", "text is copied by `strcpy(to, from);` of <string.h>"),
+        (r"member reference base type '.*\]' is not",
+         "an array has no members, but `sizeof a / sizeof *a` elements"),
         (
             r"invalid operands to binary expression \('(?:double|float)",
             lambda m, text, rest: "`fmod(x, y)` of <math.h> is that remainder" * ("%" in rest[:2]),

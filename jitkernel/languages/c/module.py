@@ -41,7 +41,6 @@ _LITERAL = re.compile(r"^  %(\.compoundliteral\d*) = alloca (.+?)(, align \d+)?$
 _LABELLED = re.compile(r'\basm\b[^"\n]*"[^"\n]*(?:(?<![\w$%.])|(?<=\\0[9A]))[A-Za-z_.][\w.]*:')
 _ARRAY = re.compile(r"\[(\d+) x (.*)\]", re.DOTALL)
 _CALLED = re.compile(rf"@({NAME})(\(?)")
-_ZERO = re.compile(r"\bglobal [^,]*? ?(?:zeroinitializer|0|null)(?:,|$)")
 # What names a processor that nobody has chosen.
 _CPU = re.compile(r' "(?:target-cpu|target-features|tune-cpu)"="[^"]*"')
 
@@ -76,9 +75,26 @@ class Entity:
         return next(ir.entities(self.text, "function", "value"))
 
     @property
+    def type_place(self) -> tuple[int, str]:
+        """The offset of a variable's type, and its text."""
+        start = self.head.value + 1
+        return start, type_at(self.text, start)
+
+    def put(self, at: int, old: str, new: str) -> None:
+        """Replace what stands at an offset of the text."""
+        self.text = f"{self.text[:at]}{new}{self.text[at + len(old) :]}"
+
+    @property
     def is_inline(self) -> bool:
         """True if somebody else defines it, and the text here is for what calls it."""
         return self.local and "available_externally" in self.text.partition("@")[0]
+
+    @property
+    def is_zero(self) -> bool:
+        """True of a variable that begins with zeros."""
+        at, type = self.type_place
+        value = self.text[at + len(type) :].partition(",")[0].strip()
+        return value in ("zeroinitializer", "0", "null")
 
     @property
     def is_declaration(self) -> bool:
@@ -189,7 +205,7 @@ class Module:
                     names[name] = quote_name(f"{path}:{decode_name(name)}")
         own = [new for new in names.values() if not has(decode_name(new))]
         self._publish(names, own)
-        return [new for new in own if _ZERO.search(self.entities[new].text)]
+        return [new for new in own if self.entities[new].is_zero]
 
     def _header_of(self, text: str) -> str:
         """The header that a variable's debug information names, "" for none."""
@@ -217,8 +233,7 @@ class Module:
             entity.name, entity.local = new, False
             head = entity.head
             words = head.words.replace(f"{head.linkage} ", "", 1)
-            at = head.words_at
-            entity.text = f"{entity.text[:at]}{words}{entity.text[at + len(head.words) :]}"
+            entity.put(head.words_at, head.words, words)
             if new not in own:
                 entity.text, entity.external = self.declaration(new), True
 
@@ -226,8 +241,7 @@ class Module:
         """Let a constant be a variable: it gets its value when the cell runs."""
         entity = self.entities.get(name)
         if entity is not None and (found := entity.head).kind == "constant":
-            at = found.value - len(found.kind)
-            entity.text = f"{entity.text[:at]}global{entity.text[found.value :]}"
+            entity.put(found.value - len(found.kind), found.kind, "global")
 
     def say_array(self, name: str, counts: Sequence[int]) -> None:
         """A variable is an array with such sides, however its initialiser is written: a comment
@@ -235,11 +249,9 @@ class Module:
         entity = self.entities.get(name)
         if entity is None or entity.kind != "variable":
             return
-        start = entity.head.value + 1
-        type = type_at(entity.text, start)
+        at, type = entity.type_place
         if type.startswith("<{") and (said := _array_type(type, counts)):
-            at = start + len(type)
-            entity.text = f"{entity.text[: at - 2]}; {said}\n{entity.text[at - 2 :]}"
+            entity.put(at + len(type) - 2, "", f"; {said}\n")
 
     # -- what a session needs otherwise ----------------------------------------------------------
 

@@ -9,7 +9,7 @@ earlier cells.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -31,6 +31,7 @@ from jitkernel.languages.c.words import (
 __all__ = ["Mismatch", "Piece", "PieceKind", "cut"]
 
 _BEGINS = STORAGE | QUALIFIERS | BASIC_TYPES | TAGS | ASSERTIONS | (WITH_ARGUMENTS - ASSEMBLY)
+_NO_BREAK = re.compile(r"[^\n]")
 # However it is spaced, it is the same header's.
 _INCLUDE = re.compile(
     r'#[ \t]*(include|include_next|import)[ \t]*("[^"\n]+"|<[^>\n]+>)'
@@ -91,6 +92,21 @@ class Piece:
         """The column behind its last token."""
         last = self.tokens[-1]
         return last.column + len(last.text)
+
+    def text_of(self, first: int, stop: int, skipped: Iterable[int] = ()) -> str:
+        """The text of its tokens from an index to another, blanks for those that are skipped; lines
+        stay."""
+        if first >= stop:
+            return ""
+        own = self.tokens
+        text, at = list[str](), own[first].start
+        for token in (own[i] for i in sorted(skipped) if first <= i < stop):
+            text += self._between(at, token.start), _NO_BREAK.sub(" ", token.text)
+            at = token.stop
+        return "".join((*text, self._between(at, own[stop - 1].stop)))
+
+    def _between(self, start: int, stop: int) -> str:
+        return self.text[start - self.start : stop - self.start]
 
 
 class Mismatch(Exception):

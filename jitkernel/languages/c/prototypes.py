@@ -11,66 +11,98 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache, lru_cache
+from itertools import takewhile
 
 from jitkernel.errors import JitError, UsageError
 from jitkernel.ir.names import ASK, quote_name
 from jitkernel.languages.c.clang import Clang, clang_of
 from jitkernel.languages.c.completion import comment_above, declared_by_headers
-from jitkernel.languages.c.declarations import Declarator, declarators, specifiers
+from jitkernel.languages.c.declarations import ATTRIBUTES, Declarator, declarators, specifiers
 from jitkernel.languages.c.generated import OWN, value_type
 from jitkernel.languages.c.module import Module, parse
 from jitkernel.languages.c.notes import Note, Notes, on_line
 from jitkernel.languages.c.pieces import Mismatch, cut
-from jitkernel.languages.c.pointees import number_of, parameters_of, pointee
 from jitkernel.languages.c.reading import Reading
-from jitkernel.languages.c.tokens import Token, Unfinished, tokens
+from jitkernel.languages.c.tokens import Token, Unfinished, closing, divided, tokens
 from jitkernel.languages.c.unit import unit_of
+from jitkernel.languages.c.words import BASIC_TYPES, QUALIFIERS
 from jitkernel.languages.language import StateView
-from jitkernel.languages.prototypes import Foreign, Prototype, Spelling
-from jitkernel.values.c import declare
+from jitkernel.languages.prototypes import Foreign, Prototype, Spelling, pointer_to
+from jitkernel.values.c import code_of, declare
 from jitkernel.values.datatype import VOID, DataType, Member, number, plain
 from jitkernel.values.debug_info import Types
 
 __all__ = ["declaration", "foreign", "prototype", "spelled", "type_of"]
 
 _PLACE = 16  # bytes: what a result and each argument begin at a multiple of
+#: Nothing is said of characters: they may be any bytes.
+_CHARACTERS = ("i1", "u1")
+_CONST = ("const", "__const", "__const__")
+_DEEPEST = 20  # typedefs of typedefs
 _INCLUDES = re.compile(r"(?m)^\s*#\s*(?:include|import|embed)")
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """The declaration of a function or a variable that cells have left, with its `note`, or headers
+    of the system have: its text, its tokens, and the one name in it, None where it is otherwise."""
+
+    name: str
+    known: StateView
+    notes: Notes
+    note: Note | None
+    text: str
+    tokens: list[Token]
+    declared: Declarator | None
+
+    @property
+    def parameters(self) -> list[list[Token]] | None:
+        """The tokens of a function's parameters, none of `(void)`; None of what is no function."""
+        one, found = self.declared, self.tokens
+        if one is None or not one.function or (self.note and self.note.kind == "variable"):
+            return None
+        open_ = next(at for at in range(one.name_at, len(found)) if found[at].text == "(")
+        parts = [p for p in divided(found[open_ + 1 : closing(found, open_) - 1]) if p]
+        return [] if [t.text for part in parts for t in part] == ["void"] else parts
+
+    def type(self) -> DataType | None:
+        """The type, as clang has it; None where that cannot be asked."""
+        return type_of(self.name, self.known, self.notes)
+
+
+def _said(name: str, known: StateView) -> _Said | None:
+    """The declaration of a name; None for what is neither a function nor a variable."""
+    notes = Notes(known.notes)
+    note = notes.identifier(name)
+    said = note.text if note is not None else declared_by_headers(name, known, notes)
+    if not said or (note is not None and note.kind not in ("function", "variable")):
+        return None
+    found, declared = list[Token](), None
+    with suppress(Unfinished, IndexError, ValueError):
+        found = tokens(said)[:-1]
+        (declared,) = declarators(found)
+    return _Said(name, known, notes, note, on_line(said), found, declared)
 
 
 def prototype(name: str, known: StateView) -> Prototype | None:
     """Python's prototype of a name of C's; None where that is what IR says."""
-    notes = Notes(known.notes)
-    note, said = _said(name, known, notes)
-    if not said:
+    said = _said(name, known)
+    if said is None or said.declared is None:
         return None
-    try:
-        found = tokens(said)[:-1]
-        declared = declarators(found)
-    except (Unfinished, IndexError):
-        return None
-    if len(declared) != 1:
-        return None
-    text = " ".join(said.removeprefix("extern ").rstrip(";").split())
-    if (note is not None and note.kind == "variable") or not declared[0].function:
-        return _variable(name, text, found, declared[0], notes, known)
-    function = _function(name, text, found, declared[0], notes, known)
-    parts = parameters_of(found, declared[0])
-    if note is None:  # no module has their names
-        function = (function or Prototype(text=text))._replace(names=tuple(map(_name_of, parts)))
-    if all(_is_number(part, notes) for part in parts):
+    parts = said.parameters
+    if parts is None:
+        return _variable(said, said.declared)
+    function = _function(said, said.declared, parts)
+    if said.note is None:  # no module has their names
+        names = tuple(map(_name_of, parts))
+        function = (function or Prototype(text=said.text))._replace(names=names)
+    if all(_is_number(part, said.notes) for part in parts):
         return function
-    pointed, callback = _pointed(name, known)
-    return (function or Prototype(text=text))._replace(pointed=pointed, callback=callback)
-
-
-def _said(name: str, known: StateView, notes: Notes) -> tuple[Note | None, str]:
-    """The declaration of a function or a variable that cells have left, with its note, or headers
-    of the system; "" where there is none."""
-    note = notes.identifier(name)
-    if note is None:
-        return None, declared_by_headers(name, known, notes)
-    return note, note.text if note.kind in ("function", "variable") else ""
+    pointed, callback = _pointed(said)
+    return (function or Prototype(text=said.text))._replace(pointed=pointed, callback=callback)
 
 
 def declaration(name: str, known: StateView) -> str:
@@ -89,15 +121,10 @@ def declaration(name: str, known: StateView) -> str:
     return module.write([symbol]) if entity.is_declaration else ""
 
 
-def _pointed(
-    name: str, known: StateView
-) -> tuple[Callable[[int], DataType | None], Callable[[int], str]]:
+def _pointed(said: _Said) -> tuple[Callable[[int], DataType | None], Callable[[int], str]]:
     """Functions that tell which structs and which functions a function's parameters lead to; clang
     is asked once."""
-
-    @cache
-    def whole() -> DataType | None:
-        return type_of(name, known, Notes(known.notes))
+    whole = cache(said.type)
 
     def target(index: int) -> DataType | None:
         type = whole()
@@ -117,43 +144,40 @@ def _pointed(
     return pointed, callback
 
 
-def _plain_result(found: list[Token], declared: Declarator, notes: Notes) -> tuple[bool, str]:
+def _plain_result(said: _Said, declared: Declarator) -> tuple[bool, str]:
     """True if IR has all that there is of a variable's or a result's type; and its code, if it is
     one number."""
+    found = said.tokens
     head = [t.text for t in found[: specifiers(found).end] if t.text != "extern"]
     before = {t.text for t in found[declared.first : declared.name_at]}
-    code = "" if "*" in before else number_of(head, notes)
+    code = "" if "*" in before else _number_of(head, said.notes)
     return "*" in before or head == ["void"] or code[:1] in ("i", "f"), code
 
 
-def _variable(
-    name: str, text: str, found: list[Token], declared: Declarator, notes: Notes, known: StateView
-) -> Prototype | None:
-    behind = found[declared.name_at + 1 : declared.last]
-    same, code = _plain_result(found, declared, notes)
+def _variable(said: _Said, declared: Declarator) -> Prototype | None:
+    behind = said.tokens[declared.name_at + 1 : declared.last]
+    same, code = _plain_result(said, declared)
     if same and (code != "i1" or not behind):
         return None
     if code and not behind:
-        return Prototype(number(code), text=text)
-    type = type_of(name, known, notes)
+        return Prototype(number(code), text=said.text)
+    type = said.type()
     if type is not None and type.bare.kind == "function":  # declared by a macro
-        return _by_type(type, [], text, ())
-    return Prototype(plain(type), text=text) if type is not None else None
+        return _by_type(type, [], said.text, ())
+    return Prototype(plain(type), text=said.text) if type is not None else None
 
 
-def _function(
-    name: str, text: str, found: list[Token], declared: Declarator, notes: Notes, known: StateView
-) -> Prototype | None:
-    same, code = _plain_result(found, declared, notes)
-    parts = parameters_of(found, declared)
-    wanted = tuple(pointee(part, notes) for part in parts)
+def _function(said: _Said, declared: Declarator, parts: list[list[Token]]) -> Prototype | None:
+    same, code = _plain_result(said, declared)
+    notes, text = said.notes, said.text
+    wanted = tuple(_pointee(part, notes) for part in parts)
+    alone = Prototype(text=text, pointees=wanted) if any(wanted) else None
     if all(_is_plain(part, notes) for part in parts) and (same or code):
-        if code[:1] in ("u", "c"):
-            return Prototype(number(code), text=text, pointees=wanted)
-        return Prototype(text=text, pointees=wanted) if any(wanted) else None
-    type = type_of(name, known, notes)
+        otherwise = code[:1] in ("u", "c")
+        return Prototype(number(code), text=text, pointees=wanted) if otherwise else alone
+    type = said.type()
     if type is None or type.bare.kind != "function":
-        return Prototype(text=text, pointees=wanted) if any(wanted) else None
+        return alone
     return _by_type(type, [_name_of(part) for part in parts], text, wanted)
 
 
@@ -191,7 +215,7 @@ def _is_number(part: list[Token], notes: Notes) -> bool:
     end = specifiers([*part, *part[-1:]]).end
     if "*" in words[end:] or "[" in words[end:]:
         return False
-    code = number_of(words[:end], notes)
+    code = _number_of(words[:end], notes)
     return bool(code) and code[0] != "c"
 
 
@@ -228,6 +252,56 @@ def _compiled(clang: Clang, text: str, header: str) -> str:
     return clang.compile(text, header).text
 
 
+# -- parameters and pointers -----------------------------------------------------------------------
+
+
+def _pointee(part: list[Token], known: Notes) -> DataType | None:
+    """The type that the parameter `T *x` or `T x[n][m]` points to, whatever is const or restrict in
+    it; None where that is no number and no pointer, or not known."""
+    while part and part[0].text in ATTRIBUTES:
+        part = part[closing(part, 1) :]
+    if not part:
+        return None
+    end = specifiers([*part, *part[-1:]]).end
+    rest = [t.text for t in part[end:] if t.text not in QUALIFIERS]
+    stars = len(list(takewhile(lambda text: text == "*", rest)))
+    behind = rest[stars:]
+    if behind[:1] and behind[0] not in ("[", "("):
+        behind = behind[1:]  # the name
+    stars += behind[:1] == ["["]
+    if not stars or "(" in behind:
+        return None
+    words = [t.text for t in part[:end] if t.text not in QUALIFIERS and t.text != "register"]
+    constant = any(t.text in _CONST for t in part[:end])
+    text = f"{'const ' * constant}{' '.join(words)} {'*' * stars}"
+    if stars > 1:
+        return pointer_to(DataType("pointer", size=8, bits=64), text)
+    code = _number_of([t.text for t in part[:end]], known)
+    if not code or code in _CHARACTERS:
+        return None
+    return pointer_to(number(code), text, constant)
+
+
+def _number_of(words: list[str], known: Notes) -> str:
+    """numpy's code of a type of numbers; "" for any other."""
+    for _ in range(_DEEPEST):
+        kept = [w for w in words if w not in QUALIFIERS and w not in ("register", "extern")]
+        note = known.identifier(kept[0]) if len(kept) == 1 and kept[0] not in BASIC_TYPES else None
+        if note is None:
+            return code_of(kept)
+        words = _words_of(note.text, kept[0]) if note.kind == "typedef" else []
+    return ""
+
+
+def _words_of(text: str, name: str) -> list[str]:
+    """The words of `typedef WORDS name;`; none where that has a pointer or another shape."""
+    found = [t.text for t in tokens(text)[:-1]]
+    if found[:1] == ["typedef"] and found[-2:] == [name, ";"]:
+        words = found[1:-2]
+        return words if all(word.isidentifier() for word in words) else []
+    return []
+
+
 # -- declarations as C writes them -----------------------------------------------------------------
 
 
@@ -235,30 +309,22 @@ def spelled(name: str, known: StateView) -> Spelling | None:
     """The declaration of a function or a variable, its parameters' types or its own, and its
     definition below the comment that stands above it; None for what neither cells declare nor
     headers of the system."""
-    notes = Notes(known.notes)
-    note, said = _said(name, known, notes)
-    if not said:
+    said = _said(name, known)
+    if said is None:
         return None
-    text = on_line(said)
-    try:
-        found = tokens(said)[:-1]
-        (declared,) = declarators(found)
-        if (note is None or note.kind == "function") and declared.function:
-            types = tuple(_type(part) for part in parameters_of(found, declared))
-        else:
-            head = [t for t in found if t.text not in ("extern", ";")]
-            types = (_type(head),)
-    except (Unfinished, IndexError, ValueError):
-        types = ()
+    note, parts = said.note, said.parameters
+    if parts is None:
+        parts = [[t for t in said.tokens if t.text not in ("extern", ";")]]
 
     def document() -> str:
         if note is None:
-            return f"{text};"
+            return f"{said.text};"
         comment = comment_above(known.source(note.cell), note) if note.cell else ""
-        own = (note.definition or f"{text};").strip("\n")
+        own = (note.definition or f"{said.text};").strip("\n")
         return f"{comment}\n{own}" if comment else own
 
-    return Spelling(text, types, document)
+    types = map(_type, parts) if said.declared is not None else ()
+    return Spelling(said.text, tuple(types), document)
 
 
 def _type(part: Sequence[Token]) -> str:

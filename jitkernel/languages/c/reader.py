@@ -14,14 +14,15 @@ from dataclasses import replace
 from jitkernel.errors import CompileError, Diagnostic
 from jitkernel.files import working_folder
 from jitkernel.ir.names import decode_name, quote_name
+from jitkernel.languages.c.changes import old_objects
 from jitkernel.languages.c.clang import Clang, Complaint, clang_of
 from jitkernel.languages.c.complaints import Complaints, missed
-from jitkernel.languages.c.expansion import Expansion
+from jitkernel.languages.c.expansion import Expansion, written
 from jitkernel.languages.c.flags import folders_of
 from jitkernel.languages.c.generated import LENGTH, OWN, VALUE, file_name, value_type
-from jitkernel.languages.c.header_macros import HeaderMacros
 from jitkernel.languages.c.headers import (
     Header,
+    HeaderMacros,
     brings,
     is_of,
     read_header,
@@ -30,14 +31,12 @@ from jitkernel.languages.c.headers import (
 from jitkernel.languages.c.learned import included, learned, left, outdated, reasons, spelled
 from jitkernel.languages.c.module import Module, parse
 from jitkernel.languages.c.notes import IDENTIFIER, MACRO, TAG, Notes, plan_notes
-from jitkernel.languages.c.old_layouts import old_objects
 from jitkernel.languages.c.pieces import Mismatch, Piece, PieceKind, cut
-from jitkernel.languages.c.reading import Guesses, Reading
+from jitkernel.languages.c.reading import Guesses, Reading, Written
 from jitkernel.languages.c.tokens import Unfinished, tokens, without_digraphs
 from jitkernel.languages.c.unit import Unit, unit_of
 from jitkernel.languages.c.values import present
 from jitkernel.languages.c.words import TAGS
-from jitkernel.languages.c.written import Written, written
 from jitkernel.languages.language import Known, Once, Remake, plan, split_commands
 from jitkernel.languages.llvm.plan import LanguageNote, Plan
 from jitkernel.values.c import function_in_c, type_in_c
@@ -53,10 +52,6 @@ _INCOMPLETE = re.compile("^tentative definition has type .* that is never comple
 _COMPUTED = re.compile("not a compile-time constant|statement expression not allowed at file scope")
 _LENGTH = re.compile(rf"@{LENGTH}\(.*?\bret i64 (\d+)", re.DOTALL)
 _EXPANDED = re.compile(r"expanded from macro '(\w+)'")
-_EXTERNAL = re.compile(
-    r"(@\S+ = .*?\bexternal\b.*?\b(?:global|constant) )(.*?)"
-    r"((?:, (?:align|section) [^!]*)?(?:, !.*)?)$"
-)
 
 
 def read(source: str, known: Known) -> Plan:
@@ -134,18 +129,15 @@ class _Reader:
         )
         self._complaints.check(self._pieces)
         folders = folders_of(self._clang.more)
-        for piece in self._pieces:
-            if piece.kind is PieceKind.DIRECTIVE:
-                refuse_others(piece.text, folders)
+        directives = [p.text for p in self._pieces if p.kind is PieceKind.DIRECTIVE]
+        for text in directives:
+            refuse_others(text, folders)
         for note in self._notes.directives():
             if note.kind in ("include", "header"):
                 hint = f"\nhint: put the file there again, or %evict {note.cell}"
                 refuse_others(note.text, folders, hint)
-        headers = {
-            piece.text: header for piece in self._pieces
-            if piece.kind is PieceKind.DIRECTIVE and (header := read_header(piece.text, folders))
-        }  # fmt: skip
-        return self._understood(headers)
+        headers = {text: read_header(text, folders) for text in directives}
+        return self._understood({text: header for text, header in headers.items() if header})
 
     def _cut(self, code: str) -> list[Piece]:
         found = self._expansion.tokens
@@ -335,23 +327,18 @@ class _Reader:
         for note in (*unit.own, *changes.every):
             if note.computed:
                 module.make_writable(quote_name(note.symbol))
-        owners = self._owners(unit, module)
-        for name in owners:
+        names = self._owned(unit, module)
+        for name in itertools.chain(*names.values()):
             type = types.variable(decode_name(name))
             if type is not None and type.bare.kind == "array":
                 module.say_array(name, type.bare.sides)
-        own = [name for name, cell in owners.items() if not cell]
+        own = names[0]
         entries = [n for n in module.entities if n.startswith(OWN)]
-        for functions, notes in (
-            (own + entries, unit.own),
-            *(
-                ([n for n, owner in owners.items() if owner == cell], each)
-                for cell, each in changes.remade.items()
-            ),
-        ):
-            module.inline(functions, [note.symbol for note in notes if note.inline])
+        module.inline(own + entries, [note.symbol for note in unit.own if note.inline])
+        for cell, notes in changes.remade.items():
+            module.inline(names[cell], [note.symbol for note in notes if note.inline])
         found = self._learned(unit, types, own)
-        told = included(unit, self._known.number, types, own) + outdated(unit, self._notes)
+        told = included(unit, types, own) + outdated(unit, self._notes)
         told += self._how_to_run(unit)
         told += old_objects(self._notes, changes.keys, self._known)
         made = plan(
@@ -359,8 +346,7 @@ class _Reader:
         )
         remakes = [
             Remake(
-                cell, self._text(module, [n for n, owner in owners.items() if owner == cell]),
-                reasons(unit, cell),
+                cell, self._text(module, names[cell]), reasons(unit, cell),
                 frozenset(
                     note.symbol for note in changes.remade[cell]
                     if note.key in changes.stale and note.kind == "variable" and not note.computed
@@ -440,8 +426,8 @@ class _Reader:
         cell = self._known.cell_of(name)
         return cell not in (0, self._known.replaces) and cell not in unit.changes.remade
 
-    def _owners(self, unit: Unit, module: Module) -> dict[str, int]:
-        """The cell that each definition of the module belongs to; 0: this one."""
+    def _owned(self, unit: Unit, module: Module) -> dict[int, list[str]]:
+        """The definitions of the module by the cell that they belong to; 0: this one."""
         every = unit.changes.remade
         remade = {note.symbol: note.cell for note in unit.changes.every}
         lent = {note.symbol for note in unit.wanted.values() if note.folded} - remade.keys()
@@ -452,12 +438,12 @@ class _Reader:
                 owner = self._known.cell_of(plain)
                 if owner in every:  # of a header that it includes
                     remade.setdefault(plain, owner)
-        return {
-            name: remade.get(decode_name(name), 0)
-            for name, entity in module.entities.items()
-            if not (entity.local or entity.is_declaration or name.startswith((OWN, "llvm.")))
-            and decode_name(name) not in lent
-        }
+        found: dict[int, list[str]] = {cell: [] for cell in (0, *every)}
+        for name, entity in module.entities.items():
+            theirs = entity.local or entity.is_declaration or name.startswith((OWN, "llvm."))
+            if not theirs and decode_name(name) not in lent:
+                found[remade.get(decode_name(name), 0)].append(name)
+        return found
 
     @staticmethod
     def _text(module: Module, own: list[str]) -> str:
@@ -498,9 +484,8 @@ class _Reader:
                     entity.text = f"declare {type.result} @{name}({arguments})"
             elif entity.external:
                 variable = self._known.variable(plain)
-                match = _EXTERNAL.match(entity.text)
-                if variable is not None and match and self._known.cell_of(plain):
-                    entity.text = match[1] + str(variable[0]) + match[3]
+                if variable is not None and self._known.cell_of(plain):
+                    entity.put(*entity.type_place, str(variable[0]))
 
 
 def _written(module: Module, roots: Iterable[str]) -> str:

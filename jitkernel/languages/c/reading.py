@@ -5,16 +5,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jitkernel.languages.c.notes import DIRECTIVE, Note, Notes
 from jitkernel.languages.c.pieces import Piece
-from jitkernel.languages.c.written import Written
 
 if TYPE_CHECKING:
     from jitkernel.languages.c.headers import Header
 
-__all__ = ["Guesses", "Reading"]
+__all__ = ["Guesses", "Reading", "Written"]
+
+
+class Written(NamedTuple):
+    """Braces of a piece: where they are in the code that was cut, and the text that was written."""
+
+    start: int
+    stop: int
+    text: str
+    lines: range
 
 
 @dataclass(slots=True)

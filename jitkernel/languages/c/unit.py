@@ -9,10 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from functools import partial
 
 from jitkernel.languages.c.changes import Changes
-from jitkernel.languages.c.computed import Computed
 from jitkernel.languages.c.declarations import Declarator, hiding, unsized
 from jitkernel.languages.c.declared import Declared, is_old_style
 from jitkernel.languages.c.generated import (
@@ -27,15 +25,14 @@ from jitkernel.languages.c.generated import (
     file_name,
     value_function,
 )
-from jitkernel.languages.c.macros import PUSHED
+from jitkernel.languages.c.macros import PUSHED, tokens_of
 from jitkernel.languages.c.notes import IDENTIFIER, MACRO, TAG, Note, key_name, mentioned
 from jitkernel.languages.c.packing import Packing, is_pack
 from jitkernel.languages.c.pieces import Piece, PieceKind, cut
-from jitkernel.languages.c.placing import placed
 from jitkernel.languages.c.pointed import forward
-from jitkernel.languages.c.reached import reached
+from jitkernel.languages.c.reached import placed, reached
 from jitkernel.languages.c.reading import Reading
-from jitkernel.languages.c.tokens import all_words, closing, words
+from jitkernel.languages.c.tokens import Token, all_words, closing, words
 from jitkernel.languages.c.words import STORAGE
 from jitkernel.languages.language import Once
 
@@ -81,12 +78,7 @@ class Unit:
 
 def unit_of(reading: Reading) -> Unit:
     """The text for a cell that is read."""
-    declared = Declared(reading)
-    others = (n for n in reading.notes.directives() if not reading.is_replaced(n))
-    packing = Packing((*others, *declared.notes.values()))
-    changes = Changes(reading, declared.notes.values(), packing)
-    wanted = _wanted(reading, declared, changes)
-    return _Writer(reading, declared, packing, changes, wanted).write()
+    return _Writer(reading).write()
 
 
 def _wanted(reading: Reading, declared: Declared, changes: Changes) -> dict[str, Note]:
@@ -113,13 +105,13 @@ def _wanted(reading: Reading, declared: Declared, changes: Changes) -> dict[str,
 class _Writer:
     """The text while it is written."""
 
-    def __init__(
-        self, reading: Reading, declared: Declared, packing: Packing, changes: Changes,
-        wanted: Mapping[str, Note],
-    ):  # fmt: skip
+    def __init__(self, reading: Reading):
         self._reading, self._notes, self._guesses = reading, reading.notes, reading.guesses
-        self._declared, self._packing, self._changes = declared, packing, changes
-        self._wanted = wanted
+        self._declared = declared = Declared(reading)
+        others = (n for n in reading.notes.directives() if not reading.is_replaced(n))
+        self._packing = packing = Packing((*others, *declared.notes.values()))
+        self._changes = Changes(reading, declared.notes.values(), packing)
+        self._wanted = _wanted(reading, declared, self._changes)
         self._text = Text(reading.number, reading.source)
         self._pending: list[Part] = []
         self._done: set[str] = set()  # notes that are in the text
@@ -288,8 +280,7 @@ class _Writer:
         for label in self._declared.labelled.get(index, ()):
             self._text.add(f'\n# {piece.line} "{file_name(self._reading.number)}"\n{label}\n')
         found = piece.head
-        skipped = {*found.local}
-        text = self._declared.text_of(piece, 0, len(piece.tokens), skipped)
+        text = piece.text_of(0, len(piece.tokens), found.local)
         base = piece.start
         edits: list[tuple[int, int, str]] = []
         if piece.kind is PieceKind.DECLARATION and not found.typedef:
@@ -303,12 +294,7 @@ class _Writer:
                 if declared.init < 0 and not declared.function and self._same(piece, declared):
                     self._kept.add(declared.name)
                 elif declared.init >= 0 and self._declared.is_computed(index, declared):
-                    computed = Computed(
-                        self._reading.source, self._notes, piece, declared,
-                        partial(self._elements, index, piece, declared),
-                    )  # fmt: skip
-                    edits += computed.edits()
-                    self._pending += computed.parts()
+                    edits += self._computed(index, piece, declared)
         edits += [(start - base, stop - base, new) for start, stop, new in self._hiding(piece)]
         text = _edited(text, edits)
         self._text.add_own(piece.line, piece.column, text, moved=bool(edits))
@@ -337,6 +323,46 @@ class _Writer:
         places = [token.start - piece.start for token in found if token is not None]
         return [(place, place, "1") for place in places]
 
+    def _computed(
+        self, index: int, piece: Piece, declared: Declarator
+    ) -> list[tuple[int, int, str]]:
+        """Edits of a declaration whose variable gets its value when the cell runs: at file scope C
+        has constants alone, so it stays without its initialiser, and a statement writes the value
+        there."""
+        source, tokens, base = self._reading.source, piece.tokens, piece.start
+        name, equals = tokens[declared.name_at], tokens[declared.init]
+        first, last = tokens[declared.init + 1], tokens[declared.end - 1]
+        value, start = source[first.start : last.stop], tokens[declared.first].start
+        self._pending += [
+            Part(f"{{ __typeof__({name.text})"),
+            Part(f"{OWN}i =", name.line, name.column, piece.last_line),
+            Part(value, first.line, first.column, piece.last_line, source[start : last.stop]),
+            Part(f"; __builtin_memcpy((void *)&{name.text}, (void *)&{OWN}i, sizeof {OWN}i); }}"),
+        ]
+        blank = re.sub(r"[^\n]", " ", source[equals.start : last.stop])
+        edits = [(equals.start, last.stop, blank)]
+        deduced, bracket = piece.head.deduced, unsized(tokens[declared.name_at : declared.last])
+        if deduced >= 0:
+            operand = f"__typeof__(((void)0, {_operand(source, piece, declared)}))"
+            edits.append((tokens[deduced].start, tokens[deduced].stop, operand))
+        elif first.text == "{" and (alias := self._unsized_type(piece, declared)):
+            edits.append((alias.start, alias.stop, f"__typeof__((*({alias.text} *)0)[0])"))
+            count = self._elements(index, piece, declared, value)
+            edits.append((name.stop, name.stop, f"[{count}]"))
+        elif first.text == "{" and bracket:
+            count = self._elements(index, piece, declared, value)
+            edits.append((bracket.start, bracket.start, str(count)))
+        return [(start - base, stop - base, text) for start, stop, text in edits]
+
+    def _unsized_type(self, piece: Piece, declared: Declarator) -> Token | None:
+        """The name of a type that is an array without a length, where the variable is of it."""
+        plain = declared.first == declared.name_at and declared.last == declared.name_at + 1
+        for token in piece.tokens[: piece.head.end] if plain else ():
+            note = self._notes.in_cell(IDENTIFIER + token.text)
+            if note is not None and note.kind == "typedef" and unsized(tokens_of(note.text)):
+                return token
+        return None
+
     def _elements(self, index: int, piece: Piece, declared: Declarator, value: str) -> int:
         """The number of elements of an initialiser: only in a function may it stand as it is."""
         known = self._guesses.lengths.get((index, declared.name))
@@ -345,9 +371,9 @@ class _Writer:
         tokens = piece.tokens
         end = piece.head.end
         storage = {at for at, token in enumerate(tokens[:end]) if token.text in STORAGE}
-        head = self._declared.text_of(piece, 0, end, storage)
+        head = piece.text_of(0, end, storage)
         place = self._text.marker(tokens[declared.init].line, tokens[declared.init].column)
-        declarator = self._declared.text_of(piece, declared.first, declared.last, set())
+        declarator = piece.text_of(declared.first, declared.last)
         every = piece.declared
         before = [self._declared.declaration(piece, d) for d in every if d.first < declared.first]
         self._guesses.lengths[index, declared.name] = count = self._reading.length(
@@ -412,6 +438,23 @@ class _Writer:
             return False
         own = self._declared.notes.get(IDENTIFIER + declared.name)
         return own is not None and own.same(note)
+
+
+def _operand(source: str, piece: Piece, declared: Declarator) -> str:
+    """An initialiser where only its type counts: compound literals have constants alone at file
+    scope, so what they hold is left out."""
+    at, stop, text = declared.init + 1, declared.end, ""
+    tokens, start = piece.tokens, piece.tokens[at].start
+    while at < stop:
+        behind = closing(tokens, at) if tokens[at].text == "(" else stop
+        if behind < stop and tokens[behind].text == "{":
+            type = source[tokens[at].stop : tokens[behind - 1].start]
+            text += f"{source[start : tokens[at].start]}(*(__typeof__({type}) *)0)"
+            at = closing(tokens, behind)
+            start = tokens[at - 1].stop
+        else:
+            at += 1
+    return text + source[start : tokens[stop - 1].stop]
 
 
 def _edited(text: str, edits: Iterable[tuple[int, int, str]]) -> str:

@@ -118,7 +118,7 @@ def _integer(data: bytes, signed: bool = False) -> int:
     return int.from_bytes(data, "little", signed=signed)
 
 
-# -- members and elements ------------------------------------------------------------------------
+# -- members and elements --------------------------------------------------------------------------
 
 
 def _members(type: DataType, data: bytes, memory: Memory, depth: int) -> str:
@@ -184,7 +184,7 @@ def _elided(count: int, element: Callable[[int], str], behind: str = " ") -> lis
     return parts
 
 
-# -- scalars -------------------------------------------------------------------------------------
+# -- scalars ---------------------------------------------------------------------------------------
 
 
 def _constant(type: DataType, value: int) -> str:
