@@ -9,7 +9,8 @@ import pytest
 
 from jitkernel.errors import CompileError
 from jitkernel.ir.types import parse_type
-from jitkernel.session.run.results import LARGE, LIMIT
+from jitkernel.session.program.cell import LARGE
+from jitkernel.session.run.results import LIMIT
 from jitkernel.session.run.runner import Runner
 
 SPAM = """@line = constant [1000 x i8] zeroinitializer

@@ -18,7 +18,6 @@ from jitkernel.linker.records import appended
 from jitkernel.linker.resolution import NEW
 from jitkernel.printable import printable
 from jitkernel.rollback import Recorded, RecordedDict, RecordedList, set_first
-from jitkernel.session.run.results import Values
 from jitkernel.values.value import TypedValue
 from jitkernel.wording import cut_list
 
@@ -29,11 +28,13 @@ if TYPE_CHECKING:
     from jitkernel.session.saved.store import Record
 
 __all__ = [
+    "LARGE",
     "Cell",
     "CellState",
     "Change",
     "Definition",
     "Effects",
+    "Values",
     "Version",
     "cells_words",
     "names_of",
@@ -184,6 +185,18 @@ class Version(NamedTuple):
         """The types that it takes the present versions of names for."""
         stale = {symbol.name for symbol in self.stale}
         return {name: info for name, info in self.infos.items() if name not in stale}
+
+
+LARGE = 1 << 16  # bytes: values of more are large
+
+
+class Values(RecordedDict[int, TypedValue]):
+    """Values by the number of their cell that wait for an undo or a redo; large ones are let go."""
+
+    def wait(self, number: int, value: TypedValue) -> None:
+        """Keep a value that left the session's results."""
+        if len(value.data) <= LARGE:
+            self[number] = value
 
 
 class Effects(NamedTuple):

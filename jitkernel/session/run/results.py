@@ -18,29 +18,19 @@ from typing import TYPE_CHECKING, Any, Protocol
 from jitkernel.errors import UsageError
 from jitkernel.printable import printable
 from jitkernel.rollback import Recorded, RecordedDict
+from jitkernel.session.program.cell import LARGE, Cell
 from jitkernel.session.settings import SessionSettings
 from jitkernel.values.value import TypedValue
 
 if TYPE_CHECKING:
-    from jitkernel.session.program.cell import Cell
     from jitkernel.values.value import TypedValue
 
 __all__ = [
-    "Collector", "LARGE", "OutputTee", "Result", "Results", "Sink", "Streams", "StreamsOf",
-    "Values", "print_bytes",
+    "Collector", "OutputTee", "Result", "Results", "Sink", "Streams", "StreamsOf",
+    "print_bytes",
 ]  # fmt: skip
 
-#: Values of more bytes than this are large: `LIMIT` bytes of them are kept, and only here.
-LARGE, LIMIT = 1 << 16, 64 << 20
-
-
-class Values(RecordedDict[int, TypedValue]):
-    """Values by the number of their cell that wait for an undo or a redo; large ones are let go."""
-
-    def wait(self, number: int, value: TypedValue) -> None:
-        """Keep a value that left the session's results."""
-        if len(value.data) <= LARGE:
-            self[number] = value
+LIMIT = 64 << 20  # bytes of large values that are kept, and only here
 
 
 class Results(RecordedDict[int, TypedValue], Recorded):
