@@ -21,7 +21,7 @@ from jitkernel.executor import abi
 from jitkernel.executor.doorbell import Doorbell
 from jitkernel.executor.executor import Executor
 from jitkernel.executor.inbox import Inbox, ThreadRequests
-from jitkernel.executor.interrupt import Check, Interruption, StopRequest
+from jitkernel.executor.interrupt import Check, Interruption
 from jitkernel.executor.peek import unblock_faults
 from jitkernel.executor.records import ExecutorSettings
 from jitkernel.executor.spawn import Pipes, Spawned, waiting
@@ -32,6 +32,7 @@ __all__ = ["ExecutorChannel"]
 _PIECE = 1 << 16  # bytes read at once; as much as a pipe holds
 _END = select.POLLHUP | select.POLLRDHUP | select.POLLERR
 _FIRST_LOOK, _LOOK = 0.02, 0.03  # seconds until a call counts as long, and between looks at it
+_STOPPED = "stopped"
 _START = 20.0  # seconds for a process to say hello
 
 
@@ -60,7 +61,9 @@ class ExecutorChannel(Executor):
         self._stop: Interruption | None = None
         self._failure: BaseException | None = None
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._stop_request = StopRequest()  # to stop the present request
+        # Whether the present request is to be stopped, once that is decided: by what comes first,
+        # `interrupt` or the request's end.  (`dict.setdefault` is atomic.)
+        self._decided: dict[str, bool] = {}
         self._inbox = Inbox(self.control, self._bell)
         self._began, self._due, self._looks = 0.0, 0.0, 0
         self._fed = False  # input was written that may be unread
@@ -107,7 +110,7 @@ class ExecutorChannel(Executor):
 
     def _begin(self) -> None:
         """Begin a request; requests to stop the last one do not concern it."""
-        self._stop, self._stop_request = None, StopRequest()
+        self._stop, self._decided = None, {}
         self.busy = True
 
     def _end(self) -> BaseException | None:
@@ -115,6 +118,10 @@ class ExecutorChannel(Executor):
         failure, self._failure = self._failure, None
         self.busy, self._stop = False, None
         return failure
+
+    def _was_stopped(self) -> bool:
+        """True if the call that is over was to be stopped before."""
+        return self._decided.setdefault(_STOPPED, False)
 
     def _begin_call(self) -> None:
         """Begin a call; nor does input that the last one left unread."""
@@ -213,7 +220,7 @@ class ExecutorChannel(Executor):
                     self._cut = True
             elif fd == self._wake:
                 os.eventfd_read(fd)
-                if self._stop_request.pressed and self._stop is None:
+                if self._decided.get(_STOPPED) and self._stop is None:
                     self._interrupt_now("")
             elif fd == child.pidfd:
                 ended = True
@@ -286,7 +293,7 @@ class ExecutorChannel(Executor):
     # -- stopping ------------------------------------------------------------------------------
 
     def interrupt(self) -> bool:
-        if not self.busy or not self._stop_request.press():
+        if not self.busy or not self._decided.setdefault(_STOPPED, True):
             return False
         try:
             os.eventfd_write(self._wake, 1)

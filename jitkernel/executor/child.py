@@ -140,7 +140,7 @@ class Loader:
         return next(filter(None, every), 0)
 
     def locate(self, addresses: list[int]) -> bytes:
-        """What is at each: `strlen+0x2d, libc.so.6`, or "" for what is in no library."""
+        """The place of each: `strlen+0x2d, libc.so.6`, or "" for what is in no library."""
         return b"\0".join(self._place(a & (1 << 64) - 1).encode()[:600] for a in addresses)
 
     def _place(self, address: int) -> str:

@@ -102,7 +102,7 @@ def direct_call(
     unpack, result_memory = struct.Struct("<" + result).unpack_from, executor.result
     args, ret = executor.arguments, executor.result_address
     lock, operations = program.lock, program.operations
-    turn, ends = executor.turn, executor.turn.lock
+    turn, ends, threads = executor.turn, executor.turn.lock, executor.own_threads
     makes = gives if result == "Q" and not unsigned else None
 
     def converted(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -137,7 +137,7 @@ def direct_call(
             finally:
                 with ends:  # as in turn.py
                     turn.depth = turn.caller = 0
-                executor.called()
+                threads.called = True
             if stopped:
                 raise NotReturned
             if not result:

@@ -152,7 +152,7 @@ class Executor(ABC):
     def _answer_of(
         self, name: str, *arguments: Any, fits: Callable[[bytes], bool] = lambda payload: True
     ) -> bytes:
-        """What a method of child.py's `Loader` answers, for which `fits` holds.  Raises OSError."""
+        """The answer of a method of child.py's `Loader` that `fits`.  Raises OSError."""
 
     def _here(self) -> tuple[int, int]:
         return self.generation, self.pid

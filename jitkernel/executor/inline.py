@@ -55,8 +55,15 @@ class InlineExecutor(Executor):
     `lock` is held by whoever uses the session; a thread that has called hibernated code waits for
     it, or for another thread to be in session code, where it can do no harm.  `enter` runs the
     request that is in the frame; `turn` says who may change the program while calls are in
-    progress.
+    progress; `functions` are objects of ctypes that call code of the program, until `close`.
+
+    The session tells: `lend` gives another thread what the caller's has of it, `name_of` says what
+    a stub stands for, `changing` whether the program is being changed.
     """
+
+    lend: Callable[[int], contextlib.AbstractContextManager[object]]
+    name_of: Callable[[int], str]
+    changing: Callable[[], bool]
 
     can_park = False
     unseen = f"nobody looks at code that runs in this process; {_REMEDY}"
@@ -76,7 +83,7 @@ class InlineExecutor(Executor):
         self._failure: BaseException | None = None  # of the upcall
         self._numbers = count(1)
         self._loader = child.Loader()
-        self._threads = OwnThreads()
+        self.own_threads = OwnThreads()
         self._mask: set[Any] | None = None  # of signals, before `park`
         self.view = self.control.view
         self.frame = self.control.start + abi.FRAME_AT  # index of the request in the view
@@ -85,7 +92,7 @@ class InlineExecutor(Executor):
         flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
         self.result = mmap.mmap(-1, abi.BUFFER_SIZE, flags=flags)
         self.result_address = ctypes.addressof(ctypes.c_char.from_buffer(self.result))
-        self._functions: WeakValueDictionary[int, Any] = WeakValueDictionary()  # of ctypes
+        self.functions: WeakValueDictionary[int, Any] = WeakValueDictionary()
 
     # -- its life ------------------------------------------------------------------------------
 
@@ -119,7 +126,7 @@ class InlineExecutor(Executor):
         self.enter, self._renew = self._native("jk_here"), self._native("jk_renew")
         self._pid = os.getpid()
         self.services.remember()
-        self._threads.look()
+        self.own_threads.look()
         _alive.add(self)
 
     def _refuse_stale(self) -> None:
@@ -152,36 +159,25 @@ class InlineExecutor(Executor):
         if not self._pid:
             self._place.close()
             return
-        self.refuse("this session is closed")
+        why = "this session is closed"
+        self.enter = _refusing(why)
+        for function in list(self.functions.values()):
+            function.refuse(why)
         self.unwind = 0, (1 << 64) - 1
         self._renew()  # the unwinder forgets the tables
         if not self.threads and not self.turn.depth:
             self._place.close()
 
-    def refuse(self, why: str) -> None:
-        """From now on a call raises UsageError."""
-
-        def refused(*arguments: Any) -> int:
-            raise UsageError(why)
-
-        self.enter = refused
-        for function in list(self._functions.values()):
-            function.refuse(why)
-
-    def adopt(self, function: Any) -> None:
-        """A function object of ctypes calls code of the program, until `close`."""
-        self._functions[id(function)] = function
-
     def forked(self) -> None:
         """This process is a child of the one whose session it is."""
-        self.enter = _in_child
+        self.enter = _refusing(_CHILD)
         self._pid = -1
 
     # -- calls ---------------------------------------------------------------------------------
 
     def _call(self, thunk: int, fn: int, args: int, ret: int, ret_size: int) -> Outcome:
         self.start()
-        self._threads.look()
+        self.own_threads.look()
         seq = next(self._numbers)
         HEAD.pack_into(self.view, self.frame, abi.CALL, seq, thunk, fn, args, ret, ret_size, 0)
         if self.turn.depth and not self.turn.is_callers:
@@ -191,7 +187,7 @@ class InlineExecutor(Executor):
         else:
             with looked_at(self._look, self.lend):
                 stopped = self.run()
-        self._threads.look()
+        self.own_threads.look()
         if stopped:
             return self.outcome(seq)
         if self.stopping():
@@ -204,24 +200,12 @@ class InlineExecutor(Executor):
         try:
             return self.turn.call(self.enter)
         finally:
-            self._threads.called = True
+            self.own_threads.called = True
 
     def _look(self, seconds: float) -> None:
         with self.turn.taken():
             if self.on_wait is not None and self.turn.depth:
                 self.on_wait(seconds)
-
-    #: Gives another thread what the caller's has of the session.
-    lend: Callable[[int], contextlib.AbstractContextManager[object]] = staticmethod(
-        lambda thread: contextlib.nullcontext()
-    )
-
-    @staticmethod
-    def address_of(thing: object) -> int | None:
-        """The address of an argument's memory: code uses it as it is."""
-        from jitkernel.executor.direct import address_of
-
-        return address_of(thing)
 
     def _result(self, size: int) -> bytes:
         return self.result[:size]
@@ -233,10 +217,6 @@ class InlineExecutor(Executor):
             raise failure
         kind, record = record_of(self.control, seq, "", 0)
         return Outcome(kind, record=record, done=self.control["progress"])
-
-    def called(self) -> None:
-        """Code of the program has run."""
-        self._threads.called = True
 
     def interrupt(self) -> bool:
         """Nobody can stop native code in this process; what comes next does not run."""
@@ -260,7 +240,7 @@ class InlineExecutor(Executor):
                 ctypes.memmove(at, answer, min(len(answer), size))
                 return 1
             with undisturbed(), self._session():
-                return self.on_wake(which, self._threads.alone)
+                return self.on_wake(which, self.own_threads.alone)
         except BaseException as error:
             if kind == _ASK:
                 ctypes.memset(at, 0, size)
@@ -303,10 +283,6 @@ class InlineExecutor(Executor):
             file=sys.stderr, flush=True,
         )  # fmt: skip
 
-    #: What a stub stands for, for messages; whether the program is being changed.
-    name_of: Callable[[int], str] = staticmethod(lambda stub: "")
-    changing: Callable[[], bool] = staticmethod(lambda: False)
-
     # -- what it does --------------------------------------------------------------------------
 
     @property
@@ -321,8 +297,8 @@ class InlineExecutor(Executor):
     def threads(self) -> int:
         """Threads of this process that have come while code of the program ran, and are not
         Python's."""
-        self._threads.called |= bool(self._functions) or self.turn.depth > 0
-        return self._threads.look()
+        self.own_threads.called |= bool(self.functions) or self.turn.depth > 0
+        return self.own_threads.look()
 
     @property
     def handles_signals(self) -> bool:
@@ -356,7 +332,7 @@ class InlineExecutor(Executor):
 
     def settle(self) -> None:
         """The program is as it will be: who calls it past the session finds its unwind tables."""
-        if self._functions and self._pid and not self._closed:
+        if self.functions and self._pid and not self._closed:
             self._renew()
 
 
@@ -366,8 +342,13 @@ _CHILD = (
 )
 
 
-def _in_child() -> int:
-    raise UsageError(_CHILD)
+def _refusing(why: str) -> Callable[[], int]:
+    """The function that is called in place of the runtime from now on."""
+
+    def refuse() -> int:
+        raise UsageError(why)
+
+    return refuse
 
 
 def _numbers(signals: int) -> Iterator[int]:

@@ -2,8 +2,7 @@
 
 The runtime's handler (native/handler.ll) decides what a signal may do at the place where it
 arrives; this is the kernel process's half, a clock: what to try next, and when to give up.  It
-never waits.  `StopRequest` comes before: whether anybody wants a call stopped.  `Check` comes
-after: whether the process still works.  Start from `Interruption.step`.
+never waits.  `Check` comes after: whether the process still works.  Start from `Interruption.step`.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from jitkernel import procfs
 from jitkernel.executor import abi
 from jitkernel.executor.control import ControlBlock
 
-__all__ = ["Check", "Interruption", "StopRequest"]
+__all__ = ["Check", "Interruption"]
 
 AGAIN = 0.05  # seconds between signals
 CHILDREN = 0.06  # when the cell's own programs get SIGINT, as from a terminal
@@ -25,28 +24,6 @@ BLOCKED, LATE = 0.25, 0.7  # fractions of the grace period: when to leave a libr
 _STILL = 6  # looks, 30 ms apart, between which nothing has moved
 _COMPUTED = 3.0  # seconds of processor time, of all threads; a check takes a thousandth of one
 _LONGEST = 10.0  # seconds; for a process that somebody has stopped
-
-
-class StopRequest:
-    """The decision to stop one call: taken by what comes first, a press or the call's end.
-
-    `press` may be called from any thread and from a signal handler.
-    """
-
-    def __init__(self) -> None:
-        self._first: dict[str, bool] = {}  # one entry; dict.setdefault is atomic
-
-    def press(self) -> bool:
-        """Ask for the call to be stopped; False where it had ended before."""
-        return self._first.setdefault("pressed", True)
-
-    def end(self) -> bool:
-        """The call is over; True where it was to be stopped before."""
-        return self._first.setdefault("pressed", False)
-
-    @property
-    def pressed(self) -> bool:
-        return self._first.get("pressed", False)
 
 
 class Interruption:

@@ -11,9 +11,10 @@ import os
 import threading
 import time
 
+from jitkernel import procfs
+
 __all__ = ["OwnThreads"]
 
-_TASKS = "/proc/self/task"
 _LOOKS = 5  # 1 ms apart, before a thread counts as the program's
 
 
@@ -22,7 +23,7 @@ class OwnThreads:
 
     def __init__(self) -> None:
         self.called = False
-        self._others: set[int] = set()
+        self._others: frozenset[int] = frozenset()
         self._own: set[int] = set()
         self._count = 0
 
@@ -32,7 +33,7 @@ class OwnThreads:
         called, self.called = self.called, False
         if not called and not self._own and _count() == self._count:
             return 0
-        tasks = self._tasks()
+        tasks = _tasks()
         self._count = len(tasks)
         new = tasks - self._others - self._own
         if called or self._own & tasks:
@@ -42,7 +43,7 @@ class OwnThreads:
                 if not (new := new - _of_python()):
                     break
                 time.sleep(0.001)
-                tasks = self._tasks()
+                tasks = _tasks()
             self._own |= new & tasks
         self._own &= tasks
         if self._own:
@@ -55,12 +56,13 @@ class OwnThreads:
         """True if the thread that asks is the process's only one: no other runs any code."""
         return _count() == 1
 
-    def _tasks(self) -> set[int]:
-        return set(map(int, os.listdir(_TASKS)))
-
 
 def _count() -> int:
-    return os.stat(_TASKS).st_nlink - 2  # the links of a folder, one of them for each thread
+    return procfs.thread_count(os.getpid())
+
+
+def _tasks() -> frozenset[int]:
+    return procfs.threads(os.getpid())
 
 
 def _of_python() -> set[int | None]:

@@ -20,7 +20,7 @@ from jitkernel.executor.inbox import HEAD, new_number
 from jitkernel.executor.interrupt import Check, Interruption
 from jitkernel.executor.peek import lock_holder, peek, unblock_faults
 from jitkernel.executor.records import FaultRecord, Outcome
-from jitkernel.executor.spawn import Spawned, first_message
+from jitkernel.executor.spawn import Spawned
 
 __all__ = ["ProcessExecutor"]
 
@@ -61,17 +61,26 @@ class ProcessExecutor(ExecutorChannel):
         size = max(self.settings.stack_size, _LEAST_STACK)
         self._reset(size)
         self._alone_after = 0
-        setup = first_message(
-            self._arena, self._entry, self.control.address, self.services,
-            self.settings.memory_limit,
-        )  # fmt: skip
-        env, cwd = self.services.env, self.services.cwd
+        arena, services, cwd = self._arena, self.services, self.services.cwd
         if self._born:
             self.generation += 1  # wherever it is that the last one was given up
             if not os.path.isdir(cwd):
                 cwd = ""  # it was removed meanwhile
         self._born = True
-        self._attach(Spawned(self._pipes, self._arena.fd, setup, env, cwd, size))
+        setup = {
+            "base": arena.base,
+            "regions": [(r.start, r.stop, r.prot) for r in arena.regions],
+            "numbers": dict(abi.NAMES),
+            "fields": dict(abi.FIELDS),
+            "control": self.control.address,
+            "entry": self._entry,
+            "memory_limit": self.settings.memory_limit,
+            "libraries": services.libraries,
+            "shared": [(start, *row) for start, row in list(services.shared.items())],
+            "slab_file": f"/proc/{os.getpid()}/fd/{arena.fd}",
+            "cwd": cwd,
+        }
+        self._attach(Spawned(self._pipes, arena.fd, setup, services.env, size))
 
     def respawn(self) -> None:
         if self.serving:
@@ -115,7 +124,7 @@ class ProcessExecutor(ExecutorChannel):
                 raise failure
             if self.control["lock_owner"] and not outcome.respawned:
                 outcome = outcome._replace(lock_holder=lock_holder(self.control, self.pid))
-            asked = self._stop_request.end() or stop is not None or self.stopping()
+            asked = self._was_stopped() or stop is not None or self.stopping()
             if asked and outcome.kind == "ok":
                 outcome = self._too_late(outcome, stop.cause if stop is not None else "")
             if outcome.started or self.on_respawn is None or attempt == 2:
@@ -155,14 +164,13 @@ class ProcessExecutor(ExecutorChannel):
                     if self.on_respawn is not None:
                         self.on_respawn()
                     return None
-                if outcome.result == number.to_bytes(4, "little"):
-                    known = self._stale if number > 1 else None
-                elif self._stale:
-                    raise JitError(_STALE)
-                else:
+                if outcome.result != number.to_bytes(4, "little"):
+                    if self._stale:
+                        raise JitError(_STALE)
                     self._stale = True
-                if known is not None:
-                    return None
+                elif number > 1:
+                    known = self._stale
+                    break
             return None
         finally:
             self._stale = known

@@ -19,17 +19,13 @@ import sys
 import termios
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jitkernel import procfs
 from jitkernel.children import spawning
 from jitkernel.errors import JitError
-from jitkernel.executor import abi
 
-if TYPE_CHECKING:
-    from jitkernel.executor.services import Services
-
-__all__ = ["MARK", "Pipes", "Spawned", "first_message", "waiting"]
+__all__ = ["MARK", "Pipes", "Spawned", "waiting"]
 
 _OWN_THREADS = 2  # the one that runs cells, the one that watches for the kernel process's end
 MARK = "JITKERNEL_EXECUTOR"  # environment variable
@@ -126,7 +122,9 @@ class Pipes:
 
 
 class Spawned:
-    """One process: its socket, its pid, a descriptor that becomes readable when it ends."""
+    """One process: its socket, its pid, a descriptor that becomes readable when it ends.
+
+    `setup` is the first message to child.py, `memory` the slab's descriptor."""
 
     def __init__(
         self,
@@ -134,7 +132,6 @@ class Spawned:
         memory: int,
         setup: Mapping[str, Any],
         env: Mapping[str, str],
-        cwd: str,
         stack_size: int,
     ):
         pipes.reset()
@@ -167,7 +164,7 @@ class Spawned:
             theirs.close()
             if lifeline >= 0:
                 os.close(lifeline)
-        first = {**setup, "reaper": [*command, reaper], "cwd": cwd}
+        first = {**setup, "reaper": [*command, reaper]}
         with contextlib.suppress(OSError):  # it has ended: its descriptor tells
             self.socket.send(marshal.dumps(first))
 
@@ -232,21 +229,3 @@ class Spawned:
         poll = select.poll()
         poll.register(self.pidfd, select.POLLIN)
         return bool(poll.poll(1000 * patience))
-
-
-def first_message(
-    arena: Any, entry: Mapping[str, int], address: int, services: Services, memory_limit: int
-) -> dict[str, Any]:
-    """The first message to child.py; the control block is at `address`."""
-    return {
-        "base": arena.base,
-        "regions": [(r.start, r.stop, r.prot) for r in arena.regions],
-        "numbers": dict(abi.NAMES),
-        "fields": dict(abi.FIELDS),
-        "control": address,
-        "entry": entry,
-        "memory_limit": memory_limit,
-        "libraries": services.libraries,
-        "shared": [(start, *row) for start, row in list(services.shared.items())],
-        "slab_file": f"/proc/{os.getpid()}/fd/{arena.fd}",
-    }

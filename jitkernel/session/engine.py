@@ -145,12 +145,13 @@ class Engine:
         core = self._core
         if self._place is None:
             return ProcessExecutor(self.arena, entry, settings, core.output, core.input)
+        from jitkernel.executor.direct import address_of
         from jitkernel.executor.inline import InlineExecutor
 
         made = InlineExecutor(self.arena, entry, self._place, core.lock, settings)
         made.changing = lambda: self.running
         made.lend = core.lend
-        self.address_of = made.address_of
+        self.address_of = address_of
         made.name_of = lambda stub: next(
             (linker.bind.called(name) for name, s in linker.symbols.items() if s.stub == stub), ""
         )

@@ -227,5 +227,5 @@ class DirectCalls:
         if symbol not in self._held:
             self._held.add(symbol)
             linker.retain_symbol(symbol)
-        self._executor.adopt(made)
+        self._executor.functions[id(made)] = made
         return made
