@@ -63,7 +63,10 @@ def ask(
     except TimeoutError:
         worker.condemned = "timeout"
         worker.kill()
-        raise _timed_out(question.label, timeout) from None
+        raise CompileError(
+            f"compiling {question.label} took longer than {timeout:g} s and was stopped; "
+            "Compiler.timeout sets the limit"
+        ) from None
     except (EOFError, OSError) as seen:
         if worker.condemned == "interrupted":
             raise interrupted(question.label) from None
@@ -87,12 +90,10 @@ def _died(how: str, words: str, question: Question, begun: bool) -> WorkerDied:
         f"{question.label}; "
         "the session is as it was, and the next cell has a new compiler"
     )
-    if not begun:
-        return WorkerDied(f"{words}\n{after}" if words else after, words, begun)
     request = question.request
-    place = request and fatal_error(words, request.source, request.first_line)
+    place = begun and request and fatal_error(words, request.source, request.first_line)
     if not place:
-        return WorkerDied(f"{words}\n{after}" if words else after, words)
+        return WorkerDied(f"{words}\n{after}" if words else after, words, begun)
     error = WorkerDied(f"{place.render()}\n{after}", words)
     error.diagnostics = (place._replace(message=f"{place.message}\n{after}"),)
     return error
@@ -101,11 +102,3 @@ def _died(how: str, words: str, question: Question, begun: bool) -> WorkerDied:
 def interrupted(label: str) -> Interrupted:
     """The error of a compile that was stopped."""
     return Interrupted(f"interrupted while compiling {label}; the session is as it was")
-
-
-def _timed_out(label: str, timeout: float) -> CompileError:
-    """The error of a compile that took too long."""
-    return CompileError(
-        f"compiling {label} took longer than {timeout:g} s and was stopped; "
-        "Compiler.timeout sets the limit"
-    )

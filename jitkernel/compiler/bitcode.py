@@ -24,9 +24,8 @@ def internalised(request: Request, keep: str, called: str) -> tuple[dict[str, An
     """Bitcode of the module in which the function `keep` is called `called` and is all that can be
     seen from outside.  Raises CompileError where it is not defined or the source has errors."""
     target = pipeline.machine(Options())
-    source, first = request.source, request.first_line
-    ready = prepare(source, Options(), target.triple, target.prefix, first)
-    with pipeline.module_of(ready.text, source, first) as module:
+    ready = prepare(request._replace(options=Options()), target)
+    with pipeline.module_of(ready.text, request) as module:
         found = 0
         for value in binding.definitions(module):
             if binding.name_of(value) == keep:

@@ -35,7 +35,7 @@ class ContextPool:
 
     # -- lives
 
-    def take(self, policy: str, cell: int) -> int:
+    def take(self, policy: str) -> int:
         """A context for the next compile."""
         if policy == "shared":
             self._shared = self._shared or lib.ContextCreate()
@@ -54,15 +54,13 @@ class ContextPool:
         if not self._ahead:
             self._ahead.append(lib.ContextCreate())
 
-    def release(self, cells: list[int]) -> None:
-        """The code of these cells is gone."""
+    def release(self, cells: list[int], shared: bool = False) -> None:
+        """The code of these cells is gone; no cell is to be compiled in the context that is
+        `shared` any more."""
         for cell in cells:
             if context := self._kept.pop(cell, 0):
                 lib.ContextDispose(context)
-
-    def unshare(self) -> None:
-        """No cell is to be compiled in the shared context any more."""
-        if self._shared:
+        if shared and self._shared:
             lib.ContextDispose(self._shared)
             self._shared = 0
 

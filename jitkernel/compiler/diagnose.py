@@ -65,23 +65,20 @@ def _place(words: str, line: int, column: int, text: str, first_line: int) -> Di
 
 def verify_error(message: str, source: str, first_line: int) -> list[Diagnostic]:
     """Diagnostics for what the verifier said: sentences, each followed by values as printed."""
-    lines = [line for line in message.splitlines() if line.strip()]
+    told: list[list[str]] = []
+    for line in filter(str.strip, message.splitlines()):
+        if told and _is_value(line):
+            told[-1].append(line.strip())
+        else:
+            told.append([line.strip()])
     found: list[Diagnostic] = []
-    index = 0
-    while index < len(lines):
-        sentence = lines[index].strip()
-        index += 1
-        values = []
-        while index < len(lines) and _is_value(lines[index]):
-            values.append(lines[index].strip())
-            index += 1
-        place = _find(values, source)
+    for sentence, *values in told:
         detail = "".join(f"\n  {value[:200]}" for value in values)
-        if place:
-            line, column, text = place
-            shown = values[0] if len(values) > 1 or _norm(values[0]) != _norm(text) else ""
-            words = sentence + ("\n  " + "\n  ".join(v[:200] for v in values) if shown else "")
-            found.append(_place(words, line, column, text, first_line))
+        if place := _find(values, source):
+            number, column, text = place
+            if len(values) == 1 and _norm(values[0]) == _norm(text):
+                detail = ""
+            found.append(_place(sentence + detail, number, column, text, first_line))
         else:
             found.append(Diagnostic(sentence + detail))
     return found[:20] or [Diagnostic("the module is not valid")]
@@ -112,14 +109,10 @@ def _find(values: list[str], source: str) -> tuple[int, int, str] | None:
         wanted = _norm(value)
         if wanted and wanted in normal:
             return _hit(lines, normal.index(wanted))
-    starts = []
-    for value in values:
-        if " = " in value and (name := _LOCAL.match(value)):
-            starts.append(re.escape(name[0]) + r"\s*=")
-    for value in values:
-        if value.startswith("label %"):
-            starts.append(re.escape(value.removeprefix("label %")) + ":")
-    for start in starts:
+    names = (_LOCAL.match(value) for value in values if " = " in value)
+    starts = [re.escape(name[0]) + r"\s*=" for name in names if name]
+    labels = (value.removeprefix("label %") for value in values if value.startswith("label %"))
+    for start in [*starts, *(re.escape(label) + ":" for label in labels)]:
         for number, line in enumerate(lines):
             if re.match(r"\s*" + start, line):
                 return _hit(lines, number)

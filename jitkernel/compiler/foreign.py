@@ -60,9 +60,9 @@ def _in_intel(make: Callable[[], bytes]) -> bytes | None:
 def _made(request: Request, machine: tuple[str, str, int], syntax: str) -> bytes:
     target = _machine(*machine)
     # The cell's own target is blanked out: ours stands in front of it.
-    source = request.source
-    text = target.prefix + without_targets(source)[0].encode("utf-8", "surrogatepass")
-    with pipeline.module_of(text, source, request.first_line) as module:
+    source = without_targets(request.source)[0]
+    text = target.prefix + source.encode("utf-8", "surrogatepass")
+    with pipeline.module_of(text, request) as module:
         for value in binding.definitions(module):
             # As a cell's: what may be redefined is not copied into its users.
             if lib.GetLinkage(value) == binding.EXTERNAL:

@@ -6,11 +6,10 @@ that has not been linked: the relocations of `.debug_line` say which section a s
 
 from __future__ import annotations
 
-import struct
-
 from jitkernel.compiler.records import LineTable
 from jitkernel.elf import read_object
 from jitkernel.elf.constants import SHF_EXECINSTR
+from jitkernel.linker.cfi import Cursor
 
 __all__ = ["line_table", "same_code"]
 
@@ -50,33 +49,6 @@ def line_table(data: bytes) -> LineTable:
     return tuple((section, offset, line) for (section, offset), line in sorted(rows.items()))
 
 
-class _Reader:
-    """Bytes from a position on, as the numbers that DWARF writes."""
-
-    def __init__(self, data: bytes, at: int):
-        self.data, self.at = data, at
-
-    def number(self, form: str) -> int:
-        (value,) = struct.unpack_from("<" + form, self.data, self.at)
-        self.at += struct.calcsize("<" + form)
-        return int(value)
-
-    def uleb(self) -> int:
-        value = shift = 0
-        while True:
-            byte = self.number("B")
-            value |= (byte & 0x7F) << shift
-            shift += 7
-            if byte < 0x80:
-                return value
-
-    def sleb(self) -> int:
-        begin = self.at
-        value = self.uleb()
-        bits = 7 * (self.at - begin)
-        return value - (1 << bits) if value >> (bits - 1) else value
-
-
 def _unit(
     data: bytes,
     start: int,
@@ -84,22 +56,22 @@ def _unit(
     rows: dict[tuple[str, int], int],
 ) -> int:
     """Run one unit's program; the position after it."""
-    r = _Reader(data, start)
-    end = r.number("I") + r.at
-    version = r.number("H")
+    r = Cursor(data, 0, start)
+    end = r.fixed(4) + r.at
+    version = r.fixed(2)
     if version >= 5:
-        r.number("H")  # address and segment selector size
-    program = r.number("I") + r.at
-    minimum = r.number("B")
+        r.fixed(2)  # address and segment selector size
+    program = r.fixed(4) + r.at
+    minimum = r.byte()
     if version >= 4:
-        r.number("B")  # operations per instruction
-    r.number("B")  # default is_stmt
-    line_base, line_range, opcode_base = r.number("b"), r.number("B"), r.number("B")
-    lengths = [r.number("B") for _ in range(opcode_base - 1)]
+        r.byte()  # operations per instruction
+    r.byte()  # default is_stmt
+    line_base, line_range, opcode_base = r.fixed(1, signed=True), r.byte(), r.byte()
+    lengths = [r.byte() for _ in range(opcode_base - 1)]
     r.at = program
     section, address, line = "", 0, 1
     while r.at < end:
-        opcode = r.number("B")
+        opcode = r.byte()
         if opcode >= opcode_base:
             adjusted = opcode - opcode_base
             address += adjusted // line_range * minimum
@@ -108,12 +80,12 @@ def _unit(
         elif opcode == 0:  # extended
             size = r.uleb()
             after = r.at + size
-            extended = r.number("B")
+            extended = r.byte()
             if extended == 1:  # DW_LNE_end_sequence
                 rows.setdefault((section, address), 0)
                 section, address, line = "", 0, 1
             elif extended == 2:  # DW_LNE_set_address
-                section, address = starts.get(r.at, ("", r.number("Q")))
+                section, address = starts.get(r.at, ("", r.fixed(8)))
             r.at = after
         elif opcode == 1:  # DW_LNS_copy
             rows[section, address] = line
@@ -124,7 +96,7 @@ def _unit(
         elif opcode == 8:  # DW_LNS_const_add_pc
             address += (255 - opcode_base) // line_range * minimum
         elif opcode == 9:  # DW_LNS_fixed_advance_pc
-            address += r.number("H")
+            address += r.fixed(2)
         else:
             for _ in range(lengths[opcode - 1]):
                 r.uleb()

@@ -11,7 +11,7 @@ from typing import Any
 
 from jitkernel.procfs import own_bytes
 
-__all__ = ["IDLE", "allocated", "give_back", "held"]
+__all__ = ["IDLE", "give_back", "held"]
 
 #: Seconds without a request until memory is given back.  The next compile takes 2 ms more.
 IDLE = 5.0
@@ -34,27 +34,21 @@ class _MallInfo(ctypes.Structure):
     ]  # fmt: skip
 
 
-_mallinfo: Any = getattr(_libc, "mallinfo2", _MallInfo)  # zeros where there is no glibc
+_mallinfo: Any = getattr(_libc, "mallinfo2", _MallInfo)  # zeros where glibc is before 2.33
 if _mallinfo is not _MallInfo:
     _mallinfo.restype = _MallInfo
-_trim: Any = getattr(_libc, "malloc_trim", None)  # glibc's
-
-
-def allocated() -> int:
-    """Bytes of all blocks that were not freed; 0 where there is no glibc."""
-    info = _mallinfo()
-    return int(info.uordblks + info.hblkhd)
 
 
 def held() -> tuple[int, int]:
-    """Resident bytes that are this process's own (those of no file), and bytes allocated."""
-    return own_bytes(os.getpid()), allocated()
+    """Resident bytes that are this process's own (those of no file), and bytes of all blocks that
+    were not freed."""
+    info = _mallinfo()
+    return own_bytes(os.getpid()), int(info.uordblks + info.hblkhd)
 
 
 def give_back() -> int:
     """Give the system what is not needed to wait: freed memory, LLVM's file; bytes of the file."""
-    if _trim is not None:
-        _trim(0)
+    _libc.malloc_trim(0)
     return _unmap_llvm()
 
 

@@ -34,10 +34,7 @@ def merged(
         with binding.fresh_context() as context:
             module = 0
             for part in parts:
-                ready = prepare(
-                    part.source, part.options, target.triple, target.prefix, part.first_line
-                )
-                added = binding.parse(context, ready.text)
+                added = binding.parse(context, prepare(part, target).text)
                 binding.verify(added)
                 _own(added, part)
                 module = _linked(module, added)

@@ -34,16 +34,16 @@ _EXECUTING = re.compile(
 class PassRun(NamedTuple):
     """One pass that ran: its title, what it ran on, and where the log has the text it left.
 
-    `start` and `stop` are byte offsets, equal where nothing changed.  `verdict` is 1 where what it
-    left is well formed, 0 where not, -1 where that was not tried; `nanoseconds` -1 where they could
-    not be measured.
+    `start` and `stop` are byte offsets, equal where nothing changed.  `verified` says whether what
+    it left is well formed, None where that was not tried; `nanoseconds` are -1 where they could not
+    be measured.
     """
 
     title: str
     unit: str
     start: int
     stop: int
-    verdict: int = -1
+    verified: bool | None = None
     nanoseconds: int = -1
 
 

@@ -61,11 +61,10 @@ class PassTrace(NamedTuple):
     def of(answer: dict[str, Any], log: bytes) -> PassTrace:
         """From what the worker sends."""
         steps = []
-        for title, unit, start, stop, verdict, nanoseconds in answer["steps"]:
+        for title, unit, start, stop, verified, nanoseconds in answer["steps"]:
             if title:
                 text = log[start:stop].decode("utf-8", "replace")
                 machine = start >= answer["border"]
-                verified = None if verdict < 0 else bool(verdict)
                 name = _machine_name(title) if machine else name_of(title)
                 steps.append(Step(name, title, unit, machine, text, verified, nanoseconds))
         before, after = answer["texts"]

@@ -21,7 +21,7 @@ from jitkernel.compiler.forks import in_child
 from jitkernel.compiler.passes import SINGLE, disabled_for, parse_passes
 from jitkernel.compiler.prepare import place, prepare
 from jitkernel.compiler.records import Options, Request
-from jitkernel.compiler.summary import Later, ambiguous, renamed_types, summarise
+from jitkernel.compiler.summary import ambiguous, renamed_types, summarise
 from jitkernel.errors import CompileError, Diagnostic
 from jitkernel.ir.names import CONTROL
 
@@ -75,9 +75,7 @@ def account() -> tuple[dict[str, Any], bytes]:
 
 def release(cells: list[int], shared: bool) -> tuple[dict[str, Any], bytes]:
     """Free the contexts of cells, and the one that is `shared`."""
-    contexts.release(cells)
-    if shared:
-        contexts.unshare()
+    contexts.release(cells, shared)
     return {}, b""
 
 
@@ -89,16 +87,16 @@ def compile_module(
     `watch` is shown the module before it is optimised and before it is emitted; what is watched
     goes with its context, and gets no warnings of what is undefined.
     """
-    source, options, _, nobuiltin, first_line, policy, cell = request
+    source, options, policy, cell = request.source, request.options, request.context, request.cell
     if watch:
         policy, cell = "throwaway", 0
     target = machine(options)
-    ready = prepare(source, options, target.triple, target.prefix, first_line)
+    ready = prepare(request, target)
     if ready.pic:
         target = machine(options._replace(reloc="pic", code_model="small"))
     if policy == "shared" and ambiguous(source):
         policy = "throwaway"
-    context = contexts.take(policy, cell)
+    context = contexts.take(policy)
     _cleanups.append(lambda: contexts.give_back(policy, cell, context))
     try:
         start = perf_counter_ns()
@@ -110,10 +108,7 @@ def compile_module(
         verified = perf_counter_ns()
         rows: list[Any] = [[], [], {}, []]
         if not options.internal:
-            later = Later(not options.closed, nobuiltin)
-            rows = summarise(
-                module, source, ready.aliases, target.features, first_line, later, renamed
-            )
+            rows = summarise(module, request, ready.aliases, target.features, renamed)
             if ready.pic:
                 for row in rows[1]:
                     if row[5] and row[2] not in ("internal", "private"):
@@ -133,7 +128,7 @@ def compile_module(
             code = without_loader(code, source, names)
         emitted = perf_counter_ns()
     except LLVMError as error:
-        raise _refusal(error, source, first_line, ready.shifts) from None
+        raise _refusal(error, request, ready.shifts) from None
     _cleanups.append(target.prepare)
     times = [
         parsed - start,
@@ -149,16 +144,16 @@ def compile_module(
 
 def _undefined(request: Request, made: int) -> list[Diagnostic]:
     """Diagnostics of what is undefined in a module, and what the optimiser made of it."""
-    found, source, options = [], request.source, request.options
+    options = request.options
     level = f"--passes {options.passes}" if options.passes else f"-O{options.opt_level}"
 
     def again() -> None:
         compile_module(request, lambda stage, module: None)
 
-    for offset, note in undefined.notes(source, made, level, again):
-        at = place(source, offset, request.first_line, note.message, note.severity)
-        found.append(at)
-    return found
+    return [
+        place(request, offset, note.message, note.severity)
+        for offset, note in undefined.notes(request.source, made, level, again)
+    ]
 
 
 def _optimise(target: Machine, module: int, options: Options, source: str) -> int:
@@ -232,21 +227,22 @@ def _parsed(text: bytes) -> int:
 
 
 @contextmanager
-def module_of(text: bytes, source: str, first_line: int) -> Iterator[int]:
-    """The verified module of a text that was made of `source`, for a while, in a context of its
+def module_of(text: bytes, request: Request) -> Iterator[int]:
+    """The verified module of a text that was made of a request's, for a while, in a context of its
     own.  Raises CompileError, also for what LLVM refuses meanwhile."""
     try:
         with binding.parsed(text) as module:
             binding.verify(module)
             yield module
     except LLVMError as error:
-        raise _refusal(error, source, first_line, {}) from None
+        raise _refusal(error, request, {}) from None
 
 
 def _refusal(
-    error: LLVMError, source: str, first_line: int, shifts: dict[int, tuple[int, int]]
+    error: LLVMError, request: Request, shifts: dict[int, tuple[int, int]]
 ) -> CompileError:
     """An error of what LLVM refused, at its place in the cell."""
+    source, first_line = request.source, request.first_line
     if error.stage == "parse":
         return CompileError([parse_error(error.message, source, first_line, shifts)])
     if error.stage == "verify":

@@ -9,13 +9,17 @@ their numbers, less the `PREFIX_LINES` in front.
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING, NoReturn
 
-from jitkernel.compiler.records import FunctionInfo, Options, VariableInfo
+from jitkernel.compiler.records import FunctionInfo, Options, Part, Request, VariableInfo
 from jitkernel.errors import CompileError, Diagnostic
 from jitkernel.ir.default_cpu import drop_default_cpu
 from jitkernel.ir.module import global_values, without_targets
 from jitkernel.ir.names import NAME, SKIP, decode_name
 from jitkernel.ir.text import replaced, split_at_commas, type_at
+
+if TYPE_CHECKING:
+    from jitkernel.compiler.binding import Machine
 
 __all__ = ["PREFIX_LINES", "Prepared", "place", "prepare"]
 
@@ -34,48 +38,61 @@ _ARCHITECTURES = {"amd64": "x86_64", "x86_64h": "x86_64", "arm64": "aarch64"}
 
 
 class Prepared:
-    """`aliases` are aliases and ifuncs, which the C interface cannot list.  `shifts` maps a line to
+    """A module's `source` on its way.
+
+    `aliases` are aliases and ifuncs, which the C interface cannot list.  `shifts` maps a line to
     the column after which `count` characters were put in; `pic` says that the code is to be
     position independent, and `loaded` that its object asks for what a loader does (see
     `without_loader`)."""
 
-    __slots__ = ("aliases", "loaded", "pic", "shifts", "text", "warnings")
+    __slots__ = ("_what", "aliases", "loaded", "pic", "shifts", "source", "text", "warnings")
 
-    def __init__(self) -> None:
+    def __init__(self, what: Request | Part) -> None:
+        self._what, self.source = what, what.source
         self.text = b""
         self.pic = self.loaded = False
         self.warnings: list[Diagnostic] = []
         self.aliases: list[FunctionInfo | VariableInfo] = []
         self.shifts: dict[int, tuple[int, int]] = {}
 
+    def note(self, index: int, message: str) -> None:
+        """Say something of the character at `index`."""
+        self.warnings.append(self._place(index, message, "note"))
 
-def prepare(source: str, options: Options, triple: str, prefix: bytes, first_line: int) -> Prepared:
+    def refuse(self, index: int, message: str) -> NoReturn:
+        """Raise CompileError, at that character."""
+        raise CompileError([self._place(index, message, "error")])
+
+    def _place(self, index: int, message: str, severity: str) -> Diagnostic:
+        return place(self._what._replace(source=self.source), index, message, severity)
+
+
+def prepare(what: Request | Part, target: Machine) -> Prepared:
     """The text to parse; raises CompileError where the cell is for another machine."""
+    ready, source, options = Prepared(what), what.source, what.options
     if "\0" in source:
-        raise CompileError([place(source, source.index("\0"), first_line, "a NUL character")])
-    ready = Prepared()
+        ready.refuse(source.index("\0"), "a NUL character")
     if "target" in source:
-        source = _check_target(source, triple, prefix, first_line, ready)
+        _check_target(ready, target)
         if not options.keep_cpu:
-            source = _unchosen(source, options, first_line, ready)
+            _choose_cpu(ready, options)
     if "optnone" in source:
-        source = _optnone(source, options, first_line, ready)
+        _optnone(ready, options)
     if "thread_local" in source:
-        source = _placed_nowhere(source, ready)
+        _place_nowhere(ready)
     if "alias" in source or "ifunc" in source:
-        source = _aliases(source, options, first_line, ready)
-    ready.text = prefix + source.encode("utf-8", "surrogatepass")
+        _weaken_aliases(ready, options)
+    ready.text = target.prefix + ready.source.encode("utf-8", "surrogatepass")
     return ready
 
 
-def place(
-    source: str, index: int, first_line: int, message: str, severity: str = "error"
-) -> Diagnostic:
-    """A diagnostic about the character at `index`."""
+def place(what: Request | Part, index: int, message: str, severity: str = "error") -> Diagnostic:
+    """A diagnostic about the character at `index` of a source."""
+    source = what.source
     begin = source.rfind("\n", 0, index) + 1
     end = source.find("\n", index)
     text = source[begin : end if end >= 0 else None].replace("\0", "\N{SYMBOL FOR NULL}")
-    line = source.count("\n", 0, index) + 2 - first_line
+    line = source.count("\n", 0, index) + 2 - what.first_line
     if line < 1:
         return Diagnostic(message, severity=severity)
     return Diagnostic(message, line, index - begin + 1, text, "", severity)
@@ -97,86 +114,81 @@ def _parts(triple: str) -> tuple[str, str, str]:
     )
 
 
-def _check_target(source: str, triple: str, prefix: bytes, first_line: int, ready: Prepared) -> str:
+def _check_target(ready: Prepared, machine: Machine) -> None:
     """Accept or refuse `target` statements; blank them out, since ours stand in front."""
-    layout = prefix.decode().split('"', 2)[1]
-    blanked, found = without_targets(source)
+    triple = machine.triple
+    blanked, found = without_targets(ready.source)
     for target in found:
         value, begin = target.string, target.start
         if target.spelled == "triple":
             theirs, ours = _parts(value), _parts(triple)
             if theirs[0] not in ("", ours[0]):
-                message = (
+                ready.refuse(
+                    begin,
                     f"this IR is for {theirs[0]} ({value}); this session runs on "
-                    f"{ours[0]}. To see its code for that machine: %%asm --target {value}"
+                    f"{ours[0]}. To see its code for that machine: %%asm --target {value}",
                 )
-                raise CompileError([place(source, begin, first_line, message)])
             if any(
                 mine and other and mine != other for mine, other in zip(ours, theirs, strict=True)
             ):
-                message = f"this IR is for {value}; this session runs on {triple}"
-                raise CompileError([place(source, begin, first_line, message)])
-        elif value and value != layout:
-            message = f"this data layout is not this machine's: replaced by {layout}"
-            ready.warnings.append(place(source, begin, first_line, message, "note"))
-    return blanked
+                ready.refuse(begin, f"this IR is for {value}; this session runs on {triple}")
+        elif value and value != machine.layout:
+            ready.note(
+                begin, f"this data layout is not this machine's: replaced by {machine.layout}"
+            )
+    ready.source = blanked
 
 
-def _unchosen(source: str, options: Options, first_line: int, ready: Prepared) -> str:
+def _choose_cpu(ready: Prepared, options: Options) -> None:
     """Take a CPU that nobody has chosen out, and say so."""
-    dropped, index = drop_default_cpu(source)
+    dropped, index = drop_default_cpu(ready.source)
     if index >= 0:
         cpu = "this machine" if options.cpu == "native" else options.cpu
-        message = (
+        ready.note(
+            index,
             "target-cpu x86-64 is what compilers write by default: compiled for "
-            f"{cpu} instead; %opt --keep-cpu above the code keeps it"
+            f"{cpu} instead; %opt --keep-cpu above the code keeps it",
         )
-        ready.warnings.append(place(source, index, first_line, message, "note"))
-    return dropped
+    ready.source = dropped
 
 
-def _optnone(source: str, options: Options, first_line: int, ready: Prepared) -> str:
+def _optnone(ready: Prepared, options: Options) -> None:
     """Say what `optnone` does, or drop it with the `noinline` that it requires."""
     if options.ignore_optnone:
 
         def blank(match: re.Match[str]) -> str:
             return " " * len(match[0]) if match[0][0] in "on" else match[0]
 
-        return _OPTNONE.sub(lambda line: _DROPPED.sub(blank, line[0]), source)
-    if match := _OPTNONE.search(source):
-        message = "optnone: no pass touches such a function; --ignore-optnone drops it"
+        ready.source = _OPTNONE.sub(lambda line: _DROPPED.sub(blank, line[0]), ready.source)
+    elif match := _OPTNONE.search(ready.source):
         index = match.start() + match[0].rindex("optnone")
-        ready.warnings.append(place(source, index, first_line, message, "note"))
-    return source
+        ready.note(index, "optnone: no pass touches such a function; --ignore-optnone drops it")
 
 
-def _placed_nowhere(source: str, ready: Prepared) -> str:
+def _place_nowhere(ready: Prepared) -> None:
     """Let code ask where each thread-local variable is, whatever model it was to have: the linker
     knows that form (general dynamic), and in it another cell may define the variable."""
     edits = []
-    for value in global_values(source):
+    for value in global_values(ready.source):
         if "thread_local" in value.words:
             ready.pic = ready.loaded = True
             words = _PLACED.sub(lambda m: " " * len(m[0]), value.words)
             edits.append((value.words_at, value.words_at + len(words), words))
-    return replaced(source, edits)
+    ready.source = replaced(ready.source, edits)
 
 
-def _aliases(source: str, options: Options, first_line: int, ready: Prepared) -> str:
+def _weaken_aliases(ready: Prepared, options: Options) -> None:
     """List the aliases and make them weak, as other exports are made after parsing."""
+    source = ready.source
     aliases = [v for v in global_values(source) if v.kind in ("alias", "ifunc")]
-    targets: dict[str, str] = {}  # alias -> what it names, where that is simply another symbol
-    for alias in aliases:
-        parts = split_at_commas(alias.rest)
-        if len(parts) > 1 and (simple := _SIMPLE.match(parts[1])):
-            targets[alias.name] = simple[1]
+    told = [(alias, split_at_commas(alias.rest)) for alias in aliases]
+    told = [(alias, parts) for alias, parts in told if len(parts) > 1]
+    # alias -> what it names, where that is simply another symbol
+    targets = {a.name: simple[1] for a, parts in told if (simple := _SIMPLE.match(parts[1]))}
     edits = []
     done, line = 0, 1
-    for alias in aliases:
-        ready.loaded |= alias.kind == "ifunc"
-        parts = split_at_commas(alias.rest)
-        if len(parts) < 2:
-            continue
+    ready.loaded |= any(alias.kind == "ifunc" for alias in aliases)
+    for alias, parts in told:
         words, rest = alias.words, alias.rest
         line += source.count("\n", done, alias.words_at)
         done = alias.words_at
@@ -195,7 +207,7 @@ def _aliases(source: str, options: Options, first_line: int, ready: Prepared) ->
             ready.shifts[line] = (done - source.rfind("\n", 0, done), len("weak "))
             words = "weak " + words.replace("external", " " * len("external"))
         edits.append((done, alias.end, f"{words}{alias.kind}{rest}"))
-    return replaced(source, edits)
+    ready.source = replaced(source, edits)
 
 
 def _base(name: str, targets: dict[str, str]) -> str:

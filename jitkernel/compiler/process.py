@@ -2,9 +2,9 @@
 
 A zygote is a process that has LLVM ready and forks workers from there; `forks` is the other side.
 What LLVM and llvmlite set up is there once for all of them: a forked worker is there in a
-millisecond and has 3 MB of its own after a compile, one that was started by itself 17 MB.  A zygote
-compiles nothing that a cell says, so nothing ends it but the system; it waits as the spare that
-`Workers` keeps.
+millisecond and has 3 MB of its own after a compile, 17 MB where what it was forked from has left.
+A zygote compiles nothing that a cell says, so nothing ends it but the system; it waits as the spare
+that `Workers` keeps.
 
 What the worker (and LLVM in it) writes goes to a memory file of fixed size: nothing reaches the
 user's terminal, nothing is left on disk, and the last words of a worker that died can be read.

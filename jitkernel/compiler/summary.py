@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from jitkernel.compiler import binding
 from jitkernel.compiler.binding import EXTERNAL, WEAK, lib
-from jitkernel.compiler.records import FunctionInfo, VariableInfo
+from jitkernel.compiler.records import FunctionInfo, Request, VariableInfo
 from jitkernel.ir.calls import find_calls, suspects
 from jitkernel.ir.expansion import Expansion
 from jitkernel.ir.module import entities, global_values
@@ -64,32 +64,23 @@ class _StructNames(NamedTuple):
         return renamed(text, "%", self.spelled) if self.spelled else text
 
 
-class Later(NamedTuple):
-    """Preparation for later cells: `weaken` lets them define again what the module defines, and
-    `nobuiltin` are functions that are the session's own, whatever LLVM knows of their names."""
-
-    weaken: bool
-    nobuiltin: frozenset[str]
-
-
 def summarise(
     module: int,
-    source: str,
+    request: Request,
     aliases: Iterable[FunctionInfo | VariableInfo],
     host_features: str,
-    first_line: int,
-    later: Later,
     other_names: Mapping[str, str] | None = None,
 ) -> list[Any]:
-    """The lists that `Summary.of` reads; see there.  Changes linkages and attributes for what comes
-    `later`.
+    """The lists that `Summary.of` reads; see there.  Changes linkages and attributes for later
+    cells, which may define again what a module defines that is not closed.
 
     `other_names` maps structs of the source to what LLVM calls them, where that differs.
     """
-    functions, mentions = _functions(module, source, host_features, later)
+    source, weaken = request.source, not request.options.closed
+    functions, mentions = _functions(module, request, host_features)
     variables: list[list[Any]] = []
     if "@" in source and ("global" in source or "constant" in source):
-        mentions |= _variables(module, source, variables, later.weaken)
+        mentions |= _variables(module, source, variables, weaken)
     for alias in aliases:
         (functions if isinstance(alias, FunctionInfo) else variables).append([*alias])
         mentions |= "%" in alias.type
@@ -105,15 +96,14 @@ def summarise(
         _add_defined(module, source, types, names)
     calls: list[list[Any]] = []
     if "call" in source or "invoke" in source:
-        calls = _calls(module, source, functions, types, first_line, names)
+        calls = _calls(module, source, functions, types, request.first_line, names)
     return [functions, variables, types, calls]
 
 
-def _functions(
-    module: int, source: str, host_features: str, later: Later
-) -> tuple[list[list[Any]], bool]:
+def _functions(module: int, request: Request, host_features: str) -> tuple[list[list[Any]], bool]:
     """Rows of the module's functions, and whether some type names a struct."""
     rows: list[list[Any]] = []
+    source, weaken, nobuiltin = request.source, not request.options.closed, request.nobuiltin
     written = headers(source) if may_matter(source) else {}
     mentions = False
     iterator = lib.ModuleFunctionsIter(module)
@@ -136,10 +126,10 @@ def _functions(
             mentions = True
         rows.append([name, defined, LINKAGES[linkage], type_text, convention, attributes, features])
         if defined and linkage == EXTERNAL:
-            if later.weaken:
+            if weaken:
                 lib.SetLinkage(function, WEAK)
             lib.AddFunctionAttr(function, NOBUILTIN)
-        elif name in later.nobuiltin:
+        elif name in nobuiltin:
             lib.AddFunctionAttr(function, NOBUILTIN)
     lib.DisposeFunctionsIter(iterator)
     return rows, mentions

@@ -118,27 +118,26 @@ def _changes(compile_: Compile, log: int) -> bytes:
         logged = content(log)
         changes = read_log(logged)
         verdicts = _verdicts(logged, [c for c in changes if c.start < border], whole, texts[0])
-        runs = [c._replace(verdict=verdicts.get(c.start, -1)) for c in changes]
+        runs = [c._replace(verified=verdicts.get(c.start)) for c in changes]
         answer = {
             "runs": runs, "border": border, "texts": texts, "object": code.hex(), "whole": whole,
         }  # fmt: skip
     return json.dumps(answer).encode()
 
 
-def _verdicts(log: bytes, changes: list[PassRun], whole: bool, before: str) -> dict[int, int]:
-    """Verdicts on what each pass left, by where the log has it: 1 well formed, 0 not, -1 where
-    it could not be told.  Whole modules first: they are read more strictly."""
-    found: dict[int, int] = {}
-    alone = []
-    for change in changes:
-        if change.start < change.stop and (whole or change.unit == "[module]"):
-            found[change.start] = int(verified(log[change.start : change.stop]))
-        elif change.start < change.stop:
-            alone.append(change)
+def _verdicts(
+    log: bytes, changes: list[PassRun], whole: bool, before: str
+) -> dict[int, bool | None]:
+    """Verdicts on what each pass left, by where the log has it; None where it could not be told.
+    Whole modules first: they are read more strictly."""
+    changed = [c for c in changes if c.start < c.stop]
+    found: dict[int, bool | None] = {
+        c.start: verified(log[c.start : c.stop]) for c in changed if whole or c.unit == "[module]"
+    }
     around = surroundings(before)
-    for change in alone:
-        verdict = verified_alone(log[change.start : change.stop], around)
-        found[change.start] = -1 if verdict is None else int(verdict)
+    for c in changed:
+        if c.start not in found:
+            found[c.start] = verified_alone(log[c.start : c.stop], around)
     return found
 
 

@@ -24,7 +24,6 @@ from jitkernel.compiler.passes import name_of
 from jitkernel.errors import Diagnostic
 from jitkernel.ir.constants import undefined
 from jitkernel.ir.module import functions
-from jitkernel.ir.names import NAME
 
 __all__ = ["notes", "vanished"]
 
@@ -33,8 +32,7 @@ _MOST = 4096  # instructions of an entry block that are walked
 _FEW = 4  # functions whose passes are logged
 _STDERR = 2
 _OWN = re.compile(r"\b(?:undef|poison|unreachable)\b")
-_NOTHING = re.compile(r"(?m)^[ \t]*(?:ret\b[^\n]*\b(?:undef|poison)|unreachable)[ \t]*$")
-_LABEL = re.compile(r"(?m)^(?:" + NAME + r"):")
+_NOTHING = re.compile(r"ret\b[^\n]*\b(?:undef|poison)[ \t]*$|unreachable\b", re.M)
 
 
 def vanished(module: int) -> dict[str, str]:
@@ -102,13 +100,17 @@ def notes(
 
 def _who(name: str, log: list[tuple[str, str]]) -> tuple[str, str]:
     """The first pass that left nothing of a function, and what it met there."""
+    from jitkernel.ir.instructions import blocks  # seldom needed
+
     before = ""
     for title, text in log:
         found = next((f for f in functions(text, "define") if f.name == name), None)
         if found is None:
             continue
         body = found.text.partition("\n")[2]
-        if _NOTHING.search(body) and not _LABEL.search(body.partition("\n")[2]):
+        begin, end = found.body()
+        (first, *others) = blocks(text, begin + 1, end - 1)
+        if not others and _NOTHING.match(text, first.instructions[-1][0]):
             return (name_of(title) if title else ""), _met(before or body)
         before = body
     return "", ""

@@ -15,7 +15,6 @@ from jitkernel.errors import JitError
 
 __all__ = ["Workers", "memory_of"]
 
-_SPARE_DELAY = 0.25  # seconds after a worker is in use
 # Bytes that a worker may hold beyond its first measurement: what some 3,000 compiles leave
 # (`binding.Machine.dispose`), of which a fresh process has none.  A new one costs a millisecond
 # where something waits to fork it, else a tenth of a second.
@@ -42,7 +41,6 @@ class Workers:
         self._workers: list[WorkerProcess] = [first] if first else []
         self._zygote: Zygote | None = first.zygote if first else None
         self._busy: set[WorkerProcess] = set()
-        self._timer: threading.Timer | None = None
 
     def start(self) -> None:
         """Begin to start the first worker; returns at once."""
@@ -56,11 +54,8 @@ class Workers:
         """End all of them.  May be called again."""
         with self._state:
             self.closed = True
-            timer, self._timer = self._timer, None
             workers, self._workers = self._workers, []
             zygote, self._zygote = self._zygote, None
-        if timer:
-            timer.cancel()
         if zygote:  # first: what it has not forked yet is not waited for
             zygote.close()
         for worker in workers:
@@ -131,13 +126,6 @@ class Workers:
             worker = self._workers[index] = self._make()
         return worker
 
-    def _start_spare(self) -> None:
-        with self._state:
-            self._timer = None
-            if not self.closed and not self._has_spare():
-                with suppress(OSError):  # it is then started when it is needed
-                    self._zygote = Zygote()
-
     def give_back(self, index: int, worker: WorkerProcess) -> None:
         """After a request: replace a worker that cannot go on, and see to the spare."""
         with self._state:
@@ -153,10 +141,9 @@ class Workers:
             elif not self._wants_spare:
                 if all(other.ready for other in self._workers):  # it has forked them
                     self._end_spare()
-            elif not self._timer and not self._has_spare():
-                self._timer = threading.Timer(_SPARE_DELAY, self._start_spare)
-                self._timer.daemon = True
-                self._timer.start()
+            elif not self._has_spare():
+                with suppress(OSError):  # it is then started when it is needed
+                    self._zygote = Zygote()
 
     def _has_grown(self, worker: WorkerProcess) -> bool:
         """True if a fresh worker should take over from one that holds what LLVM never frees."""
