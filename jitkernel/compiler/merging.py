@@ -34,7 +34,7 @@ def merged(
         with binding.fresh_context() as context:
             module = 0
             for part in parts:
-                added = binding.parse(context, prepare(part, target).text)
+                added = binding.parse(context, prepare(part.request, target).text)
                 binding.verify(added)
                 _own(added, part)
                 module = _linked(module, added)
@@ -72,7 +72,7 @@ def _own(module: int, part: Part) -> None:
         name, linkage = binding.name_of(value), lib.GetLinkage(value)
         defined = not lib.IsDeclaration(value)
         if value in functions and (
-            name in part.nobuiltin or (defined and linkage == binding.EXTERNAL)
+            name in part.request.nobuiltin or (defined and linkage == binding.EXTERNAL)
         ):
             lib.AddFunctionAttr(value, NOBUILTIN)
         if not defined or linkage == binding.AVAILABLE:

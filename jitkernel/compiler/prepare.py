@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NoReturn
 
-from jitkernel.compiler.records import FunctionInfo, Options, Part, Request, VariableInfo
+from jitkernel.compiler.records import FunctionInfo, Options, Request, VariableInfo
 from jitkernel.errors import CompileError, Diagnostic
 from jitkernel.ir.default_cpu import drop_default_cpu
 from jitkernel.ir.module import global_values, without_targets
@@ -45,10 +45,10 @@ class Prepared:
     position independent, and `loaded` that its object asks for what a loader does (see
     `without_loader`)."""
 
-    __slots__ = ("_what", "aliases", "loaded", "pic", "shifts", "source", "text", "warnings")
+    __slots__ = ("_request", "aliases", "loaded", "pic", "shifts", "source", "text", "warnings")
 
-    def __init__(self, what: Request | Part) -> None:
-        self._what, self.source = what, what.source
+    def __init__(self, request: Request) -> None:
+        self._request, self.source = request, request.source
         self.text = b""
         self.pic = self.loaded = False
         self.warnings: list[Diagnostic] = []
@@ -64,12 +64,12 @@ class Prepared:
         raise CompileError([self._place(index, message, "error")])
 
     def _place(self, index: int, message: str, severity: str) -> Diagnostic:
-        return place(self._what._replace(source=self.source), index, message, severity)
+        return place(self._request._replace(source=self.source), index, message, severity)
 
 
-def prepare(what: Request | Part, target: Machine) -> Prepared:
+def prepare(request: Request, target: Machine) -> Prepared:
     """The text to parse; raises CompileError where the cell is for another machine."""
-    ready, source, options = Prepared(what), what.source, what.options
+    ready, source, options = Prepared(request), request.source, request.options
     if "\0" in source:
         ready.refuse(source.index("\0"), "a NUL character")
     if "target" in source:
@@ -86,13 +86,13 @@ def prepare(what: Request | Part, target: Machine) -> Prepared:
     return ready
 
 
-def place(what: Request | Part, index: int, message: str, severity: str = "error") -> Diagnostic:
+def place(request: Request, index: int, message: str, severity: str = "error") -> Diagnostic:
     """A diagnostic about the character at `index` of a source."""
-    source = what.source
+    source = request.source
     begin = source.rfind("\n", 0, index) + 1
     end = source.find("\n", index)
     text = source[begin : end if end >= 0 else None].replace("\0", "\N{SYMBOL FOR NULL}")
-    line = source.count("\n", 0, index) + 2 - what.first_line
+    line = source.count("\n", 0, index) + 2 - request.first_line
     if line < 1:
         return Diagnostic(message, severity=severity)
     return Diagnostic(message, line, index - begin + 1, text, "", severity)

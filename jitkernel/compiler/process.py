@@ -154,7 +154,8 @@ class _Process:
 
 
 class WorkerProcess(_Process):
-    """A started worker, which a zygote forks.
+    """A worker, which the `zygote` forks; it may not be there yet.  Raises OSError where that is
+    gone.
 
     `condemned` says why it must not be used.  Not thread-safe, but for `kill`.
     """
@@ -284,12 +285,9 @@ class Zygote(_Process):
         with spawning(command, {**os.environ, **_ENVIRONMENT}, streams) as spawn:
             self._pid = spawn()
 
-    def fork(self) -> WorkerProcess:
-        """A new worker; it may not be there yet.  Raises OSError where the zygote is gone."""
-        return WorkerProcess(self)
-
     def send(self, sock: socket.socket, words: int) -> None:
-        """Have a worker forked that serves `sock` and writes to the file `words`."""
+        """Have a worker forked that serves `sock` and writes to the file `words`.  Raises
+        OSError."""
         socket.send_fds(self._sock, [b"fork"], [sock.fileno(), words])
 
     def _serves(self) -> bool:
@@ -318,7 +316,7 @@ def first_worker() -> WorkerProcess:
     """
     zygote = Zygote()
     try:
-        return zygote.fork()
+        return WorkerProcess(zygote)
     except BaseException:
         zygote.close()
         raise

@@ -83,11 +83,8 @@ class Part(NamedTuple):
     another part defines.  `renamed` are internal variables that get other names, and give way, too.
     """
 
-    source: str
-    options: Options
+    request: Request
     owned: frozenset[str]
-    nobuiltin: frozenset[str] = frozenset()
-    first_line: int = 1
     renamed: tuple[tuple[str, str], ...] = ()
 
 

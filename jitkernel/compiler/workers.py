@@ -89,10 +89,10 @@ class Workers:
         """A new worker, forked by the spare, which is started where there is none."""
         if self._zygote is not None and self._has_spare():
             with suppress(OSError):  # it has just ended
-                return self._zygote.fork()
+                return WorkerProcess(self._zygote)
         self._end_spare()
         self._zygote = Zygote()
-        return self._zygote.fork()
+        return WorkerProcess(self._zygote)
 
     def _has_spare(self) -> bool:
         """True if there is a zygote; what is left of one that is gone is freed."""

@@ -97,7 +97,6 @@ LIST_AT, LIST_SIZE = 0x30000, 0x20000  # addresses for calls in a row
 FRAME_AT, FRAME_SIZE = 0x50000, 0x40000  # the request being served
 PAYLOAD_SIZE = 0x20000  # bytes that a request may have beside its head
 ASK_AT, ASK_SIZE = 0xA0000, 0x10000  # arguments and result of a function of Python's
-REAPER_AT = 0x90000  # argv and strings for the program that cleans up
 
 #: What the runtime and forked children use of the C library: the control word `libc_NAME` has the
 #: address, 0 where there is none.  Those that end a process are in the order of their causes.

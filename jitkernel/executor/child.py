@@ -55,6 +55,7 @@ numbers: dict[str, int] = {}  # `NAMES` of abi.py
 fields: dict[str, int] = {}  # offsets of the control words, as there
 control = 0  # where they begin
 entry: dict[str, int] = {}  # addresses of the runtime's functions
+reaper: Any = None  # kept: the arguments of the program that cleans up
 
 
 class Info(ctypes.Structure):
@@ -284,20 +285,15 @@ def give_children_copies(slab_file: str) -> None:
     libc.__register_atfork(*map(pointer, handlers), None)
 
 
-def start_lifeline(argv: list[str], area: int) -> None:
-    """Start the thread that ends this process, and what it started, with the kernel process."""
-    strings = [a.encode() + b"\0" for a in argv]
-    table = area + sum(map(len, strings)) + 7 & -8
-    at, addresses = area, []
-    for text in strings:
-        ctypes.memmove(at, text, len(text))
-        addresses.append(at)
-        at += len(text)
-    words = [*addresses, 0, 0]
-    ctypes.memmove(table, struct.pack(f"<{len(words)}Q", *words), 8 * len(words))
-    put("reaper_path", area)
-    put("reaper_argv", table)
-    put("reaper_envp", table + 8 * (len(words) - 1))
+def start_lifeline(argv: list[str]) -> None:
+    """Start the thread that ends this process, and what it started, with the kernel process: it
+    executes `argv`, without an environment."""
+    global reaper
+    reaper = (ctypes.c_char_p * (len(argv) + 1))(*(a.encode() for a in argv))
+    at = ctypes.addressof(reaper)
+    put("reaper_path", ctypes.c_uint64.from_address(at).value)
+    put("reaper_argv", at)
+    put("reaper_envp", at + 8 * len(argv))
     size = 64 << 10
     stack = map_pages(None, size, 3, MAP_PRIVATE | MAP_ANONYMOUS)
     thread = native("jk_lifeline", pointer, long)(stack + size, LIFELINE)
@@ -461,7 +457,7 @@ def main() -> NoReturn:
     libc.on_exit(entry["jk_on_exit"], None)
     give_children_copies(setup["slab_file"])
     native("jk_arm")()  # an interrupt may come before the first call
-    start_lifeline(setup["reaper"], control + numbers["REAPER_AT"])
+    start_lifeline(setup["reaper"])
     if setup["memory_limit"]:
         limit(RLIMIT_DATA, setup["memory_limit"])
     answer(numbers["HELLO"], 0, 0, "\n".join(lost).encode())

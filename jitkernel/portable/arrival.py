@@ -123,7 +123,8 @@ def _code(pool: Any, content: Content) -> bytes:
             "what other compilers have made cannot be compiled again"
         )
     options = content.options._replace(cpu="native")
-    part = Part(pool.disassembled(content.bitcode), options, frozenset((content.name,)))
+    request = Request(pool.disassembled(content.bitcode), options)
+    part = Part(request, frozenset((content.name,)))
     (made,) = pool.merged([part], options, [content.name], ("object",))
     return merge_objects(made, (), {content.name}, {content.name: content.entry})[0]
 

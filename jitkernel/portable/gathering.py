@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from jitkernel.compiler.records import Options, Part
+from jitkernel.compiler.records import Options, Part, Request
 from jitkernel.elf import read_object
 from jitkernel.errors import LinkError, TypeMismatch, UsageError
 from jitkernel.ir.module import functions, global_values
@@ -23,7 +23,7 @@ from jitkernel.portable.values import OURS, PresentValues
 from jitkernel.reach import reached
 from jitkernel.session.program.signatures import Signature, Variable
 from jitkernel.session.saved.store import LINKED, Record
-from jitkernel.session.settings import CellOptions, options_for, stored_options
+from jitkernel.session.settings import CellOptions, options_for, stored_request
 
 if TYPE_CHECKING:
     from jitkernel.languages.prototypes import Prototype
@@ -193,13 +193,12 @@ class _Gathering:
                 source = _without_constructors(source, called, valued)
             owned = self._owned(cell) - values
             owned = frozenset(name.removeprefix(CONTROL) for name in owned)  # as modules have them
-            options, nobuiltin = stored_options(record), frozenset(record.nobuiltin)
-            parts.append(Part(source, options, owned, nobuiltin, record.first_line, renamed))
+            parts.append(Part(stored_request(record)._replace(source=source), owned, renamed))
         return parts
 
     def _value_parts(self) -> list[Part]:
         text = self._values.text()
-        return [Part(text, Options(), self._values.names)] if text else []
+        return [Part(Request(text), self._values.names)] if text else []
 
     def _objects(self) -> tuple[tuple[str, bytes, frozenset[str]], ...]:
         return tuple(
