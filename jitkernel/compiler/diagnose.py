@@ -27,10 +27,7 @@ _ATTACHED = re.compile(r"(, ![\w.]+ !\d+|, align \d+| #\d+)+$")
 
 
 def parse_error(
-    message: str,
-    source: str,
-    first_line: int,
-    shifts: Mapping[int, tuple[int, int]] | None = None,
+    message: str, source: str, first_line: int, shifts: Mapping[int, tuple[int, int]]
 ) -> Diagnostic:
     """The diagnostic for what LLVM's parser said about `source`."""
     match = _MESSAGE.search(message)
@@ -43,7 +40,7 @@ def parse_error(
         return Diagnostic(words)
     text = lines[line - 1].rstrip("\r")
     column = _characters(text, column)
-    if shifts and line in shifts and column > shifts[line][0]:
+    if line in shifts and column > shifts[line][0]:
         column = max(column - shifts[line][1], shifts[line][0])
     return _place(words, line, column, text, first_line)
 

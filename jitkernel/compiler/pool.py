@@ -223,21 +223,21 @@ class CompilerPool:
         Of the request's options the level counts.  `syntax` is `intel` or `att`, and of x86 alone.
         Raises CompileError.
         """
-        _, text = self._answer("foreign:assembly", request, triple, cpu, syntax)
+        _, text = self._answer("products:assembly", request, triple, cpu, syntax)
         return text.decode("utf-8", "replace")
 
     def foreign_object(self, request: Request, triple: str, cpu: str = "") -> bytes:
         """The same as an object file."""
-        return self._answer("foreign:assembly", request, triple, cpu, "")[1]
+        return self._answer("products:assembly", request, triple, cpu, "")[1]
 
     def internalised(self, request: Request, keep: str, called: str) -> bytes:
         """Bitcode of the module in which the function `keep` is called `called` and nothing else
         can be seen from outside.  Raises CompileError."""
-        return self._answer("bitcode:internalised", request, keep, called)[1]
+        return self._answer("products:internalised", request, keep, called)[1]
 
     def disassembled(self, bitcode: bytes) -> str:
         """The text of a module in bitcode.  Raises CompileError."""
-        return self._answer("bitcode:disassembled", bitcode.hex(), label="bitcode")[1].decode()
+        return self._answer("products:disassembled", bitcode.hex(), label="bitcode")[1].decode()
 
     def merged(
         self, parts: Sequence[Part], options: Options, seen: Iterable[str], forms: Sequence[str]
@@ -245,7 +245,7 @@ class CompilerPool:
         """Modules as one, in each of the `forms` (`object`, `text`, `bitcode`) before its passes;
         only the names that are `seen` can be seen from outside.  Raises CompileError."""
         given = parts, options, frozenset(seen), forms
-        answer, blob = self._answer("merging:merged", *given, label="the cells as one module")
+        answer, blob = self._answer("products:merged", *given, label="the cells as one module")
         made, at = [], 0
         for size in answer["sizes"]:
             made.append(blob[at : at + size])
@@ -256,7 +256,7 @@ class CompilerPool:
         """The module as its passes leave it or (else) as they find it, as LLVM prints it.  Raises
         CompileError."""
         stage = "emit" if optimised else "optimise"
-        return self._answer("bitcode:printed", request, stage)[1].decode()
+        return self._answer("products:printed", request, stage)[1].decode()
 
     def trace(self, request: Request, tick: Callable[[], None] | None = None) -> PassTrace:
         """A trace of what each pass does to the module.

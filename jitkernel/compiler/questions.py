@@ -23,7 +23,7 @@ class Question(NamedTuple):
 
 
 def question(function: str, *given: Any, label: str = "") -> Question:
-    """The question that a function of the worker's answers (`bitcode:printed`), from what it is
+    """The question that a function of the worker's answers (`products:printed`), from what it is
     given.  Raises CompileError where a module's text is not Unicode."""
     request = given[0] if given and isinstance(given[0], Request) else None
     if request is not None and not request.source.isascii():

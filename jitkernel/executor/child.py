@@ -71,7 +71,8 @@ class Info(ctypes.Structure):
 
 class Loader:
     """The libraries of this process, and what else is asked for rarely: each request is a call of a
-    method, which answers with bytes and raises OSError and ValueError.  services.py asks."""
+    method, which answers with bytes or nothing, and raises OSError and ValueError.  services.py
+    asks."""
 
     def __init__(self) -> None:
         self.handles: list[int] = []  # of loaded libraries
@@ -88,25 +89,22 @@ class Loader:
                 lost += [str(error)] if name in others else []
         return lost
 
-    def library(self, path: bytes) -> bytes:
+    def library(self, path: bytes) -> None:
         """Load a library for all to see."""
         handle = libc.dlopen(path, os.RTLD_NOW | os.RTLD_GLOBAL)
         if not handle:
             raise ValueError((libc.dlerror() or b"dlopen failed").decode("utf-8", "replace"))
         self.handles.append(handle)
-        return b""
 
-    def chdir(self, path: bytes) -> bytes:
+    def chdir(self, path: bytes) -> None:
         """Change the working directory."""
         os.chdir(path)
-        return b""
 
-    def setenv(self, name: bytes, value: bytes) -> bytes:
+    def setenv(self, name: bytes, value: bytes) -> None:
         """Set a variable of the environment."""
         os.environb[name] = value
-        return b""
 
-    def map(self, start: int, size: int, file: int, inode: int) -> bytes:
+    def map(self, start: int, size: int, file: int, inode: int) -> None:
         """Map memory that the kernel process has at the same address, in a file that it has
         open."""
         fd = os.open(f"/proc/{os.getppid()}/fd/{file}", os.O_RDWR | os.O_CLOEXEC)
@@ -116,13 +114,11 @@ class Loader:
             map_pages(start, size, 3, MAP_SHARED | MAP_FIXED_NOREPLACE, fd)
         finally:
             os.close(fd)
-        return b""
 
-    def unmap(self, ranges: list[tuple[int, int]]) -> bytes:
+    def unmap(self, ranges: list[tuple[int, int]]) -> None:
         """Unmap such files: addresses and sizes."""
         for start, size in ranges:
             libc.munmap(pointer(start), ctypes.c_size_t(size))
-        return b""
 
     def lookup(self, names: list[bytes]) -> bytes:
         """Addresses of names in the libraries; what only Python itself exports does not count."""
@@ -322,7 +318,7 @@ def serve_rare(message: bytes) -> None:
     kept = ctypes.get_errno()
     try:
         name, arguments = marshal.loads(message[HEAD.size :])
-        answer(op, seq, 0, getattr(loader, name)(*arguments))
+        answer(op, seq, 0, getattr(loader, name)(*arguments) or b"")
     except Exception as error:  # it may be the program that has written where requests lie
         answer(op, seq, 1, str(error).encode("utf-8", "replace"))
     finally:

@@ -326,7 +326,7 @@ class InlineExecutor(Executor):
         if name in ("map", "unmap"):
             return b""  # an array of this process is where the program sees it
         try:
-            return bytes(getattr(self._loader, name)(*arguments))
+            return getattr(self._loader, name)(*arguments) or b""
         except ValueError as error:
             raise OSError(str(error)) from None
 
