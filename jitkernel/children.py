@@ -30,6 +30,7 @@ from typing import NamedTuple
 __all__ = ["Answer", "Child", "ask", "spawning"]
 
 _ANSWER = 1 << 30  # bytes of output that are taken
+_STEP = 0.002  # seconds between looks, where the system cannot tell of an end
 _GRACE = 1.0  # seconds that a process which was killed is waited for
 
 _unreaped: list[int] = []  # processes that had not yet ended when they were left
@@ -76,7 +77,8 @@ class Child:
         _reap()
         with spawning(command, environment, (theirs.fileno(), *self._files)) as spawn:
             self._process.extend(starmap(spawn, [()]))
-        self._files.extend(map(os.pidfd_open, self._process))
+        with suppress(OSError):  # it has ended and nobody waits, or no descriptor is left
+            self._files.extend(map(os.pidfd_open, self._process))
         self.limit(resource.RLIMIT_FSIZE, _ANSWER)
 
     def limit(self, which: int, most: int) -> None:
@@ -127,7 +129,10 @@ class Child:
             if left <= 0:
                 return False
             poll = select.poll()
-            poll.register(self._files[2], select.POLLIN)
+            if len(self._files) > 2:
+                poll.register(self._files[2], select.POLLIN)
+            else:
+                left = min(left, _STEP)
             if self._left:
                 poll.register(self._socket, select.POLLOUT)
             poll.poll(math.ceil(left * 1000))
