@@ -348,10 +348,12 @@ class Machine:
         run's stack frame.
         """
         if self._pipeline is None:
-            builder = lib.CreatePassBuilder(self._reference, self._tuning)
-            passes = lib.buildPerModuleDefaultPipeline(builder, self.opt_level)
-            self._pipeline = (builder, passes)
+            self._pipeline = self._default(self.opt_level)
         return self._pipeline
+
+    def _default(self, opt_level: int) -> tuple[int, int]:
+        builder = lib.CreatePassBuilder(self._reference, self._tuning)
+        return builder, lib.buildPerModuleDefaultPipeline(builder, opt_level)
 
     def optimise(self, module: int) -> tuple[int, int]:
         """Run the pipeline; the caller hands its remains to `dispose` when there is time."""
@@ -372,8 +374,7 @@ class Machine:
     def run_default(self, module: int) -> None:
         """Run the pipeline of -O3 with all that LLVM has, whatever this machine's level."""
         self._tune(3)
-        builder = lib.CreatePassBuilder(self._reference, self._tuning)
-        passes = lib.buildPerModuleDefaultPipeline(builder, 3)
+        builder, passes = self._default(3)
         lib.RunNewModulePassManager(passes, module, builder)
 
     def dispose(self, used: tuple[int, int]) -> None:

@@ -23,17 +23,12 @@ _madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 
 
 class _MallInfo(ctypes.Structure):
-    """glibc's `struct mallinfo2`, mallinfo(3)."""
+    """glibc's `struct mallinfo2`, whose fields are alike: mallinfo(3)."""
 
-    _fields_ = [
-        (name, ctypes.c_size_t)
-        for name in (
-            "arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks",
-            "fordblks", "keepcost",
-        )
-    ]  # fmt: skip
+    _fields_ = [("words", ctypes.c_size_t * 10)]
 
 
+_HBLKHD, _UORDBLKS = 4, 7  # bytes of blocks that are mapped by themselves, and of all others
 _mallinfo: Any = getattr(_libc, "mallinfo2", _MallInfo)  # zeros where glibc is before 2.33
 if _mallinfo is not _MallInfo:
     _mallinfo.restype = _MallInfo
@@ -42,8 +37,8 @@ if _mallinfo is not _MallInfo:
 def held() -> tuple[int, int]:
     """Resident bytes that are this process's own (those of no file), and bytes of all blocks that
     were not freed."""
-    info = _mallinfo()
-    return own_bytes(os.getpid()), int(info.uordblks + info.hblkhd)
+    words = _mallinfo().words
+    return own_bytes(os.getpid()), int(words[_UORDBLKS] + words[_HBLKHD])
 
 
 def give_back() -> int:

@@ -270,10 +270,6 @@ class CompilerPool:
                 self._traced = request, PassTrace.of(*answer)
             return self._traced[1]
 
-    def forget_trace(self) -> None:
-        """Look again, the next time."""
-        self._traced = None
-
     def _answer(
         self,
         function: str,

@@ -8,7 +8,7 @@ the same time, undisturbed by so much printing) when each pass began.  Both comp
 Times come from the system: the child's standard error is a socket that stamps what is written.
 
 Whether what a pass left is well formed is judged from the log.  Of a small module it has all of it,
-which LLVM's verifier is shown again: `verified`.  Of a large one it has only the functions that a
+which LLVM's verifier is shown again.  Of a large one it has only the functions that a
 pass ran on, for printing everything after each step would take minutes.  Those are verified one by
 one, among the types and variables that they name: `verified_alone`.  What they name besides is
 declared from its use, and metadata that stands elsewhere is left out; LLVM does both itself when it
@@ -132,7 +132,9 @@ def _verdicts(
     Whole modules first: they are read more strictly."""
     changed = [c for c in changes if c.start < c.stop]
     found: dict[int, bool | None] = {
-        c.start: verified(log[c.start : c.stop]) for c in changed if whole or c.unit == "[module]"
+        c.start: _verdict(log[c.start : c.stop]) is True
+        for c in changed
+        if whole or c.unit == "[module]"
     }
     around = surroundings(before)
     for c in changed:
@@ -161,11 +163,6 @@ def surroundings(module: str) -> Surroundings:
         else:
             variables[found.spelled] = found.text
     return Surroundings("\n".join(always), variables)
-
-
-def verified(text: bytes) -> bool:
-    """True if a module that LLVM printed is well formed."""
-    return _verdict(text) is True
 
 
 def verified_alone(text: bytes, around: Surroundings) -> bool | None:
