@@ -467,7 +467,7 @@ class Walk:
             os.kill(self.s.inspect.executor[0], signal.SIGKILL)
             return
         if how == "interrupted":
-            with interrupting(self.s, 0.01), pytest.raises(Interrupted):
+            with interrupting(self.s, 0.1), pytest.raises(Interrupted):
                 self.s.run("entry:\n  br label %l\nl:\n  br label %l")
             self._looked()
             return
