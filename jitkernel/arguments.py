@@ -12,7 +12,7 @@ import builtins
 import inspect
 import operator
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -24,7 +24,9 @@ _SHOWN = 60  # characters of a value in a message
 
 
 class _Kind(NamedTuple):
-    words: str
+    """What a parameter takes: in words, one for each alternative, and as a test."""
+
+    words: Sequence[str]
     fits: Callable[[Any], bool]
 
 
@@ -40,9 +42,9 @@ def _is_sequence(value: Any) -> bool:
     return isinstance(value, Iterable) and not isinstance(value, (str, bytes, bytearray, Mapping))
 
 
-_TEXT = _Kind("text", lambda value: isinstance(value, str))
-_BYTES = _Kind("bytes", lambda value: isinstance(value, (bytes, bytearray, memoryview)))
-_ANYTHING = _Kind("anything", lambda value: True)
+_TEXT = _Kind(["text"], lambda value: isinstance(value, str))
+_BYTES = _Kind(["bytes"], lambda value: isinstance(value, (bytes, bytearray, memoryview)))
+_ANYTHING = _Kind(["anything"], lambda value: True)
 #: Values of these classes are no object of ours, nor do they behave like one.
 _PLAIN = (
     type(None),
@@ -64,89 +66,69 @@ _KINDS = {
     "object": _ANYTHING,
     "bool": _ANYTHING,  # everything is true or false
     "str": _TEXT,
-    "int": _Kind("a whole number", _is_number),
-    "float": _Kind("a number", lambda value: hasattr(value, "__float__") or _is_number(value)),
+    "int": _Kind(["a whole number"], _is_number),
+    "float": _Kind(["a number"], lambda value: hasattr(value, "__float__") or _is_number(value)),
     "bytes": _BYTES,
     "bytearray": _BYTES,
     "memoryview": _BYTES,
-    "Path": _Kind("a path", lambda value: isinstance(value, (str, os.PathLike))),
+    "Path": _Kind(["a path"], lambda value: isinstance(value, (str, os.PathLike))),
     "Source": _Kind(
-        "text, bitcode or a module",
+        ["text, bitcode or a module"],
         lambda value: isinstance(value, (str, bytes)) or type(value) not in _PLAIN,
     ),
-    "Sequence": _Kind("a sequence", _is_sequence),
-    "Iterable": _Kind("a sequence", _is_sequence),
-    "Mapping": _Kind("a mapping", lambda value: isinstance(value, Mapping)),
-    "Callable": _Kind("a function", callable),
-    "Handle": _Kind("a handle", lambda value: type(value) not in _PLAIN),
+    "Sequence": _Kind(["a sequence"], _is_sequence),
+    "Iterable": _Kind(["a sequence"], _is_sequence),
+    "Mapping": _Kind(["a mapping"], lambda value: isinstance(value, Mapping)),
+    "Callable": _Kind(["a function"], callable),
+    "Handle": _Kind(["a handle"], lambda value: type(value) not in _PLAIN),
 }  # fmt: skip
 
 
 @cache
-def _parsed(annotation: str) -> ast.expr:
-    return ast.parse(annotation, mode="eval").body
+def _kind(annotation: str) -> _Kind:
+    """What an annotation allows."""
+    return _read(ast.parse(annotation, mode="eval").body)
 
 
-def _kind(name: str) -> _Kind:
-    if name in _KINDS:
-        return _KINDS[name]
-    words, own = f"{'an' if name[:1] in 'AEIOU' else 'a'} {name}", getattr(builtins, name, None)
+def _read(node: ast.expr) -> _Kind:
+    match node:
+        case ast.BinOp(left, _, right):
+            one, other = _read(left), _read(right)
+            words = list(dict.fromkeys([*one.words, *other.words]))
+            return _Kind(words, lambda value: one.fits(value) or other.fits(value))
+        case ast.Constant(constant):
+            return _Kind([repr(constant)], lambda value: value is constant)
+        case ast.Subscript(ast.Name("Literal"), choices):
+            found = ast.literal_eval(choices)
+            listed = found if isinstance(found, tuple) else (found,)
+            return _Kind([*map(repr, listed)], lambda value: value in listed)
+        case ast.Subscript(ast.Name("Sequence" | "Iterable"), element):
+            each = _read(element)
+            return _Kind(
+                [f"a sequence of {' or '.join(each.words)}"],
+                lambda value: _is_sequence(value) and all(map(each.fits, value)),
+            )
+        case ast.Subscript(ast.Name("Mapping"), ast.Tuple([left, right])):
+            key, item = _read(left), _read(right)
+            return _Kind(
+                [f"a mapping of {' or '.join(key.words)} to {' or '.join(item.words)}"],
+                lambda value: (
+                    isinstance(value, Mapping)
+                    and all(key.fits(k) and item.fits(v) for k, v in value.items())
+                ),
+            )
+        case ast.Subscript(head):
+            return _read(head)
+        case ast.Name(name):
+            return _KINDS.get(name) or _of_class(name)
+    return _Kind(["something else"], lambda value: True)
+
+
+def _of_class(name: str) -> _Kind:
+    words, own = [f"{'an' if name[:1] in 'AEIOU' else 'a'} {name}"], getattr(builtins, name, None)
     if isinstance(own, type):
         return _Kind(words, lambda value: isinstance(value, own))
     return _Kind(words, lambda value: type(value) not in _PLAIN)
-
-
-def _alternatives(node: ast.expr) -> Iterator[ast.expr]:
-    if isinstance(node, ast.BinOp):
-        yield from _alternatives(node.left)
-        yield from _alternatives(node.right)
-    else:
-        yield node
-
-
-def _fits(node: ast.expr, value: Any) -> bool:
-    match node:
-        case ast.BinOp():
-            return any(_fits(part, value) for part in _alternatives(node))
-        case ast.Constant():
-            return bool(value is node.value)
-        case ast.Subscript(ast.Name("Literal"), choices):
-            return value in _literals(choices)
-        case ast.Subscript(ast.Name("Sequence" | "Iterable"), element):
-            return _is_sequence(value) and all(_fits(element, one) for one in value)
-        case ast.Subscript(ast.Name("Mapping"), ast.Tuple([key, element])):
-            return isinstance(value, Mapping) and all(
-                _fits(key, k) and _fits(element, v) for k, v in value.items()
-            )
-        case ast.Subscript(head):
-            return _fits(head, value)
-        case ast.Name(name):
-            return _kind(name).fits(value)
-    return True
-
-
-def _words(node: ast.expr) -> list[str]:
-    match node:
-        case ast.BinOp():
-            return list(dict.fromkeys(w for part in _alternatives(node) for w in _words(part)))
-        case ast.Constant():
-            return [repr(node.value)]
-        case ast.Subscript(ast.Name("Literal"), choices):
-            return [repr(choice) for choice in _literals(choices)]
-        case ast.Subscript(ast.Name("Sequence" | "Iterable"), element):
-            return [f"a sequence of {' or '.join(_words(element))}"]
-        case ast.Subscript(ast.Name("Mapping"), ast.Tuple([key, element])):
-            return [f"a mapping of {' or '.join(_words(key))} to {' or '.join(_words(element))}"]
-        case ast.Subscript(head):
-            return _words(head)
-        case ast.Name(name):
-            return [_kind(name).words]
-    return ["something else"]
-
-
-def _literals(choices: ast.expr) -> tuple[Any, ...]:
-    found = ast.literal_eval(choices)
-    return found if isinstance(found, tuple) else (found,)
 
 
 def _shown(value: Any) -> str:
@@ -159,9 +141,9 @@ def _shown(value: Any) -> str:
 
 def check(function: str, parameter: str, annotation: str, value: Any) -> None:
     """Raise WrongArgument where a value is none that a parameter's annotation, as text, allows."""
-    node = _parsed(annotation)
-    if not _fits(node, value):
-        *most, last = _words(node)
+    kind = _kind(annotation)
+    if not kind.fits(value):
+        *most, last = kind.words
         wanted = f"{', '.join(most)} or {last}" if most else last
         raise WrongArgument(f"{function}: {parameter} is {wanted}, and {_shown(value)} is given")
 
