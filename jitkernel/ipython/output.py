@@ -11,7 +11,6 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from jitkernel.kernel.output import Output
 from jitkernel.kernel.streams import OutputStreams
 from jitkernel.kernel.terminal import TerminalOutput
 from jitkernel.views.view import View
@@ -22,42 +21,27 @@ if TYPE_CHECKING:
 __all__ = ["NotebookOutput"]
 
 
-class NotebookOutput(Output):
+class NotebookOutput(OutputStreams):
     """The frontend's `Output` in IPython.
 
-    `limit` is how many bytes a cell may print, asked when it begins.  `aside` calls what waits for
-    the user: a KeyboardInterrupt has to end that at once.
+    `aside` calls what waits for the user: a KeyboardInterrupt has to end that at once.
     """
 
+    interval = 0.0  # IPython's streams have a pace of their own
+
     def __init__(self, shell: InteractiveShell, limit: Callable[[], int]):
-        super().__init__()
-        self._shell, self._limit = shell, limit
+        super().__init__(limit)
+        self._shell = shell
         self.aside: Callable[[Callable[[str], str], str], str] = lambda ask, prompt: ask(prompt)
         self.asking = False  # for a line; a signal handler reads it
         self._terminal = TerminalOutput()
-        # IPython's streams have a pace of their own.
-        self._streams = OutputStreams(_print, lambda seconds, call: None, limit(), interval=0)
 
-    # -- around a cell ---------------------------------------------------------------------
-
-    def begin(self, in_place: bool) -> None:
-        """A cell of the notebook begins, of Python or another language."""
-        self.reset(in_place)
-        self._streams.reset(self._limit())
-
-    def end(self) -> None:
-        """It is over: nothing of its output is held back."""
-        self.show_held()
-        self._streams.finish()
-
-    def close(self) -> None:
-        """The session ends."""
-        self._streams.close()
-
-    # -- as an Output ----------------------------------------------------------------------
-
-    def write(self, name: str, data: bytes | str) -> None:
-        self._streams.write(name, data)
+    def publish(self, name: str, text: str) -> None:
+        stream = sys.stdout if name == "stdout" else sys.stderr
+        if stream is not None:
+            stream.write(text)
+            if not hasattr(stream, "pub_thread"):  # ipykernel's flush by themselves, at their pace
+                stream.flush()
 
     def display(self, view: View, live: str = "", update: bool = False) -> None:
         from IPython.display import publish_display_data
@@ -86,16 +70,8 @@ class NotebookOutput(Output):
 
         self.asking = True
         try:
-            return self.aside(builtins.input, self._streams.unshown(prompt))
+            return self.aside(builtins.input, self.unshown(prompt))
         except StdinNotImplementedError:
             return None
         finally:
             self.asking = False
-
-
-def _print(name: str, text: str) -> None:
-    stream = sys.stdout if name == "stdout" else sys.stderr
-    if stream is not None:
-        stream.write(text)
-        if not hasattr(stream, "pub_thread"):  # ipykernel's flush by themselves, at their pace
-            stream.flush()

@@ -153,7 +153,7 @@ class JITKernel(JITKernelSettings, Kernel):
             "payload": [],
         }
         with self._lock:
-            self.wire.begin(silent=silent, allow_stdin=allow_stdin, count=count)
+            self.wire.begin_request(silent=silent, allow_stdin=allow_stdin, count=count)
             self._between.end()
             try:
                 self._run(code, cell_id, silent, store_history, reply)

@@ -18,13 +18,17 @@ class Output(ABC):
     """
 
     def __init__(self) -> None:
-        self.reset(in_place=False)
+        self.begin(in_place=False)
 
-    def reset(self, in_place: bool) -> None:
+    def begin(self, in_place: bool) -> None:
         """A cell begins; `in_place`: its client writes over a live display."""
         self.in_place = in_place
         self._live = ""  # the identity of the cell's display that is updated in place
         self._held: View | None = None
+
+    def end(self) -> None:
+        """It is over: nothing of its output is held back."""
+        self.show_held()
 
     @abstractmethod
     def write(self, name: str, data: bytes | str) -> None:

@@ -3,7 +3,7 @@
 The executor's bytes are published by us with the cell's own parent header; the process's own
 descriptors are not used.  A cell that prints without end may not kill the browser: a message
 carries what came in `INTERVAL`, and what comes past `limit` bytes is counted, and kept in a file
-(`Rest`) for as long as the streams are.  Start from `OutputStreams`.
+for as long as the streams are.  Start from `OutputStreams`.
 """
 
 from __future__ import annotations
@@ -11,15 +11,16 @@ from __future__ import annotations
 import codecs
 import contextlib
 import os
-import tempfile
 import threading
 import time
+from abc import abstractmethod
 from collections.abc import Callable
 from itertools import groupby
 from operator import itemgetter
-from typing import BinaryIO
+from tempfile import TemporaryDirectory
+from typing import IO
 
-from jitkernel.files import create_private
+from jitkernel.kernel.output import Output
 
 __all__ = ["OutputStreams"]
 
@@ -28,71 +29,43 @@ _LONGEST_PROMPT = 4096  # characters
 _FILES = 8  # of cells whose output was cut that are kept
 _LARGEST = 256 << 20  # bytes that are kept of one
 
-Publish = Callable[[str, str], None]  # (stream name, text)
-Later = Callable[[float, Callable[[], None]], None]  # (seconds, what to call)
 
+class OutputStreams(Output):
+    """An `Output` with the two streams of the cell that runs.  Thread-safe.
 
-class Rest:
-    """Output of cells that was not shown: a file each of the last cells, in a folder that goes
-    with the session, or with this process."""
-
-    def __init__(self) -> None:
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
-        self._files: list[str] = []
-        self._number = 0
-
-    def begin(self) -> str:
-        """The path of a new file, empty where none can be made; the oldest goes."""
-        try:
-            if self._folder is None:
-                self._folder = tempfile.TemporaryDirectory(prefix="jitkernel-output-")
-            self._number += 1
-            path = os.path.join(self._folder.name, f"rest-{self._number}.txt")
-            create_private(path)
-        except OSError:
-            return ""
-        self._files.append(path)
-        if len(self._files) > _FILES:
-            with contextlib.suppress(OSError):
-                os.unlink(self._files.pop(0))
-        return path
-
-    def close(self) -> None:
-        """Remove all of them."""
-        if self._folder is not None:
-            self._folder.cleanup()
-            self._folder, self._files = None, []
-
-
-class OutputStreams:
-    """The two streams of the cell that runs.  Thread-safe.
-
-    `publish` sends one message; `later` calls a function after some seconds on another thread,
-    so that the last words before a long silence are shown too.  `interval` 0: at once.
+    `limit` is how many bytes a cell may print, asked when it begins.
     """
 
-    def __init__(
-        self, publish: Publish, later: Later, limit: int, interval: float = INTERVAL
-    ) -> None:
-        self._publish, self._interval = publish, interval
-        self._later = later
+    interval = INTERVAL
+
+    def __init__(self, limit: Callable[[], int]) -> None:
+        self._limit_now = limit
         self._lock = threading.RLock()
         self._waiting: list[tuple[str, str]] = []
         self._scheduled = False
-        self._rest = Rest()
-        self._kept: BinaryIO | None = None
-        self._kept_bytes = 0
-        self.reset(limit)
+        self._folder: TemporaryDirectory[str] | None = None
+        self._number = 0  # of the last file there
+        super().__init__()
 
-    def reset(self, limit: int) -> None:
+    @abstractmethod
+    def publish(self, name: str, text: str) -> None:
+        """Send one message of a stream."""
+
+    def later(self, seconds: float, call: Callable[[], None]) -> None:
+        """Call a function after some seconds on another thread, so that the last words before a
+        long silence are shown too.  Not asked where `interval` is 0."""
+
+    def begin(self, in_place: bool) -> None:
         """A new cell begins: its own count, its own decoders."""
+        super().begin(in_place)
         with self._lock:
-            self._limit = limit
+            self._limit = self._limit_now()
             self._last = 0.0
-            self._count = 0
+            self._printed = 0
             self._dropped = 0
             self._shown = ""  # the end of stdout
-            self._forget()
+            self._rest: IO[bytes] | None = None  # the file of this cell's
+            self._kept_bytes = 0
             self._decoders = {
                 name: codecs.getincrementaldecoder("utf-8")("replace")
                 for name in ("stdout", "stderr")
@@ -101,8 +74,10 @@ class OutputStreams:
     def close(self) -> None:
         """The session ends: what was not shown goes with it."""
         with self._lock:
-            self._forget()
-            self._rest.close()
+            self._rest = None
+            if self._folder is not None:
+                self._folder.cleanup()
+                self._folder = None
 
     def write(self, name: str, data: bytes | str) -> None:
         """Take bytes (a character may be split between two calls) or text."""
@@ -111,8 +86,8 @@ class OutputStreams:
                 text, size = data, len(data)
             else:
                 text, size = self._decoders[name].decode(data), len(data)
-            room = self._limit - self._count
-            self._count += size
+            room = self._limit - self._printed
+            self._printed += size
             if self._limit and size > room:
                 if room > 0:
                     self._waiting.append((name, text[:room]))
@@ -127,51 +102,50 @@ class OutputStreams:
             if not self._waiting:
                 return
             now = time.monotonic()
-            if now - self._last >= self._interval:
-                self._send(now)
+            if now - self._last >= self.interval:
+                self._send_waiting(now)
             elif not self._scheduled:
                 self._scheduled = True
-                self._later(self._interval, self._on_timer)
+                self.later(self.interval, self._on_timer)
 
     def _keep_rest(self) -> str:
         """Keep what comes from now on in a file; where that is, in words."""
-        path = self._rest.begin()
-        if not path:
-            return ""
         try:
-            self._kept, self._kept_bytes = open(path, "ab", buffering=0), 0  # noqa: SIM115
+            self._folder = self._folder or TemporaryDirectory(prefix="jitkernel-output-")
+            path = os.path.join(self._folder.name, "rest-{}.txt")
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path.format(self._number + 1 - _FILES))
+            self._number += 1
+            path = path.format(self._number)
+            file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            self._rest = open(file, "wb", buffering=0)  # noqa: SIM115
         except OSError:
             return ""
         return f"; the rest is in {path} while the session lives"
 
     def _keep(self, data: bytes | str, start: int) -> None:
         """Bytes that are not shown, from `start` on."""
-        if self._kept is None:
+        if self._rest is None:
             return
         rest = data[start:]
         content = rest.encode("utf-8", "replace") if isinstance(rest, str) else rest
         content = content[: _LARGEST - self._kept_bytes]
         try:
-            self._kept_bytes += self._kept.write(content)
+            self._kept_bytes += self._rest.write(content)
         except OSError:  # the disk is full
-            self._forget()
-
-    def _forget(self) -> None:
-        if self._kept is not None:
-            self._kept.close()
-            self._kept = None
+            self._rest = None
 
     def _on_timer(self) -> None:
         with self._lock:
             self._scheduled = False
-            self._send(time.monotonic())
+            self._send_waiting(time.monotonic())
 
-    def _send(self, now: float) -> None:
+    def _send_waiting(self, now: float) -> None:
         self._last = now
         waiting, self._waiting = self._waiting, []
         for name, pieces in groupby(waiting, key=itemgetter(0)):
             text = "".join(text for _, text in pieces)
-            self._publish(name, text)
+            self.publish(name, text)
             if name == "stdout":
                 self._shown = (self._shown + text)[-_LONGEST_PROMPT:]
 
@@ -185,20 +159,20 @@ class OutputStreams:
     def flush(self) -> None:
         """Publish what waits: before a display, an input request and the end of the cell."""
         with self._lock:
-            self._send(time.monotonic())
+            self._send_waiting(time.monotonic())
 
-    def finish(self) -> None:
+    def end(self) -> None:
         """The cell ended: half characters and the count of what was cut come out."""
+        super().end()
         with self._lock:
             for name, decoder in self._decoders.items():
                 if rest := decoder.decode(b"", final=True):
                     self._waiting.append((name, rest))
             if self._dropped:
                 kept = ""
-                if self._kept is not None and self._kept_bytes < self._dropped:
+                if self._rest is not None and self._kept_bytes < self._dropped:
                     kept = f"; the first {self._kept_bytes} of them are in the file"
                 words = f"[{self._dropped} more bytes not shown{kept}]\n"
                 self._waiting.append(("stderr", words))
-                self._dropped = 0
-                self._forget()
-            self._send(time.monotonic())
+                self._dropped, self._rest = 0, None
+            self._send_waiting(time.monotonic())

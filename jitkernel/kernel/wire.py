@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import zmq
 
 from jitkernel.errors import Interrupted, present
-from jitkernel.kernel.output import Output
 from jitkernel.kernel.streams import OutputStreams
 from jitkernel.views.view import View
 
@@ -22,13 +21,12 @@ if TYPE_CHECKING:
 __all__ = ["WireOutput"]
 
 
-class WireOutput(Output):
+class WireOutput(OutputStreams):
     """The frontend's `Output` in a kernel."""
 
     def __init__(self, kernel: Kernel, limit: Callable[[], int]) -> None:
-        """`limit` is how many bytes a cell may print, asked when it begins."""
-        super().__init__()
-        self._kernel, self._limit = kernel, limit
+        super().__init__(limit)
+        self._kernel = kernel
         self._parent: dict[str, Any] = {}
         self._ident: Any = b""
         self._silent = False
@@ -37,28 +35,20 @@ class WireOutput(Output):
         self.payload: list[dict[str, Any]] = []
         # A plain flag: a signal handler sets it, and an Event's lock is not for those.
         self._stop_input = False
-        self.streams = OutputStreams(
-            lambda name, text: self._publish("stream", {"name": name, "text": text}),
-            self._later,
-            limit(),
-        )
 
     # -- around a cell ---------------------------------------------------------------------
 
-    def begin(self, *, silent: bool, allow_stdin: bool, count: int) -> None:
+    def begin_request(self, *, silent: bool, allow_stdin: bool, count: int) -> None:
         """A request starts to run."""
         self._parent = self._kernel.get_parent("shell")
         self._ident = self._kernel._get_shell_context_var(self._kernel._shell_parent_ident)
         self._silent, self._allow_stdin, self._count = silent, allow_stdin, count
         self.payload = []
-        self.reset(in_place=bool((self._parent.get("metadata") or {}).get("cellId")))
         self._stop_input = False
-        self.streams.reset(self._limit())
+        self.begin(in_place=bool((self._parent.get("metadata") or {}).get("cellId")))
 
     def end(self) -> None:
-        """The request is done: nothing of its output is held back."""
-        self.show_held()
-        self.streams.finish()
+        super().end()
         self._silent = False
 
     def interrupt(self) -> None:
@@ -69,7 +59,7 @@ class WireOutput(Output):
 
     def write(self, name: str, data: bytes | str) -> None:
         if not self._silent:
-            self.streams.write(name, data)
+            super().write(name, data)
 
     def display(self, view: View, live: str = "", update: bool = False) -> None:
         if not self._silent:
@@ -99,7 +89,7 @@ class WireOutput(Output):
         """Ask the client for a line; None when it has no input box.  EOFError on Ctrl-D."""
         if not self._allow_stdin:
             return None
-        prompt = self.streams.unshown(prompt)
+        prompt = self.unshown(prompt)
         kernel, socket = self._kernel, self._kernel.stdin_socket
         session = present(kernel.session, "the kernel's connection")
         while socket.poll(0, zmq.POLLIN):
@@ -124,7 +114,7 @@ class WireOutput(Output):
         self._send(kind, {"data": view._repr_mimebundle_(), "metadata": {}, **more})
 
     def _send(self, kind: str, content: dict[str, Any]) -> None:
-        self.streams.flush()
+        self.flush()
         self._publish(kind, content)
 
     def _publish(self, kind: str, content: dict[str, Any]) -> None:
@@ -134,7 +124,10 @@ class WireOutput(Output):
                 kernel.iopub_socket, kind, content, parent=self._parent, ident=kernel._topic(kind)
             )
 
-    def _later(self, seconds: float, call: Any) -> None:
+    def publish(self, name: str, text: str) -> None:
+        self._publish("stream", {"name": name, "text": text})
+
+    def later(self, seconds: float, call: Callable[[], None]) -> None:
         """Call on the thread that owns the iopub socket."""
         loop = self._kernel.iopub_thread.io_loop
         loop.add_callback(loop.call_later, seconds, call)
