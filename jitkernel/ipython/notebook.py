@@ -39,25 +39,16 @@ _log = logging.getLogger("jitkernel")
 class PythonFrontend(Frontend):
     """The frontend of a notebook where magics are `%jit NAME`, and the session may not be there."""
 
-    has_session = False
-
     def note(self, text: str) -> None:
         super().note(in_python(text))
 
     def too_late(self, name: str, value: str) -> str:
-        if not self.has_session:
+        if self.started is None:
             return ""
         return (
             f"{name} holds from the session's start: set it before the first cell, after a restart"
             f" or `jitkernel.session.close()`, or in jitkernel_config.py (c.{name} = {value})"
         )
-
-    def configure(self, name: str, value: Any) -> None:
-        if self.has_session:
-            super().configure(name, value)
-        else:
-            section, _, trait = name.partition(".")
-            self.settings[section].set_trait(trait, value)
 
 
 class _ToBe:
@@ -92,7 +83,6 @@ class Notebook:
         self.names = Names(shell.user_ns)
         self._lock = threading.RLock()
         self._free = threading.Lock()  # held while a cell runs: see `Between`
-        self._started: Session | None = None
         self._named: Any = None  # what the user's `session` is, where it is ours
         self._cell: tuple[str | None, Sequence[str]] | None = None  # of the notebook, that runs
         self._process = os.getpid()
@@ -110,21 +100,19 @@ class Notebook:
         from jitkernel.session import Session
 
         session = Session(**with_file(session_settings(self.settings)))
-        self._adopt(session)
         self._begin_cell(session)
         return session
 
     def _adopt(self, session: Session) -> None:
         """It is another session now: what the names stood for is gone."""
         self.names.prune(lambda name: False)
-        self._started, self._frontend.has_session = session, True
         self._place_session(session)
 
     def place_names(self) -> None:
         """Give the user the names by which messages call the package and the session, where they
         are free."""
         self._shell.user_ns.setdefault("jitkernel", sys.modules["jitkernel"])
-        self._place_session(self._started or _ToBe(self))
+        self._place_session(self.started or _ToBe(self))
 
     def _place_session(self, session: Any) -> None:
         namespace = self._shell.user_ns
@@ -134,8 +122,7 @@ class Notebook:
     @property
     def frontend(self) -> Frontend:
         """The frontend; where somebody has closed its session, one that will start another."""
-        if self._started is not None and self._started.closed:
-            self._started = None
+        if self.started is not None and self.started.closed:
             self._frontend.history.close()
             self._make_frontend()
         return self._frontend
@@ -148,7 +135,7 @@ class Notebook:
     @property
     def started(self) -> Session | None:
         """The session, where there is one by now."""
-        return self._started
+        return self._frontend.started
 
     def close(self) -> None:
         """End the session, if it has begun; not where a fork of this process ends."""
@@ -156,9 +143,9 @@ class Notebook:
             return
         self._frontend.history.close()
         self.out.close()
-        if self._started is not None:
+        if self.started is not None:
             with contextlib.suppress(Exception):
-                self._started.close()
+                self.started.close()
 
     # -- around any cell of the notebook ---------------------------------------------------
 
@@ -168,7 +155,7 @@ class Notebook:
         self._between.end()
         self.out.begin(bool(cell_id))
         self._cell = None if aside else (cell_id, gone)
-        session = self._started
+        session = self.started
         if session is not None and not session.closed:
             self._begin_cell(session)
 
@@ -179,7 +166,7 @@ class Notebook:
     def end(self) -> None:
         """It is over: names that Python code has undone or evicted go."""
         self.out.end()
-        session = self._started
+        session = self.started
         self._cell = None
         if session is not None and not session.closed:
             session.frontend.end_cell()
@@ -201,7 +188,7 @@ class Notebook:
         """
         with self._lock, self._free:
             frontend = self.frontend
-            session = self._started
+            session = self.started
             number = session.number if session is not None else 0
             before = self._functions()
             try:
@@ -211,7 +198,7 @@ class Notebook:
                 self._dress(error)
                 raise
             finally:
-                if self._started is session:
+                if self.started is session:
                     self._name(before, number)
                 else:
                     self._name(set(), 0)
@@ -256,7 +243,7 @@ class Notebook:
 
     def _aside(self, ask: Callable[[str], str], prompt: str) -> str:
         """Ask the user; what a signal's handler raises ends it at once."""
-        side = self._started.frontend if self._started is not None else None
+        side = self.started.frontend if self.started is not None else None
         try:
             if side is None or not side.core.operating:
                 return ask(prompt)
@@ -271,7 +258,7 @@ class Notebook:
     # -- names in Python -------------------------------------------------------------------
 
     def _functions(self) -> set[str]:
-        session = self._started
+        session = self.started
         if session is None or session.closed or not session.frontend.core.begun:
             return set()
         return set(session.inspect.state.functions)
@@ -281,7 +268,7 @@ class Notebook:
 
         New is what was not there `before`, and what a cell after `number` has defined again.
         """
-        session = self._started
+        session = self.started
         if session is None or session.closed:
             return
         with contextlib.suppress(JitError):

@@ -17,7 +17,7 @@ from jitkernel.errors import UsageError
 from jitkernel.ir.names import NAME, bare, written
 from jitkernel.kernel.magics.parsing import given, split_option
 from jitkernel.kernel.magics.registry import Argument, Magic
-from jitkernel.kernel.settings import known_settings
+from jitkernel.kernel.settings import SETTINGS
 from jitkernel.languages.language import Suggestion
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def _offered(
         case "magic":
             return _magics(context, word)
         case "setting":
-            return _settings(context, word)
+            return _settings(word)
         case "variable":
             return [Suggestion(name, "variable") for name in os.environ]
         case "pass":
@@ -191,15 +191,15 @@ def _processors(before: Given) -> Iterator[Suggestion]:
         yield Suggestion(name, "cpu", machine)
 
 
-def _settings(context: Frontend, word: str) -> Iterator[Suggestion]:
+def _settings(word: str) -> Iterator[Suggestion]:
     """`Section.name`, and behind a `=` the values that it may have."""
     name, equals, _ = word.partition("=")
-    for full, (_, trait) in known_settings(context.settings).items():
+    for full, told in SETTINGS.items():
         if not equals:
-            yield Suggestion(full, "setting", trait.help)
+            yield Suggestion(full, "setting", told.described)
         elif full.lower() == name.strip().lower():
-            for value in _setting_values(trait.metadata["setting"]):
-                yield Suggestion(f"{name}={value}", "value", trait.help)
+            for value in _setting_values(told):
+                yield Suggestion(f"{name}={value}", "value", told.described)
 
 
 def _setting_values(told: Setting) -> Iterable[str]:

@@ -65,7 +65,7 @@ class Frontend:
         self.runs = 0  # how many cells began
         self.on_session: Callable[[Session], None] | None = None  # it is another one now
         self._command: ShellCommand | None = None
-        self._started = False
+        self._prepared = False
         # Plain values: a signal handler reads and sets them.
         self.was_interrupted = False
 
@@ -76,32 +76,36 @@ class Frontend:
             self._adopt(self._session())
         return self._session  # type: ignore[return-value]
 
+    @property
+    def started(self) -> Session | None:
+        """The session, where somebody has asked for it by now."""
+        return None if callable(self._session) else self._session
+
     def _adopt(self, session: Session) -> None:
         from jitkernel.session.run.results import StreamsOf  # the session's thread imports it
 
         self._session = session
         session.sink = StreamsOf(self)  # of calls that are no cell
+        if self.on_session is not None:
+            self.on_session(session)
 
     def change_session(self, session: Session) -> None:
         """Go on with another session, and its settings; the present one ends."""
-        from jitkernel.kernel.settings import SESSION_NAMES, known_settings
+        from jitkernel.kernel.settings import SESSION_NAMES, SETTINGS
 
         old = self.session
         self._adopt(session)
-        if self.on_session is not None:
-            self.on_session(session)
-        for name, (owner, trait) in known_settings(self.settings).items():
-            if name in SESSION_NAMES and trait.metadata["setting"].effect != "start":
-                # What %config shows is what holds.
-                owner.set_trait(trait.name, getattr(session.settings, SESSION_NAMES[name]))
+        for name, own in SESSION_NAMES.items():
+            if SETTINGS[name].effect != "start":  # what %config shows is what holds
+                self._set(name, getattr(session.settings, own))
         old.close()
 
     def start(self) -> None:
         """Before the first cell, once: what a session that was there before has, or the last one's
         offer; then the startup files run."""
-        if self._started:
+        if self._prepared:
             return
-        self._started = True
+        self._prepared = True
         from jitkernel.kernel.last_session import offer
 
         session = self.session
@@ -180,10 +184,13 @@ class Frontend:
         """Change the setting `Section.trait`, for the session too.  Raises TraitError."""
         from jitkernel.kernel.settings import SESSION_NAMES
 
+        self._set(name, value)
+        if name in SESSION_NAMES and self.started is not None:
+            self.session.configure(SESSION_NAMES[name], self.setting(name))
+
+    def _set(self, name: str, value: Any) -> None:
         section, _, trait = name.partition(".")
         self.settings[section].set_trait(trait, value)
-        if name in SESSION_NAMES:
-            self.session.configure(SESSION_NAMES[name], self.setting(name))
 
     def too_late(self, name: str, value: str) -> str:
         """The reason that a setting cannot be changed after the start; "" where it can."""

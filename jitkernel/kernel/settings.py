@@ -43,7 +43,6 @@ __all__ = [
     "SETTINGS",
     "Session",
     "configured",
-    "known_settings",
     "sections",
     "session_settings",
 ]
@@ -118,11 +117,13 @@ class KernelSettings:
 
 
 #: Every setting by its name in the configuration, `Section.trait`.
-SETTINGS: dict[str, Setting] = {
-    told.trait: told
-    for told in (*declared(SessionSettings).values(), *declared(KernelSettings).values())
-    if told.trait
-}
+SETTINGS: dict[str, Setting] = dict(
+    sorted(
+        (told.trait, told)
+        for told in (*declared(SessionSettings).values(), *declared(KernelSettings).values())
+        if told.trait
+    )
+)
 
 
 def _trait(told: Setting) -> TraitType[Any, Any]:
@@ -248,17 +249,6 @@ def sections(config: Config) -> dict[str, Any]:
         given = {trait: value for trait, value in config[name].items() if trait in known}
         found[name] = section(config=Config({section.__name__: given}))
     return found
-
-
-def known_settings(
-    found: Mapping[str, Configurable],
-) -> dict[str, tuple[Any, Any]]:
-    """`Section.trait` -> (its section, the trait), for every setting."""
-    return {
-        f"{section}.{name}": (owner, trait)
-        for section, owner in found.items()
-        for name, trait in owner.traits(config=True, setting=bool).items()
-    }
 
 
 def session_settings(found: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,11 +12,11 @@ from traitlets.config import Config
 from jitkernel.errors import UsageError
 from jitkernel.kernel.settings import (
     DETERMINISTIC_CPU,
+    SETTINGS,
     Arena,
     Compiler,
     KernelSettings,
     configured,
-    known_settings,
     parse_size,
     sections,
     session_settings,
@@ -70,7 +70,13 @@ def test_every_setting_is_one_of_the_session() -> None:
 
 @pytest.mark.parametrize("fields", [SessionSettings, KernelSettings])
 def test_a_trait_is_what_its_field_says(fields: type) -> None:
-    traits = {name: trait for name, (_, trait) in known_settings(sections(Config())).items()}
+    found = sections(Config())
+    traits = {
+        f"{section}.{name}": trait
+        for section, owner in found.items()
+        for name, trait in owner.traits(config=True, setting=bool).items()
+    }
+    assert traits.keys() == SETTINGS.keys()
     for name, told in declared(fields).items():
         if not told.trait:
             assert name in ("undo_data", "spare")  # a library's alone

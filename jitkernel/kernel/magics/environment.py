@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from jitkernel.errors import UsageError
 from jitkernel.files import working_folder, write_text
 from jitkernel.kernel.magics.registry import Argument, magic
-from jitkernel.kernel.settings import SESSION_NAMES, known_settings
+from jitkernel.kernel.settings import SESSION_NAMES, SETTINGS
 from jitkernel.views.view import table
 from jitkernel.wording import did_you_mean
 
@@ -38,19 +38,12 @@ def config(context: Frontend, arguments: Any) -> None:
 
 
 def _show(context: Frontend, name: str) -> None:
-    known = known_settings(context.settings)
-    chosen = {k: v for k, v in known.items() if not name or k == name or k.startswith(name + ".")}
-    if not chosen:
-        raise UsageError(_unknown(name, known))
-    rows = [
-        (
-            key,
-            repr(getattr(owner, trait.name)),
-            trait.metadata["setting"].effect,
-            trait.metadata["setting"].help,
-        )
-        for key, (owner, trait) in chosen.items()
+    chosen = [
+        told for key, told in SETTINGS.items() if not name or f"{key}.".startswith(f"{name}.")
     ]
+    if not chosen:
+        raise UsageError(_unknown(name))
+    rows = [(s.trait, repr(context.setting(s.trait)), s.effect, s.help) for s in chosen]
     context.display(
         table(
             "Settings",
@@ -61,21 +54,20 @@ def _show(context: Frontend, name: str) -> None:
     )
 
 
-def _unknown(name: str, known: Any) -> str:
+def _unknown(name: str) -> str:
     parameters = {f"Session.{own}": setting for setting, own in SESSION_NAMES.items()}
     if name in parameters:  # as `jitkernel.Session` calls it
         return f"there is no setting {name}; did you mean {parameters[name]}?"
-    return f"there is no setting {name}{did_you_mean(name, known, cutoff=0.4)}"
+    return f"there is no setting {name}{did_you_mean(name, SETTINGS, cutoff=0.4)}"
 
 
 def _set(context: Frontend, name: str, value: str) -> None:
     from traitlets import TraitError
 
-    known = known_settings(context.settings)
-    if name not in known:
-        raise UsageError(_unknown(name, known))
-    owner, trait = known[name]
-    told = trait.metadata["setting"]
+    if name not in SETTINGS:
+        raise UsageError(_unknown(name))
+    told, (section, _, own) = SETTINGS[name], name.partition(".")
+    trait = context.settings[section].traits()[own]
     if told.effect == "start" and (words := context.too_late(name, value)):
         raise UsageError(words)
     try:
@@ -83,7 +75,7 @@ def _set(context: Frontend, name: str, value: str) -> None:
     except (TraitError, ValueError) as error:
         raise UsageError(_refused(told, trait, value, str(error))) from None
     when = "" if told.effect == "now" else " from the next cell on"
-    context.print(f"{name} = {getattr(owner, trait.name)!r}{when}")
+    context.print(f"{name} = {context.setting(name)!r}{when}")
 
 
 def _refused(told: Setting, trait: Any, value: str, words: str) -> str:
