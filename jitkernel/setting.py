@@ -50,7 +50,7 @@ class Setting:
     most: float | None = None
     because: str = ""
     short: str = ""
-    completes: str = ""
+    completes: Literal["", "cpu", "language", "passes"] = ""
     kernel_default: Any = None
     takes_path: bool = False
     saved: Saved = "no"

@@ -15,18 +15,16 @@ from typing import TYPE_CHECKING
 
 from jitkernel.errors import UsageError
 from jitkernel.ir.names import NAME, bare, written
-from jitkernel.kernel.magics.parsing import given, split_option
+from jitkernel.kernel.magics.parsing import given
 from jitkernel.kernel.magics.registry import Argument, Magic
 from jitkernel.kernel.settings import SETTINGS
 from jitkernel.languages.language import Suggestion
 
 if TYPE_CHECKING:
     from jitkernel.kernel.frontend import Frontend
-    from jitkernel.setting import Setting
 
 __all__ = [
-    "argument_matches", "cell_symbols", "library_symbols", "option_at", "paths",
-    "session_symbols",
+    "argument_matches", "cell_symbols", "library_symbols", "paths", "session_symbols",
 ]  # fmt: skip
 
 _DEFINED = re.compile(rf"(?m)^\s*(?:(?:define|declare)\b[^@\n]*)?(@(?!\d){NAME})\s*[=(]")
@@ -67,11 +65,6 @@ def argument_matches(
         yield from _values(context, place, word, found, code)
 
 
-def option_at(magic: Magic, word: str) -> Argument | None:
-    """The option that a word is, also as `--syntax=att` and `-O2`."""
-    return magic.options.get(split_option(magic, word)[0])
-
-
 def _values(
     context: Frontend, argument: Argument, word: str, found: Given, code: str
 ) -> Iterator[Suggestion]:
@@ -97,7 +90,7 @@ def _offered(
         case "magic":
             return _magics(context, word)
         case "setting":
-            return _settings(word)
+            return _settings(context, word)
         case "variable":
             return [Suggestion(name, "variable") for name in os.environ]
         case "pass":
@@ -191,30 +184,17 @@ def _processors(before: Given) -> Iterator[Suggestion]:
         yield Suggestion(name, "cpu", machine)
 
 
-def _settings(word: str) -> Iterator[Suggestion]:
+def _settings(context: Frontend, word: str) -> Iterator[Suggestion]:
     """`Section.name`, and behind a `=` the values that it may have."""
     name, equals, _ = word.partition("=")
     for full, told in SETTINGS.items():
         if not equals:
             yield Suggestion(full, "setting", told.described)
         elif full.lower() == name.strip().lower():
-            for value in _setting_values(told):
-                yield Suggestion(f"{name}={value}", "value", told.described)
-
-
-def _setting_values(told: Setting) -> Iterable[str]:
-    from jitkernel.languages import names
-
-    match told.completes:
-        case "cpu":
-            return [m.text for m in _processors([])]
-        case "passes":
-            return [m.text for m in _passes("")]
-        case "language":
-            return names()
-    if told.type == "bool":
-        return ["True", "False"]
-    return told.choices
+            choices = told.choices or ("True", "False") * (told.type == "bool")
+            what = Argument(full, told.described, choices=choices, completes=told.completes)
+            for value in _values(context, what, "", (), ""):
+                yield Suggestion(f"{name}={value.text}", "value", told.described)
 
 
 def session_symbols(context: Frontend) -> Iterator[Suggestion]:

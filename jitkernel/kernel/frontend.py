@@ -297,15 +297,9 @@ class Frontend:
 
     def look_up(self, name: str, level: int = 0) -> View | None:
         """A view of what is known of a name; from level 1 on with IR and assembly."""
-        from jitkernel.kernel.early import find_language
-        from jitkernel.kernel.inspection import in_words, inspect_name
+        from jitkernel.kernel.inspection import look_up
 
-        language = find_language(self.setting("JITKernel.default_language"))
-        if language.inspect is not None and name[:1] not in "@%":
-            text = language.inspect(name, 0, self.session.inspect.state)
-            if text or name in self.session.symbols:
-                return in_words(self, text, name, level)
-        return inspect_name(self, name, level)
+        return look_up(self, name, level)
 
     def symbol_for(self, word: str) -> str:
         """The symbol of what was typed as a name, where a language calls it otherwise: `@my_f`."""

@@ -1,6 +1,6 @@
 """`inspect_request`, `name?` and `name??`: what is known of a symbol, a magic or an IR word.
 
-Start from `inspect_name`.
+Start from `look_up`.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 from jitkernel.compiler.passes import DESCRIPTIONS
 from jitkernel.errors import JitError
 from jitkernel.ir.names import NAME, bare, written
-from jitkernel.kernel.arguments import option_at
 from jitkernel.kernel.completion import cell_body, cell_language, magic_of
-from jitkernel.kernel.magics.parsing import help_text
+from jitkernel.kernel.magics.parsing import help_text, split_option
 from jitkernel.kernel.magics.registry import Magic
 from jitkernel.views.view import View, join, listing, prose
 
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from jitkernel.languages import Language
     from jitkernel.session.handles import Symbol
 
-__all__ = ["inspect_at", "inspect_name"]
+__all__ = ["inspect_at", "look_up"]
 
 _WORD = re.compile("[@%!]{0,2}" + NAME)
 
@@ -50,16 +49,24 @@ def inspect_at(context: Frontend, code: str, position: int, level: int) -> View 
     return inspect_name(context, call[-1], level) if call else None
 
 
+def look_up(context: Frontend, name: str, level: int) -> View | None:
+    """A view of what is known of a name in the notebook's language; from level 1 on with IR and
+    assembly."""
+    language = cell_language(context, "")
+    if language is not None and language.inspect is not None and name[:1] not in "@%":
+        found = _in_language(context, language, name, 0, level)
+        if found is not None:
+            return found
+    return inspect_name(context, name, level)
+
+
 def _argument(magic: Magic, word: str) -> View | None:
     """A flag of a magic, or a pass where passes are named."""
-    option = option_at(magic, word)
+    option = magic.options.get(split_option(magic, word)[0])  # also `--syntax=att` and `-O2`
     if option is not None:
         return listing("", f"%{magic.name} {option.title}: {option.meaning}")
-    if word in DESCRIPTIONS and {a.completes for a in magic.arguments} & {
-        "pass",
-        "passes",
-        "pipeline",
-    }:
+    wanted = {a.completes for a in magic.arguments}
+    if word in DESCRIPTIONS and not wanted.isdisjoint(("pass", "passes", "pipeline")):
         return listing("", f"{word}: a pass of LLVM; it {DESCRIPTIONS[word]}")
     return None
 
@@ -71,9 +78,15 @@ def _in_language(
     body, at = cell_body(code, position)
     if language.inspect is not None and at >= 0:
         name = language.symbol_at(body, at)
-        return in_words(
-            context, language.inspect(body, at, context.session.inspect.state), name, level
-        )
+        symbol = context.session.symbols.get(name) if name else None
+        text = language.inspect(body, at, context.session.inspect.state)
+        parts = [listing("", text)] if text else []
+        if symbol is not None and symbol.cell:
+            parts += [
+                _row_view(context, symbol),
+                *(_source(context, symbol, level) if level else ()),
+            ]
+        return join(parts) if parts else None
     called = re.findall(r"([A-Za-z_]\w*)\(", code[:position])
     for name in (language.symbol_at(code, position), *called[-1:]):
         if name in language.keywords:
@@ -82,15 +95,6 @@ def _in_language(
         if found is not None:
             return found
     return None
-
-
-def in_words(context: Frontend, text: str, name: str, level: int) -> View | None:
-    """A view of what a language says of a name, and where the session has it."""
-    symbol = context.session.symbols.get(name) if name else None
-    parts = [listing("", text)] if text else []
-    if symbol is not None and symbol.cell:
-        parts += [_row_view(context, symbol), *(_source(context, symbol, level) if level else ())]
-    return join(parts) if parts else None
 
 
 def inspect_name(context: Frontend, name: str, level: int) -> View | None:
@@ -104,7 +108,7 @@ def inspect_name(context: Frontend, name: str, level: int) -> View | None:
         return listing("", f"{name} = type {text}") if text is not None else None
     symbol = context.session.symbols.get(bare(name))
     if symbol is not None:
-        return _symbol(context, symbol, level)
+        return join([_row_view(context, symbol), *_source(context, symbol, level)])
     if name.startswith("@"):
         return _prelude(bare(name))
     magic = context.magics.get(name)
@@ -112,10 +116,6 @@ def inspect_name(context: Frontend, name: str, level: int) -> View | None:
 
     text = describe_word(name) or (help_text(magic) if magic is not None else "")
     return listing("", text) if text else None
-
-
-def _symbol(context: Frontend, symbol: Symbol, level: int) -> View:
-    return join([_row_view(context, symbol), *_source(context, symbol, level)])
 
 
 def _row_view(context: Frontend, symbol: Symbol) -> View:

@@ -159,30 +159,24 @@ def python_pass(context: Frontend, arguments: Any) -> None:
 )
 def opt(context: Frontend, arguments: Any) -> None:
     """The level or the passes for this cell, above its code; alone in a cell, for all to come."""
-    session = context.session
-    flags = [name for name in ("keep_cpu", "sanitize") if getattr(arguments, name)]
-    words = (arguments.pipeline or "").split()
-    if not words and not flags:
-        settings = session.settings
-        now = settings.passes or f"-O{settings.opt_level}"
-        context.print(f"cells are optimised with {now}")
+    core, words = context.session.frontend.core, (arguments.pipeline or "").split()
+    flags = {"keep_cpu": "--keep-cpu", "sanitize": "--sanitize"}
+    given: dict[str, Any] = {
+        name: True for name, flag in flags.items() if getattr(arguments, name) or flag in words
+    }
+    words = [word for word in words if word not in flags.values()]
+    if not words and not given:
+        settings = context.session.settings
+        context.print(f"cells are optimised with {settings.passes or f'-O{settings.opt_level}'}")
         return
-    for name in ("keep_cpu", "sanitize"):
-        flag = f"--{name.replace('_', '-')}"
-        if name in flags or flag in words:
-            if session.frontend.core.cell_options is None:
-                raise UsageError(f"%opt {flag} is for one cell: write it above the cell's code")
-            changed: dict[str, Any] = {name: True}
-            session.frontend.core.cell_options = replace(
-                session.frontend.core.cell_options, **changed
-            )
-            words = [word for word in words if word != flag]
-    if not words:
+    level, names = pipeline(" ".join(words)) if words else (None, "")
+    if core.cell_options is not None:  # above the code of a cell: for that one
+        if words:
+            given |= {"opt_level": level, "passes": names}
+        core.cell_options = replace(core.cell_options, **given)
         return
-    level, names = pipeline(" ".join(words))
-    if options := session.frontend.core.cell_options:  # above the code of a cell: for that one
-        session.frontend.core.cell_options = replace(options, opt_level=level, passes=names)
-        return
+    for name in given:
+        raise UsageError(f"%opt {flags[name]} is for one cell: write it above the cell's code")
     if level is not None:
         context.configure("Compiler.opt_level", level)
     context.configure("Compiler.passes", names)
