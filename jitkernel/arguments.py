@@ -24,7 +24,7 @@ _SHOWN = 60  # characters of a value in a message
 
 
 class _Kind(NamedTuple):
-    """What a parameter takes: in words, one for each alternative, and as a test."""
+    """The values that a parameter takes: in words, one for each alternative, and as a test."""
 
     words: Sequence[str]
     fits: Callable[[Any], bool]
@@ -86,7 +86,7 @@ _KINDS = {
 
 @cache
 def _kind(annotation: str) -> _Kind:
-    """What an annotation allows."""
+    """The values that an annotation allows."""
     return _read(ast.parse(annotation, mode="eval").body)
 
 

@@ -188,16 +188,12 @@ def _language_matches(
     from jitkernel.languages.llvm.prelude import PRELUDE, prelude_type
 
     types = {s.name: s.type for s in context.session.symbols.values() if s.kind == "function"}
-    for name, shown in types.items():
+    for name in dict.fromkeys((*types, *PRELUDE)):
         if not name.startswith(word):
             continue
-        type = parse_type(shown)
+        type = parse_type(types[name]) if name in types else prelude_type(name)
         if isinstance(type, FunctionType) and language.callable_here(type):
-            yield Suggestion(name, "function", shown)
-    for name in PRELUDE:
-        known = prelude_type(name)
-        if name.startswith(word) and known is not None and language.callable_here(known):
-            yield Suggestion(name, "function", str(known))
+            yield Suggestion(name, "function", str(type))
     for name in re.findall(r"[A-Za-z_]\w*", code):
         if name.startswith(word) and name != word:
             yield Suggestion(name, "name", "in this cell")

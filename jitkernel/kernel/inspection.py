@@ -123,12 +123,8 @@ def _row_view(context: Frontend, symbol: Symbol) -> View:
     from jitkernel.session import VariableHandle
 
     session = context.session
-    rows = [
-        (
-            "type",
-            f"{'constant' if symbol.constant else symbol.kind} {session.inspect.type_of(symbol)}",
-        )
-    ]
+    kind = "constant" if symbol.constant else symbol.kind
+    rows = [("type", f"{kind} {session.inspect.type_of(symbol)}")]
     if symbol.cell:
         rows.append(("cell", str(symbol.cell)))
     if symbol.address:

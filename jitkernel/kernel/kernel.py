@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["JITKernel"]
 
 
-LISTENER_PATIENCE = 1.0  # seconds
+LISTENER_PATIENCE, CLOSING_PATIENCE = 1.0, 2.0  # seconds
 
 
 class JITKernel(JITKernelSettings, Kernel):
@@ -325,11 +325,8 @@ class JITKernel(JITKernelSettings, Kernel):
         self._closing.set()
         self.interrupt()
         session = self.frontend.session
-        for _ in range(200):
-            if self._lock.acquire(blocking=False):
-                self._lock.release()
-                break
-            await asyncio.sleep(0.01)
+        if await asyncio.to_thread(self._lock.acquire, timeout=CLOSING_PATIENCE):
+            self._lock.release()
         with contextlib.suppress(Exception):
             session.close()
         self.frontend.history.close()
