@@ -34,3 +34,16 @@ def test_docstrings_begin_with_a_noun_or_a_verb() -> None:
         found = dict(documented(room))
         assert any(found.values()), f"there is nothing in {room!r}"
         assert [place for place, text in found.items() if QUESTION.match(text)] == []
+
+
+FILE = re.compile(r"(?<![\w/.])(?:[a-z_]+/)+[a-z_]+\.(?:py|ll|s)\b")
+
+
+def test_files_that_texts_name_are_there() -> None:
+    """`(arena/writes.py)`: seen from the package, the root, the file's own folder or a room's."""
+    gone = []
+    for file in sorted(PACKAGE.rglob("*.py")):
+        near = (PACKAGE, PACKAGE.parent, file.parent, *PACKAGE.iterdir())
+        named = FILE.findall(file.read_text())
+        gone += [(str(file), name) for name in named if not any((at / name).exists() for at in near)]
+    assert gone == []

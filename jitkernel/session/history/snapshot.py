@@ -2,7 +2,7 @@
 
 Pages are compared with a copy as of when the last run began (arena/mirror.py); only those that
 changed are kept, in the record of the run that changed them.  Of data beyond the copy's limit it is
-known whether it was written (arena/marks.py), and what was there before is lost.  Start from
+known whether it was written (arena/writes.py), and what was there before is lost.  Start from
 `DataShadow`, `lost_words`, and `lasting` for effects outside the arena.
 """
 

@@ -201,7 +201,7 @@ class Values(RecordedDict[int, TypedValue]):
 
 class Effects(NamedTuple):
     """What a run did that taking it back leaves: bytes it printed, the names that its statements
-    mention (see `effects.lasting`), the cells whose constructors and destructors ran."""
+    mention (see `snapshot.lasting`), the cells whose constructors and destructors ran."""
 
     printed: int = 0
     names: frozenset[str] = frozenset()

@@ -204,8 +204,6 @@ class GarbageCollector:
                 evict(program, gone, change)
                 forget(program, change)
 
-    # UNR
-
     def _unreachable(self, cells: Mapping[int, Cell], undo: bool = False) -> tuple[list[Cell], int]:
         """Those of the cells, which have only data, that nothing seems to point into, and how many
         bytes were looked through; `undo`: what can be undone is to be forgotten.
