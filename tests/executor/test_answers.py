@@ -219,13 +219,6 @@ def test_a_call_that_forks_gives_the_parents_result(lab: Lab, name: str) -> None
     lab.assert_sound()
 
 
-def test_a_large_result(lab: Lab) -> None:
-    size = abi.BUFFER_SIZE
-    ir = program(f"  %m = call ptr @memset(ptr %ret, i32 7, i64 {size})")
-    assert lab.run(ir, ret_size=size).result == b"\7" * size
-    lab.assert_sound()
-
-
 def test_control_words_of_any_value_raise_no_raw_exception() -> None:
     """What a thread of the program may do at any moment, here at random, while calls run."""
     chance = random.Random(5)

@@ -299,13 +299,6 @@ def test_what_a_callback_raises_while_a_library_is_loaded(
     assert fresh.square(3) == 9
 
 
-@timed
-def test_interrupts_in_a_row(lab: Lab) -> None:
-    for _ in range(20):
-        assert interrupted(lab, LOOP, 0.2, 0.005).kind == "interrupted"
-        assert lab.square(5) == 25
-
-
 def test_impatient_interrupts(lab: Lab) -> None:
     at = lab.place(PRINT)
     over = threading.Event()
@@ -359,16 +352,6 @@ def test_time_limit(lab: Lab) -> None:
     lab.assert_sound()
 
 
-@timed
-def test_time_limit_of_a_cell_that_prints(lab: Lab) -> None:
-    lab.executor.settings = ExecutorSettings(cell_timeout=0.2)
-    began = time.monotonic()
-    outcome = lab.executor.call(lab.place(PRINT), 0)
-    assert outcome.kind == "interrupted" and outcome.record is not None
-    assert outcome.record.cause == "timeout"
-    in_time(began, 0.5)
-
-
 def test_keyboard_interrupt_of_a_plain_program(lab: Lab) -> None:
     import os
     import signal
@@ -379,14 +362,6 @@ def test_keyboard_interrupt_of_a_plain_program(lab: Lab) -> None:
     timer.join()
     assert outcome.kind == "interrupted"
     lab.assert_sound()
-
-
-@timed
-def test_mappings_are_the_same_after_interrupts(lab: Lab) -> None:
-    before = [line.split()[:2] for line in lab.maps() if "memfd" in line]
-    for name in ("loop", "sleep", "printf"):
-        interrupted(lab, ENDLESS[name][0], 1.0, 0.03)
-    assert [line.split()[:2] for line in lab.maps() if "memfd" in line] == before
 
 
 def test_interrupt_of_a_call_whose_process_still_starts(fresh: Lab) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import struct
 import subprocess
 import sys
@@ -15,10 +14,8 @@ from pathlib import Path
 import pytest
 
 from jitkernel.errors import JitError
-from jitkernel.executor.records import ExecutorSettings
 
-from . import programs as p
-from .conftest import Lab, TooSlow, in_time, timed
+from .conftest import Lab
 from .programs import program, string
 
 
@@ -36,15 +33,6 @@ def gone(pid: int, patience: float = 2.0) -> bool:
     return False
 
 
-@timed
-def test_start_does_not_wait(fresh: Lab) -> None:
-    began = time.monotonic()
-    fresh.executor.start()
-    in_time(began, 0.02)
-    assert fresh.executor.alive and fresh.executor.pid
-    assert fresh.square(11) == 121
-
-
 def test_code_and_globals_survive_a_respawn(fresh: Lab) -> None:
     count = program(
         """  %v = load i64, ptr @n
@@ -59,19 +47,6 @@ def test_code_and_globals_survive_a_respawn(fresh: Lab) -> None:
         fresh.executor.respawn()
     assert answers == [1, 2, 3]
     assert fresh.executor.generation == 3
-
-
-@timed
-def test_respawn_is_fast(fresh: Lab) -> None:
-    fresh.square(1)
-    times = []
-    for _ in range(5):
-        began = time.monotonic()
-        fresh.executor.respawn()
-        fresh.executor.services.lookup(["puts"])
-        times.append(time.monotonic() - began)
-    if sorted(times)[2] > 0.2:
-        raise TooSlow
 
 
 def test_every_mapping_has_its_protection(fresh: Lab) -> None:
@@ -269,16 +244,6 @@ define i64 @deep(i64 %x) noinline {
         lab.close()
 
 
-def test_settings_of_the_start(tmp_path: Path) -> None:
-    lab = Lab(env={"JK_VALUE": "seen"}, cwd=str(tmp_path))
-    try:
-        ir = program("  %n = call i32 @system(ptr @c)", string("c", "pwd; echo $JK_VALUE"))
-        lab.run(ir)
-        assert lab.out == f"{tmp_path}\nseen\n".encode()
-    finally:
-        lab.close()
-
-
 def test_a_working_directory_that_is_not_there(tmp_path: Path) -> None:
     lab = Lab(cwd=str(tmp_path / "nowhere"))
     with pytest.raises(JitError, match="nowhere"):
@@ -389,23 +354,6 @@ def test_arguments_and_results(lab: Lab) -> None:
         lab.executor.call(0, 0, bytes(65537))
     with pytest.raises(JitError, match="65536"):
         lab.executor.call(0, 0, b"", 65537)
-
-
-@timed
-def test_round_trip(lab: Lab) -> None:
-    at, times = lab.place(p.SQUARE), []
-    for _ in range(300):
-        began = time.perf_counter()
-        lab.executor.call(at, 0, bytes(8), 8)
-        times.append(time.perf_counter() - began)
-    if sorted(times)[150] > 0.0005:  # some 20 us on an idle machine
-        raise TooSlow
-
-
-def test_default_settings() -> None:
-    settings = ExecutorSettings()
-    assert (settings.interrupt_grace, settings.cell_timeout) == (2.0, 0.0)
-    assert signal.SIGRTMIN < 62 <= signal.SIGRTMAX
 
 
 def test_a_large_stack() -> None:

@@ -186,25 +186,6 @@ def test_the_runtimes_own_data_overwritten(fresh: Lab) -> None:
         fresh.assert_sound(heap=False)
 
 
-def test_working_directory_and_environment(lab: Lab, tmp_path: object) -> None:
-    cwd = os.getcwd()
-    assert lab.run(program("  %r = call i32 @chdir(ptr @s)", string("s", "/"))).kind == "ok"
-    assert os.readlink(f"/proc/{lab.executor.pid}/cwd") == "/"
-    lab.executor.services.chdir(str(tmp_path))
-    lab.executor.services.setenv("JK_TEST", "a value")
-    ir = program(
-        "  %v = call ptr @getenv(ptr @n)\n  %n = call i32 @puts(ptr %v)", string("n", "JK_TEST")
-    )
-    for _ in range(2):
-        assert lab.run(ir).kind == "ok"
-        assert lab.out == b"a value\n"
-        assert os.readlink(f"/proc/{lab.executor.pid}/cwd") == str(tmp_path)
-        lab.executor.respawn()
-    with pytest.raises(OSError, match="nowhere"):
-        lab.executor.services.chdir("/nowhere")
-    lab.executor.services.chdir(cwd)
-
-
 def test_calls_do_not_nest(lab: Lab) -> None:
     caught = []
 

@@ -101,14 +101,6 @@ def test_displays_hold_without_styling(kernel: Kernel) -> None:
             assert "data:image/svg+xml;base64," in image and 'alt="' in image
 
 
-@pytest.mark.parametrize("target", ["{n}", "{n}-{n}", "@sq", "sq"])
-def test_evict(kernel: Kernel, target: str) -> None:
-    number = number_of(kernel, SQ)
-    text = kernel.ok("%evict " + target.format(n=number))
-    assert f"evicted cell {number}: @sq" in text
-    assert kernel.fails("@sq(2)")
-
-
 def test_evict_is_refused_naming_the_users(kernel: Kernel) -> None:
     kernel.ok(SQ)
     number = number_of(kernel, USES)
@@ -122,20 +114,6 @@ def test_evict_is_refused_naming_the_users(kernel: Kernel) -> None:
     assert "Nothing is defined" in kernel.ok("%who")
     assert "No symbol matches zz" in kernel.ok("%who zz")
     assert "No symbol matches zz" in kernel.ok("%symbols zz")
-
-
-def test_undo(kernel: Kernel) -> None:
-    kernel.ok(SQ)
-    kernel.ok(SQ.replace("%x, %x", "%x, 2"))
-    assert kernel.result("@sq(5)") == "i32 10"
-    kernel.ok("%undo")  # a call that changed nothing is passed over
-    assert kernel.result("@sq(5)") == "i32 25"
-    kernel.ok("%undo")
-    kernel.fails("@sq(5)")
-    kernel.ok(SQ)
-    kernel.ok(SQ.replace("%x, %x", "%x, 2"))
-    kernel.ok("%undo 2")
-    kernel.fails("@sq(5)")
 
 
 def test_one_run_and_redo(kernel: Kernel) -> None:
@@ -286,12 +264,6 @@ def test_config(kernel: Kernel) -> None:
     assert "Compiler.opt_level" in kernel.fails("%config Compiler.opt_level=9")
     kernel.ok("%config Compiler.memory_limit=600M")
     assert str(600 << 20) in kernel.ok("%config Compiler.memory_limit")
-
-
-def test_options_in_a_magic_above_the_code_hold_for_it(kernel: Kernel) -> None:
-    kernel.ok("%config Compiler.opt_level=0\n" + SLOT)
-    kernel.ok("%config Compiler.opt_level=2")
-    assert "rsp" in kernel.ok("%asm @sq")
 
 
 def test_folders_and_variables(kernel: Kernel, tmp_path: Path) -> None:

@@ -9,21 +9,6 @@ from jitkernel.kernel.magics.help import explained, grouped
 from jitkernel.kernel.magics.parsing import help_text, parse, targets, usage
 from jitkernel.kernel.magics.registry import HABITS, HABITS_OF_C
 
-DAY_ONE = (
-    "cells symbols whos who memory arena evict undo gc ir asm time timeit lib link run reset config"
-    " history cd pwd env help lsmagic quickref load"
-).split()
-
-
-@pytest.mark.parametrize("name", DAY_ONE)
-def test_line_magics_of_day_one(name: str) -> None:
-    assert MAGICS.find(name, "line")
-
-
-@pytest.mark.parametrize("name", ["llvm", "time", "timeit", "writefile"])
-def test_cell_magics_of_day_one(name: str) -> None:
-    assert MAGICS.find(name, "cell")
-
 
 @pytest.mark.parametrize("magic", list(magics.MAGICS), ids=lambda m: m.name)
 def test_every_magic_says_what_it_is(magic) -> None:

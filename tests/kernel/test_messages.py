@@ -13,16 +13,6 @@ from tests.kernel.conftest import Kernel
 SQ = "define i32 @sq(i32 %x) {\n  %y = mul i32 %x, %x\n  ret i32 %y\n}"
 
 
-def test_kernel_info(kernel: Kernel) -> None:
-    identity = kernel.client.kernel_info()
-    info = kernel.reply_to(identity)
-    assert info["implementation"] == "jitkernel"
-    assert info["language_info"]["mimetype"] == "text/x-llvm"
-    assert info["language_info"]["codemirror_mode"] == "llvm"
-    assert "debugger" not in info["supported_features"]
-    kernel.iopub_of(identity)
-
-
 def test_counts_and_result(kernel: Kernel) -> None:
     first, outputs = kernel.run(SQ + "\n@sq(7)")
     (out,) = [o for o in outputs if o["output_type"] == "execute_result"]

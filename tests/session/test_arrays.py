@@ -196,16 +196,6 @@ class Column:
         self._array[key] = value
 
 
-def test_a_transposed_array_is_refused_with_what_makes_it_right(s):
-    """C would read p[i * n + j] of it in the order of the memory."""
-    for mine in (np.arange(12.0).reshape(3, 4), s.share(np.arange(12.0).reshape(3, 4))):
-        with pytest.raises(UsageError, match=r"argument 1: .*row by row .*a\.T is the same memory"):
-            s["sum"](mine.T, 12)
-        assert s["sum"](np.ascontiguousarray(mine.T), 2) == 4.0
-        assert s["sum"](mine.T.T, 2) == 1.0
-        assert s["sum"](s.share(mine.T), 2) == 4.0
-
-
 def test_arrays_of_one_session_are_seen_by_another(s):
     a = s.array(4)
     with Session() as other:
@@ -393,16 +383,6 @@ def test_a_global_s_array_outlives_the_session():
     assert view.tolist() == [1, 2, 3, 4]
     view[0] = 9
     assert view[0] == 9
-
-
-def test_undo_sees_what_was_written_through_an_array():
-    with Session() as s:
-        s.run("@big = global [100000 x i64] zeroinitializer")
-        s.run("store i64 5, ptr @big")
-        s["big"].array[99_999] = 3
-        s.run("store i64 6, ptr @big")
-        s.undo()
-        assert s["big"].array[0] == 5 and s["big"].array[99_999] == 3
 
 
 def test_values_in_bulk(s):

@@ -28,12 +28,6 @@ def test_the_status_line_says_type_size_and_times(s):
     assert " ms, linked in " in note and note.endswith(" ms")
 
 
-def test_calls_by_name_and_by_handle(s):
-    s.run(SQ)
-    assert s.call("sq", 8) == s.call("@sq", 8) == s["sq"](8) == s["@sq"](8) == 64
-    assert "sq" in s and "@sq" in s and "nothing" not in s
-
-
 @pytest.mark.process
 def test_a_handle_follows_redefinition_undo_and_respawn(s):
     s.run(SQ)
@@ -85,16 +79,6 @@ def test_a_variable_handle_refuses_what_does_not_fit(s):
     assert s["b"].value == 3
 
 
-def test_a_variable_handle_ends_with_the_variable(s):
-    s.run("@g = global i32 1")
-    g = s["g"]
-    s.evict("g")
-    with pytest.raises(UsageError, match="@g is not defined any more"):
-        _ = g.value
-    s.undo()
-    assert g.value == 1
-
-
 def test_a_constant_is_not_written(s):
     s.run("@k = constant i32 9")
     assert s["k"].value == 9
@@ -126,37 +110,12 @@ def test_a_variable_is_seen_while_the_cell_that_changes_it_runs(s):
     assert seen[-1] >= 100
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ((), "takes 1 argument "),
-        ((1, 2), "takes 1 argument "),
-        (("x",), "cannot be i32"),
-        ((1.5,), "cannot be i32"),
-        ((1 << 32,), "does not fit i32"),
-        ((-(1 << 31) - 1,), "does not fit i32"),
-        ((None,), "cannot be i32"),
-    ],
-)
-def test_wrong_arguments_are_refused_before_anything_runs(s, arguments, words):
-    s.run(SQ)
-    with pytest.raises(UsageError, match=words):
-        s.call("sq", *arguments)
-    assert s.call("sq", 2) == 4
-
-
 def test_calling_what_is_no_function(s):
     s.run("@g = global i32 1\n" + SQ)
     with pytest.raises(UsageError, match="g"):
         s.call("g")
     with pytest.raises(UsageError, match="did you mean @sq"):
         s.call("sqq", 1)
-
-
-def test_functions_of_libraries_are_called_by_name(s):
-    assert s.call("strlen", "hello") == 5
-    assert s.call("abs", -3) == 3
-    assert s.call("sqrt", 2) == pytest.approx(2**0.5)
 
 
 def test_arguments_of_text_are_released_after_the_call(s):
@@ -193,14 +152,6 @@ def test_values_before_the_last_are_shown(s):
     shown.clear()
     s.run("%a = add i32 1, 2\n%b = mul i32 %a, %a\n@sq(2)", sink=Sink())
     assert shown == [("%b", "i32 9")]  # of instructions the last one's name
-
-
-def test_statements_run_in_order_and_an_error_says_how_far(s):
-    s.run("@g = global i32 0\n" + SQ)
-    with pytest.raises(JitError) as caught:
-        s.run("@g = 1\n@g = 2\n@sq(load @nothing)\n@g = 3")
-    assert "nothing" in str(caught.value)
-    assert s["g"].value in (0, 2)
 
 
 def test_a_block_runs_once_and_leaves_no_code(s):
@@ -281,15 +232,6 @@ def test_handles_are_pointers_for_calls_from_python(s):
     assert s.call("apply", s["sq"], s["n"]) == 36
     s.hibernate("sq")
     assert s.call("apply", s["sq"], s["n"]) == 36
-
-
-def test_a_call_of_fork_shows_what_the_parent_got(s):
-    """Its child returns through the same thunk, perhaps later; nobody hears of its result."""
-    s.run("declare i32 @fork()\ndeclare i32 @vfork()")
-    for name in ("fork", "vfork") * 10:
-        assert s.run(f"@{name}()").value > 0
-    assert s.run("@fork()\n%r = call i32 @fork()").value > 0
-    s.check()
 
 
 def test_an_argument_of_what_is_timed_may_call_the_same_function(s):

@@ -37,14 +37,6 @@ def test_a_cell_that_others_use_is_refused_naming_them(s, chain):
     assert state(s) == before
 
 
-def test_a_cell_that_nobody_uses_goes(s, chain):
-    s.call("c")
-    used = s.memory()["zones"]["text"]["used"]
-    assert numbers(s.evict(chain[3])) == [chain[3]]
-    assert "alone" not in s and s.call("c") == 111
-    assert s.memory()["zones"]["text"]["used"] < used
-
-
 def test_force_leaves_stubs_that_raise(s, chain):
     a = chain[0]
     assert numbers(s.evict("a", force=True)) == [a]
@@ -241,26 +233,6 @@ def test_what_a_cell_registered_with_atexit_runs_at_its_eviction(s):
     s.evict(cell)
     assert log(s) == [7, 5]
     s.check()
-
-
-def test_atexit_of_two_cells_run_each_with_its_own(s):
-    s.run(LOG)
-    s.run(ATEXIT + "\n@register()")
-    two = (
-        ATEXIT.replace("@five", "@five2")
-        .replace("@with", "@with2")
-        .replace("@register", "@register2")
-    )
-    two = (
-        two.replace("@seven = global i32 7", "@eight = global i32 8")
-        .replace("@seven", "@eight")
-        .replace("i32 5", "i32 6")
-    )
-    s.run(two + "\n@register2()")
-    s.evict("register", force=True)
-    assert log(s) == [7, 5]
-    s.evict("register2", force=True)
-    assert log(s) == [7, 5, 8, 6]
 
 
 @pytest.mark.process

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from programs import SQ, caller, constant, state
+from programs import SQ, constant, state
 
 from jitkernel.errors import (
     ArenaFull,
@@ -88,16 +88,6 @@ def test_the_fault_in_a_constructor_says_that_nothing_stayed(s):
         s.run(source)
     assert "null pointer" in str(caught.value) and "@c" in caught.value.where
     assert "constructor" in str(caught.value) and "nothing of it stayed" in str(caught.value)
-
-
-def test_a_failed_cell_is_not_undone(program):
-    s = program
-    s.run(constant("f", 1))
-    with pytest.raises(CompileError):
-        s.run("define i32 @f( {")
-    assert "f" in s
-    s.undo()
-    assert "f" not in s
 
 
 @pytest.mark.process
@@ -283,12 +273,6 @@ def test_the_right_triple_and_another_layout_are_accepted(s):
     assert r.value == 9 and any("data layout" in n for n in r.notes)
 
 
-def test_a_megabyte_of_text(s):
-    source = "\n".join(f"; line {n} of a comment that is long" for n in range(30_000)) + "\n" + SQ
-    s.run(source)
-    assert s.call("sq", 3) == 9
-
-
 def test_unknown_languages_and_wrong_names(s):
     with pytest.raises(UsageError, match="no language 'fortran'"):
         s.run("x", language="fortran")
@@ -304,9 +288,3 @@ def test_unknown_languages_and_wrong_names(s):
         s.undo()
     with pytest.raises(UsageError, match="no source of cell"):
         s.source(999)
-
-
-def test_unused_callers_helper(s):
-    s.run(constant("one", 1))
-    s.run(caller("two", "one", 1))
-    assert s.call("two") == 2

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 
 import pytest
 from programs import SQ, constant, interrupting
 
-from jitkernel.errors import Exited, Fault, Interrupted, JitError, UndefinedSymbol
+from jitkernel.errors import Exited, Fault, Interrupted, UndefinedSymbol
 
 pytestmark = pytest.mark.process
 
@@ -248,33 +247,6 @@ def test_a_stale_pointer_into_freed_text_names_the_evicted_cell(s):
     assert s.call("through", pointer) == 2, "undo brings it back where it was"
 
 
-def test_a_pointer_to_an_evicted_function_raises(s):
-    s.run(constant("f", 1))
-    s.run(
-        "@p = global ptr null\ndefine i32 @through(ptr %f) {\n  %r = call i32 %f()\n  %s = add i32 %r, 1\n  ret i32 %s\n}"
-    )
-    s.run("@p = @f")
-    pointer = s["p"].value
-    assert s.call("through", pointer) == 2
-    number = s["f"] and s.symbols["f"].cell
-    s.evict("f")
-    with pytest.raises(UndefinedSymbol) as caught:
-        s.call("through", pointer)
-    assert f"cell {number}, which defined it, was evicted" in str(caught.value)
-
-
-def test_a_variable_taken_away_by_force(s):
-    s.run("@g = global i32 7")
-    user = s.run("define i32 @get() {\n  %v = load i32, ptr @g\n  ret i32 %v\n}").cell.number
-    s.evict("g", force=True)
-    with pytest.raises(JitError) as caught:
-        s.call("get")
-    assert "@g" in str(caught.value) and f"cell {user}" in str(caught.value)
-    assert "was evicted" in str(caught.value)
-    s.undo()
-    assert s.call("get") == 7
-
-
 def test_of_two_variables_taken_away_the_one_that_was_used_is_named(s):
     number = s.run("@g = global i32 7\n@h = global i32 8").cell.number
     get = "define i32 @{0}() {{\n  %v = load volatile i32, ptr @{1}\n  ret i32 %v\n}}\n"
@@ -287,130 +259,17 @@ def test_of_two_variables_taken_away_the_one_that_was_used_is_named(s):
         assert f"use of @{name}: cell {number}, which defined it, was evicted" in str(caught.value)
 
 
-def test_recovery_is_quick(world):
-    s = world
-    for name, limit in (("null write", 0.1), ("division", 0.1), ("recursion", 0.4)):
-        source = FAULTS[name][0]
-        with pytest.raises(Fault):
-            s.run(source)
-        call = source.rpartition("\n")[2]
-        spent = []
-        for _ in range(5):
-            began = time.perf_counter()
-            with pytest.raises(Fault):
-                s.run(call)
-            spent.append(time.perf_counter() - began)
-        # Bars of 5 ms and 50 ms are for a quiet machine; this only catches a respawn or worse.
-        assert sorted(spent)[2] < limit, (name, spent)
-
-
 # -- other processes and descriptors ---------------------------------------------------------------
-
-FORK = """
-declare i32 @fork()
-declare i32 @waitpid(i32, ptr, i32)
-declare void @exit(i32)
-declare void @_exit(i32)
-declare void @abort()
-@seen = global i32 0
-@zero = global i32 0
-define i32 @parent(i32 %what) {
-  %pid = call i32 @fork()
-  %child = icmp eq i32 %pid, 0
-  br i1 %child, label %c, label %p
-c:
-  switch i32 %what, label %back [ i32 1, label %exits i32 2, label %crashes i32 3, label %aborts i32 4, label %leaves i32 5, label %divides ]
-exits:
-  call void @exit(i32 9)
-  unreachable
-leaves:
-  call void @_exit(i32 9)
-  unreachable
-crashes:
-  store volatile i32 1, ptr null
-  br label %back
-aborts:
-  call void @abort()
-  unreachable
-divides:
-  %zz = load volatile i32, ptr @zero
-  %y = load volatile i32, ptr @seen
-  %d = sdiv i32 %y, %zz
-  store volatile i32 %d, ptr @seen
-  br label %back
-back:
-  ret i32 666
-p:
-  %st = alloca i32
-  store i32 0, ptr %st
-  %w = call i32 @waitpid(i32 %pid, ptr %st, i32 0)
-  %s = load i32, ptr %st
-  store i32 %s, ptr @seen
-  ret i32 777
-}
-"""
-
-
-@pytest.mark.parametrize(
-    ("what", "status"),
-    [
-        (0, None),
-        (1, 9 << 8),
-        (2, signal.SIGSEGV),
-        (3, signal.SIGABRT),
-        (4, 9 << 8),
-        (5, signal.SIGFPE),
-    ],
-)
-def test_a_forked_child_never_answers_for_its_parent(s, what, status):
-    s.run(FORK)
-    for _ in range(2):
-        assert s.call("parent", what) == 777
-        if status is not None:
-            assert s["seen"].value & ~0x80 == status
-    assert s.run(constant("after", 5) + "\n@after()").value == 5
-
-
-def test_sigkill_to_the_executor(world):
-    s = world
-    os.kill(s.inspect.engine.executor.pid, signal.SIGKILL)
-    time.sleep(0.02)
-    began = time.perf_counter()
-    r = s.run("@kept")
-    assert r.value == 41
-    assert s.run("@on_thread()").value == 0
-    assert time.perf_counter() - began < 1.0
-    s["heap"].value = 0
-    s.run("@fill()")
-    as_before(s)
-
-
-def test_a_cell_that_kills_its_own_process(world):
-    s = world
-    with pytest.raises(Fault) as caught:
-        s.run(
-            "declare i32 @kill(i32, i32)\ndeclare i32 @getpid()\ndefine void @k() {\n  %p = call i32 @getpid()\n  %r = call i32 @kill(i32 %p, i32 9)\n  ret void\n}\n@k()"
-        )
-    text = str(caught.value)
-    assert "SIGKILL" in text and "lost" in text.lower()
-    assert "Kept" in text
-    as_before(s, heap=False)
 
 
 @pytest.mark.parametrize(
     "source",
     [
-        "declare ptr @signal(i32, ptr)\ndefine void @h(i32 %s) {\n  ret void\n}\ndefine void @go() {\n  %a = call ptr @signal(i32 11, ptr @h)\n  %b = call ptr @signal(i32 2, ptr @h)\n  %c = call ptr @signal(i32 8, ptr inttoptr (i64 1 to ptr))\n  ret void\n}",
-        "declare i32 @sigfillset(ptr)\ndeclare i32 @pthread_sigmask(i32, ptr, ptr)\ndefine void @go() {\n  %s = alloca [128 x i8]\n  %a = call i32 @sigfillset(ptr %s)\n  %b = call i32 @pthread_sigmask(i32 2, ptr %s, ptr null)\n  ret void\n}",
         "declare i32 @sigaltstack(ptr, ptr)\ndefine void @go() {\n  %s = alloca { ptr, i32, i64 }\n  store { ptr, i32, i64 } { ptr null, i32 2, i64 0 }, ptr %s\n  %a = call i32 @sigaltstack(ptr %s, ptr null)\n  ret void\n}",
-        'declare i32 @chdir(ptr)\n@r = constant [2 x i8] c"/\\00"\ndefine void @go() {\n  %a = call i32 @chdir(ptr @r)\n  ret void\n}',
         "declare i32 @setpgid(i32, i32)\ndeclare i32 @prctl(i32, i64, i64, i64, i64)\ndefine void @go() {\n  %a = call i32 @prctl(i32 1, i64 0, i64 0, i64 0, i64 0)\n  ret void\n}",
     ],
     ids=[
-        "handlers of its own",
-        "blocked signals",
         "no alternate stack",
-        "another directory",
         "no parent death signal",
     ],
 )
@@ -425,15 +284,6 @@ def test_what_a_cell_does_to_its_process_the_next_one_survives(world, source):
     with interrupting(s), pytest.raises(Interrupted):
         s.call("spin")
     as_before(s)
-
-
-def test_setjmp_and_longjmp_within_a_cell(s):
-    s.run(
-        "declare i32 @_setjmp(ptr) returns_twice\ndeclare void @longjmp(ptr, i32) noreturn\n@buf = global [200 x i8] zeroinitializer, align 16\n"
-        "define void @jump() {\n  call void @longjmp(ptr @buf, i32 5)\n  unreachable\n}\n"
-        "define i32 @go() {\n  %r = call i32 @_setjmp(ptr @buf) returns_twice\n  %z = icmp eq i32 %r, 0\n  br i1 %z, label %a, label %b\na:\n  call void @jump()\n  unreachable\nb:\n  ret i32 %r\n}"
-    )
-    assert s.call("go") == 5
 
 
 def test_lines_are_found_once_for_a_text(s):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from programs import SQ, caller, constant
 
-from jitkernel.errors import CompileError, LinkError, TypeMismatch, UndefinedSymbol, UsageError
+from jitkernel.errors import CompileError, TypeMismatch, UndefinedSymbol
 from jitkernel.session import CellOptions
 
 EVEN = """declare i1 @odd(i32)
@@ -73,35 +73,6 @@ def test_a_tail_call_of_an_undefined_function(s):
     assert s.call("go") == 5
 
 
-def test_a_later_definition_of_another_type_is_refused(s):
-    number = s.run(EVEN).cell.number
-    with pytest.raises(
-        TypeMismatch, match=rf"@odd is i1 \(i32\) and would become i64 \(\).*cell {number} uses"
-    ):
-        s.run("define i64 @odd() {\n  ret i64 1\n}")
-    s.run(ODD)
-    assert s.call("even", 2) is True
-
-
-def test_two_cells_declare_one_function_differently(s):
-    s.run(EVEN)
-    with pytest.raises(TypeMismatch, match=r"cell \d+ uses it as"):
-        s.run("declare i64 @odd()\ndefine i64 @f() {\n  %r = call i64 @odd()\n  ret i64 %r\n}")
-
-
-def test_an_undefined_variable_is_a_link_error_at_once(s):
-    with pytest.raises(LinkError) as caught:
-        s.run(
-            "@nowhere = external global i32\ndefine i32 @f() {\n  %v = load i32, ptr @nowhere\n  ret i32 %v\n}"
-        )
-    assert "@nowhere" in str(caught.value) and "nobody defines" in str(caught.value)
-    assert "f" not in s
-    s.run("@nowhere = global i32 4")
-    assert (
-        s.run("define i32 @f() {\n  %v = load i32, ptr @nowhere\n  ret i32 %v\n}\n@f()").value == 4
-    )
-
-
 def test_a_weak_undefined_variable_is_null(s):
     r = s.run(
         "@maybe = extern_weak global i32\ndefine i1 @has() {\n  %c = icmp ne ptr @maybe, null\n  ret i1 %c\n}\n@has()"
@@ -114,14 +85,6 @@ def test_what_is_not_declared_is_a_compile_error_with_a_hint(s):
     with pytest.raises(CompileError) as caught:
         s.run("define i32 @f() {\n  %r = call i32 @sqq(i32 1)\n  ret i32 %r\n}")
     assert "line 2, column 17" in str(caught.value) and "@sq" in str(caught.value)
-
-
-def test_a_call_line_to_what_nobody_knows(s):
-    s.run(SQ)
-    with pytest.raises(CompileError, match="@sqq is not known"):
-        s.run("@sqq(1)")
-    with pytest.raises((UndefinedSymbol, UsageError), match="nobody defines"):
-        s.run("declare i32 @later(i32)\n@later(1)")
 
 
 # -- the session's own names that libc has too -----------------------------------------------------

@@ -66,24 +66,6 @@ def test_names_in_strings_and_comments_are_none(s: Session) -> None:
     assert s.types == {}
 
 
-def test_undo_and_redo(s: Session) -> None:
-    s.run(PT)
-    s.undo()
-    assert s.types == {} and not knows(s)
-    s.run(PT)
-    s.run("%pt = type { i64, i64 }")
-    assert s.types["pt"] == "{ i64, i64 }"
-    s.undo()
-    assert s.types["pt"] == "{ i32, i32 }"
-    s.redo()
-    assert s.types["pt"] == "{ i64, i64 }"
-    s.undo(2)
-    assert s.types == {}
-    s.redo(2)
-    s.run(SECOND)
-    assert s.call("second", 0) == 8
-
-
 def test_a_type_leaves_with_the_last_cell_that_mentions_it(s: Session) -> None:
     s.run(PT)
     s.run(SECOND)
@@ -232,12 +214,6 @@ def test_saved_and_restored(s: Session, tmp_path: Path) -> None:
         back.evict("second")
         assert back.types == {}
         back.check()
-
-
-def test_reset(s: Session) -> None:
-    s.run(PT)
-    s.reset()
-    assert s.types == {} and s.cells == []
 
 
 def test_cycles_of_fresh_types_leave_nothing(s: Session) -> None:

@@ -5,16 +5,9 @@ from __future__ import annotations
 import pytest
 from programs import SQ, caller, constant, state
 
-from jitkernel.errors import CompileError, JitError, TypeMismatch, UsageError
+from jitkernel.errors import CompileError, JitError, TypeMismatch
 
 # -- run_many --------------------------------------------------------------------------------------
-
-
-def test_many_cells_are_linked_in_order(s):
-    results = s.run_many([constant(f"f{n}", n) for n in range(20)])
-    numbers = [r.cell.number for r in results]
-    assert numbers == list(range(numbers[0], numbers[0] + 20))
-    assert [s.call(f"f{n}") for n in range(20)] == list(range(20))
 
 
 def test_many_cells_may_use_each_other(s):
@@ -77,12 +70,6 @@ def test_statements_are_refused_before_anything_is_done(s):
             s.run_many([constant("a", 1), bad])
     assert state(s) == before
     assert s.run_many([]) == []
-
-
-def test_each_of_many_can_be_undone(s):
-    s.run_many([constant("a", 1), constant("b", 2)])
-    s.undo()
-    assert "a" in s and "b" not in s
 
 
 @pytest.mark.process
@@ -229,12 +216,3 @@ def test_libraries(s, tmp_path):
     assert s.call("go") == 6 and s.call("count") == 3
     with pytest.raises(JitError, match="cannot be loaded"):
         s.load("/no/such/library.so")
-
-
-def test_sources_are_read_back(s):
-    number = s.run(SQ).cell.number
-    assert s.source(number) == SQ
-    s.frontend.idle()
-    assert s.source(number) == SQ
-    with pytest.raises(UsageError):
-        s.source(number + 1)

@@ -6,15 +6,12 @@ import gc
 import os
 import random
 import re
-import signal
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
 
 import pytest
-from programs import SLOW, SQ, caller, constant, interrupting
+from programs import SQ, caller, constant, interrupting
 
 from jitkernel import Session
 from jitkernel.errors import Fault, Interrupted, JitError
@@ -149,26 +146,6 @@ def test_this_process_has_no_executable_view_of_the_slab(s):
     assert sorted(set(theirs)) == ["---s", "r--s", "r-xs", "rw-s"]
 
 
-def test_the_number_of_mappings_is_constant(s):
-    for n in range(10):
-        s.run(constant(f"f{n}", n) + f"\n@g{n} = global i32 {n}\n@k{n} = constant i32 {n}")
-        s.call(f"f{n}")
-
-    def count(pid):
-        return len(_views(s, pid))
-
-    executor = s.inspect.engine.executor.pid
-    before = count(os.getpid()), count(executor)
-    s.run_many(
-        [constant(f"m{n}", n) + f"\n@h{n} = global [100 x i32] zeroinitializer" for n in range(300)]
-    )
-    assert s.call("m299") == 299
-    with pytest.raises(Fault):
-        s.run("@strlen(null)")
-    assert (count(os.getpid()), count(executor)) == before
-    assert s.inspect.engine.executor.pid == executor
-
-
 # -- threads ---------------------------------------------------------------------------------------
 
 
@@ -218,17 +195,6 @@ def test_threads_wait_for_each_other(s):
     s.check()
 
 
-def test_two_sessions_side_by_side(fresh):
-    a, b = fresh(), fresh()
-    a.run(constant("f", 1))
-    b.run(constant("f", 2))
-    assert (a.call("f"), b.call("f")) == (1, 2)
-    with pytest.raises(Fault):
-        a.run("@strlen(null)")
-    assert (a.call("f"), b.call("f")) == (1, 2)
-    assert a.inspect.engine.arena.base != b.inspect.engine.arena.base
-
-
 # -- what is left behind ---------------------------------------------------------------------------
 
 
@@ -275,62 +241,6 @@ def test_a_session_that_cannot_start_leaves_nothing():
     assert gone(descendants(os.getpid()) - before)
 
 
-KERNEL = """
-import sys, os, time
-from jitkernel import Session
-s = Session(capacity=64 << 20)
-s.run('''declare i32 @system(ptr)
-define void @spin() {
-entry:
-  br label %l
-l:
-  br label %l
-}
-declare i32 @close(i32)
-define void @shut() {
-entry:
-  br label %l
-l:
-  %i = phi i32 [ 3, %entry ], [ %j, %l ]
-  %r = call i32 @close(i32 %i)
-  %j = add i32 %i, 1
-  %m = icmp slt i32 %j, 5000
-  br i1 %m, label %l, label %d
-d:
-  ret void
-}
-''')
-if 'child' in sys.argv:
-    s.run('@system("sleep SECONDS &")')
-if 'shut' in sys.argv:
-    s.run('@shut()')
-print(s.inspect.engine.executor.pid, *[w['pid'] for w in s.memory()['workers']], flush=True)
-if 'spin' in sys.argv:
-    s.run('@spin()')
-time.sleep(300)
-"""
-
-
-@pytest.mark.parametrize("how", ["idle", "spin", "child", "shut spin"])
-def test_nothing_outlives_a_killed_kernel_process(how):
-    kernel = subprocess.Popen(
-        [sys.executable, "-c", KERNEL.replace("SECONDS", SECONDS), *how.split()],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert kernel.stdout is not None
-        first = [int(p) for p in kernel.stdout.readline().split()]
-        time.sleep(0.3)
-        below = descendants(kernel.pid) | set(first) | sleepers(SECONDS)
-        assert len(sleepers(SECONDS)) == (how == "child")
-        assert len(below) >= 2
-    finally:
-        kernel.kill()
-        kernel.communicate()
-    assert gone(below), [_stat(p) for p in below]
-
-
 def test_the_store_file_has_no_name(s):
     for number in range(40):  # more than SQLite keeps in memory
         noise = random.Random(number).randbytes(200_000).hex()
@@ -352,14 +262,6 @@ def _is_link(fd: str) -> bool:
     return True
 
 
-def test_a_store_with_a_path_stays(fresh, tmp_path):
-    s = fresh(store_path=str(tmp_path / "work.jks"))
-    s.run(SQ)
-    s.frontend.idle()
-    s.close()
-    assert (tmp_path / "work.jks").stat().st_size > 0
-
-
 def test_settings_of_the_executor(fresh, tmp_path):
     s = fresh(env={"JK_TEST": "hello"}, cwd=str(tmp_path))
     assert s.run('declare ptr @getenv(ptr)\n@puts(@getenv("JK_TEST"))').stdout == "hello\n"
@@ -373,39 +275,6 @@ def test_settings_of_the_executor(fresh, tmp_path):
         s.chdir("/no/such/folder")
     with pytest.raises(JitError):
         s.run('@puts(@getenv("JK_NOTHING"))')
-
-
-def test_memory_limits_of_the_executor(fresh):
-    s = fresh(executor_memory_limit=256 << 20)
-    assert s.run("@malloc(1000000000)").value == 0
-    assert s.run("@malloc(1000)").value != 0
-
-
-@pytest.mark.parametrize("where", ["compile", "idle"])
-def test_a_killed_worker_is_an_error_for_one_cell(s, where):
-    s.run(SQ)
-    if where == "idle":
-        for w in s.memory()["workers"]:
-            os.kill(w["pid"], signal.SIGKILL)
-        time.sleep(0.05)
-        for n in range(2):
-            try:
-                s.run(constant("f", n))
-            except JitError as error:
-                assert "compiler" in str(error)
-    else:
-
-        def kill() -> None:
-            for pid in workers:
-                os.kill(pid, signal.SIGKILL)
-
-        workers = [w["pid"] for w in s.memory()["workers"] if w["role"] == "worker"]
-        threading.Timer(0.4, kill).start()
-        with pytest.raises(JitError, match="compiler"):
-            s.run(SLOW)
-    assert s.call("sq", 3) == 9
-    assert s.run(constant("after", 5) + "\n@after()").value == 5
-    s.check()
 
 
 def test_an_interrupt_between_reading_a_cell_and_compiling_it(s):

@@ -6,7 +6,6 @@ import pytest
 from programs import CUBE, SQ, caller, constant, state
 
 from jitkernel.errors import (
-    CompileError,
     EvictError,
     TypeMismatch,
     UndefinedSymbol,
@@ -91,25 +90,6 @@ def test_undo_and_redo_bring_back_everything(some, name):
     assert s.call("use") == 5 and s.call("reads") == 5 and s.call("sq", 4) == 16
 
 
-def test_all_of_them_one_after_another(some):
-    s = some
-    seen = [known(s)]
-    for name, step in STEPS.items():
-        if name not in ("evict with --force", "string"):  # what they need is gone by then
-            step(s)
-            seen.append(known(s))
-    count = len(seen) - 1
-    s.undo(count)
-    assert known(s) == seen[0]
-    for wanted in seen[1:]:
-        s.redo()
-        assert known(s) == wanted
-        s.check()
-    s.undo(3)
-    s.redo(2)
-    assert known(s) == seen[-2]
-
-
 def test_nothing_to_redo(s):
     with pytest.raises(UsageError, match="nothing to redo"):
         s.redo()
@@ -127,16 +107,6 @@ def test_nothing_to_redo(s):
     with pytest.raises(UsageError, match="globals were changed since"):
         s.redo()
     assert s["g"].value == 9
-
-
-def test_a_cell_that_fails_leaves_what_can_be_redone(s):
-    s.run("@g = global i32 1")
-    s.run("@g = 2")
-    s.undo()
-    with pytest.raises(CompileError, match="never closed"):
-        s.run("define i32 @f( {")
-    s.redo()
-    assert s["g"].value == 2
 
 
 def test_more_than_there_is(s):

@@ -10,7 +10,7 @@ import time
 import pytest
 from programs import SLOW, constant, interrupting
 
-from jitkernel.errors import Exited, Fault, Interrupted, JitError
+from jitkernel.errors import Exited, Interrupted, JitError
 from tests.looping import looping
 
 pytestmark = pytest.mark.process
@@ -74,15 +74,6 @@ def test_output_arrives_while_the_cell_runs(s):
     assert sink.said[-1][2] - first[2] > 0.2
 
 
-def test_much_output_is_complete_and_in_order(s):
-    s.run(
-        '@f = constant [5 x i8] c"%d\\0A\\00" '.replace("[5", "[4")
-        + "\ndeclare i32 @printf(ptr, ...)\ndefine void @count(i32 %n) {\nentry:\n  br label %l\nl:\n  %i = phi i32 [ 0, %entry ], [ %j, %l ]\n  %r = call i32 (ptr, ...) @printf(ptr @f, i32 %i)\n  %j = add i32 %i, 1\n  %m = icmp slt i32 %j, %n\n  br i1 %m, label %l, label %d\nd:\n  ret void\n}"
-    )
-    r = s.run("@count(100000)")
-    assert r.stdout == "".join(f"{i}\n" for i in range(100_000))
-
-
 def test_binary_output(s):
     r = s.run(
         WRITE.replace('c"out\\0A"', 'c"\\FF\\00\\80\\0A"')
@@ -91,38 +82,11 @@ def test_binary_output(s):
     assert r.stdout == "\ufffd\0\ufffd\n"
 
 
-def test_output_before_a_crash_is_kept(s):
-    sink = Sink()
-    s.run(
-        'declare i32 @puts(ptr)\n@t = constant [5 x i8] c"last\\00"\ndefine void @f() {\n  %r = call i32 @puts(ptr @t)\n  store volatile i32 1, ptr null\n  ret void\n}'
-    )
-    with pytest.raises(Fault):
-        s.run("@f()", sink=sink)
-    assert sink.text() == b"last\n"
-    assert s.run('@puts("next")').stdout == "next\n"
-
-
 def test_a_sink_that_raises_stops_the_cell_and_nothing_else(s):
     with pytest.raises(ZeroDivisionError):
         s.run('@puts("x")', sink=Sink(fail=ZeroDivisionError()))
     assert s.run('@puts("next")').stdout == "next\n"
     s.check()
-
-
-def test_output_of_a_thread_between_cells(s):
-    s.run(
-        'declare i32 @pthread_create(ptr, ptr, ptr, ptr)\ndeclare i32 @pthread_detach(i64)\ndeclare i32 @usleep(i32)\ndeclare i32 @puts(ptr)\ndeclare i32 @fflush(ptr)\n@t = constant [5 x i8] c"late\\00"\n'
-        "define ptr @bg(ptr %x) {\n  %a = call i32 @usleep(i32 100000)\n  %b = call i32 @puts(ptr @t)\n  %c = call i32 @fflush(ptr null)\n  ret ptr null\n}\n"
-        "define void @start() {\n  %i = alloca i64\n  %r = call i32 @pthread_create(ptr %i, ptr null, ptr @bg, ptr null)\n  %n = load i64, ptr %i\n  %d = call i32 @pthread_detach(i64 %n)\n  ret void\n}"
-    )
-    s.run("@start()")
-    sink = Sink()
-    deadline = time.monotonic() + 5
-    while not sink.text() and time.monotonic() < deadline:
-        time.sleep(0.02)
-        s.frontend.drain(sink)
-    assert sink.text() == b"late\n"
-    assert s.frontend.output_fds()
 
 
 # -- input -----------------------------------------------------------------------------------------
@@ -175,24 +139,6 @@ def test_input_that_ends(s):
     assert s.run("@getchar()", sink=Sink(["b"])).value == ord("b")
 
 
-def test_the_prompt_is_what_the_program_printed_last(s):
-    s.run(READ)
-    sink = Sink(["7"])
-    assert s.run('@printf("How many? ")\n@number()', sink=sink).value == 7
-    assert sink.prompts[0] in ("How many? ", "")
-
-
-def test_two_numbers_in_one_line(s):
-    s.run(
-        READ
-        + "define i32 @sum() {\n  %a = call i32 @number()\n  %b = call i32 @number()\n  %c = add i32 %a, %b\n  ret i32 %c\n}"
-    )
-    sink = Sink(["3 4"])
-    assert s.run("@sum()", sink=sink).value == 7 and len(sink.prompts) == 1
-    sink = Sink(["3", "4"])
-    assert s.run("@sum()", sink=sink).value == 7 and len(sink.prompts) == 2
-
-
 def test_without_anybody_to_ask_the_cell_is_stopped_with_a_clear_word(s):
     s.run(READ + "@g = global i32 5")
     with pytest.raises(Interrupted) as caught:
@@ -201,26 +147,7 @@ def test_without_anybody_to_ask_the_cell_is_stopped_with_a_clear_word(s):
     assert s["g"].value == 5 and s.run(constant("after", 1) + "\n@after()").value == 1
 
 
-def test_left_over_input_is_not_seen_by_the_next_cell(s):
-    s.run(READ)
-    s.run("@getchar()", sink=Sink(["abc"]))
-    sink = Sink(["9"])
-    assert s.run("@number()", sink=sink).value == 9 and len(sink.prompts) == 1
-    assert s.run('@puts("fine")').stdout == "fine\n"
-
-
 # -- the end ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("status", [0, 3, 255])
-def test_exit_ends_the_cell_with_its_status(s, status):
-    s.run("@g = global i32 5")
-    with pytest.raises(Exited) as caught:
-        s.run(f'@puts("bye")\n@exit({status})\n@g = 6')
-    assert caught.value.status == status
-    assert f"exit({status})" in str(caught.value)
-    assert s["g"].value == 5, "what comes after does not run"
-    assert s.run('@puts("still here")').stdout == "still here\n"
 
 
 def test_handlers_of_a_process_that_exits_do_not_run_twice(s):
@@ -247,25 +174,8 @@ define i32 @deadlock() {
   ret i32 %b
 }
 """
-JOIN = """
-declare i32 @pthread_create(ptr, ptr, ptr, ptr)
-declare i32 @pthread_join(i64, ptr)
-declare i32 @usleep(i32)
-define ptr @forever(ptr %x) {
-entry:
-  br label %l
-l:
-  %r = call i32 @usleep(i32 1000)
-  br label %l
-}
-define i32 @join() {
-  %i = alloca i64
-  %r = call i32 @pthread_create(ptr %i, ptr null, ptr @forever, ptr null)
-  %n = load i64, ptr %i
-  %j = call i32 @pthread_join(i64 %n, ptr null)
-  ret i32 %j
-}
-"""
+
+
 PRINT = """
 declare i32 @printf(ptr, ...)
 @t = constant [6 x i8] c"text\\0A\\00"
@@ -277,16 +187,12 @@ l:
   br label %l
 }
 """
-ENDLESS = {
+ENDLESS = {  # the executor's tests have more
     "a loop": (SPIN, "@spin()", 1.0),
     "a bare loop": ("", "entry:\n  br label %l\nl:\n  br label %l", 1.0),
-    "sleep": ("declare i32 @sleep(i32)", "@sleep(1000)", 1.0),
     "printf": (PRINT, "@forever_print()", 1.2),
-    "read": ("declare i32 @pipe(ptr)\ndeclare i64 @read(i32, ptr, i64)\n@fd = global [2 x i32] zeroinitializer\n@byte = global i8 0\ndefine i64 @block() {\n  %a = call i32 @pipe(ptr @fd)\n  %f = load i32, ptr @fd\n  %r = call i64 @read(i32 %f, ptr @byte, i64 1)\n  ret i64 %r\n}", "@block()", 1.0),
     "a mutex": (MUTEX, "@deadlock()", 3.5),
-    "pthread_join": (JOIN, "@join()", 3.5),
-    "system": ("declare i32 @system(ptr)", '@system("sleep 1000")', 3.5),
-}  # fmt: skip
+}
 
 
 TICK = """  %v = load volatile i64, ptr @ticks

@@ -8,15 +8,6 @@ from programs import CUBE, SQ, caller, constant, state
 from jitkernel.errors import UsageError
 
 
-def test_a_definition_goes(s):
-    s.run(SQ)
-    said = s.undo()
-    assert said == [f"undone: cell {s.number}: define i32 @sq(i32 %x) {{"]
-    assert "sq" not in s and s.cells == []
-    with pytest.raises(UsageError, match="nothing to undo"):
-        s.undo()
-
-
 def test_pointers_to_private_functions_and_data_are_right_after_undo(s):
     s.run(
         "define internal i32 @hidden() noinline {\n  ret i32 5\n}\n@table = global [2 x ptr] [ptr @hidden, ptr @priv]\n@priv = internal global i32 9\n"
@@ -49,37 +40,6 @@ def test_code_that_cannot_go_back_to_its_place(s):
     s.check()
 
 
-def test_twenty_deep_and_no_deeper(s):
-    s.run(constant("f", 0) + "\n@g = global i32 0")
-    for n in range(1, 26):
-        s.run(f"{constant('f', n)}\n@g = {n}")
-    for n in range(24, 4, -1):
-        s.undo()
-        assert (s.call("f"), s["g"].value) == (n, n)
-        s.check()
-    with pytest.raises(UsageError, match="nothing to undo"):
-        s.undo()
-    assert s.call("f") == 5
-
-
-def test_cells_with_strings(s):
-    s.run("@p = global ptr null\n@q = global ptr null")
-    s.run('@p = "first"')
-    s.run('@q = "second"')
-    s.run("define i64 @len(ptr %p) {\n  %r = call i64 @strlen(ptr %p)\n  ret i64 %r\n}")
-    used = s.memory()["zones"]["data"]["used"]
-    s.run('@p = "third one"')
-    assert s.run("@len(load @p)").value == 9
-    s.undo()
-    assert s.run("@len(load @p)").value == 5
-    s.undo()
-    s.undo()
-    assert s["q"].value == 0 and s.run("@strlen(load @p)").value == 5
-    s.check()
-    s.run("@other = global i8 0")  # nothing is redone now
-    assert s.memory()["zones"]["data"]["used"] <= used
-
-
 def test_words_that_point_into_the_heap_are_counted(s):
     s.run("@p = global ptr null\n@q = global ptr null")
     s.run("@p = @malloc(16)\n@q = @malloc(16)")
@@ -87,24 +47,6 @@ def test_words_that_point_into_the_heap_are_counted(s):
     said = s.undo()
     assert "2 restored words point into the executor's heap" in said[0]
     assert s["p"].value > 0x10000
-
-
-def test_a_result_is_taken_back(s):
-    s.run(SQ + "\n@sq(3)")
-    s.run("@v = global i32 0\n@sq(4)")
-    s.undo()
-    assert s.run("@sq(_)").value == 81
-
-
-def test_types_are_taken_back(s):
-    s.run("%pt = type { i32, i32 }\n@a = global %pt zeroinitializer")
-    s.run("%pt = type { i64 }\n@b = global %pt zeroinitializer")
-    assert s.types["pt"] == "{ i64 }"
-    s.undo()
-    assert s.types["pt"] == "{ i32, i32 }"
-    assert s["a"].value == (0, 0)
-    s.undo()
-    assert "pt" not in s.types
 
 
 def test_memory_is_given_back_when_undo_forgets(s):

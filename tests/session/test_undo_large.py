@@ -39,14 +39,6 @@ def values(s, at):
     return s["small"].value, s.call("look", at)
 
 
-def test_within_the_limit_all_comes_back(large):
-    large.run("@write(1000, 5)")
-    assert large.undo()[0].startswith("undone")
-    assert values(large, 1000) == (1, 0)
-    large.redo()
-    assert values(large, 1000) == (5, 5)
-
-
 def test_beyond_it_nothing_is_undone(large):
     large.run("@write(1000, 5)")
     large.run("@write(3000000, 7)")

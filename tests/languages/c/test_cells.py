@@ -10,7 +10,7 @@ import pytest
 
 from jitkernel import Session
 from jitkernel.compiler import answers, pool
-from jitkernel.errors import CompileError, Exited, Fault, Interrupted, JitError
+from jitkernel.errors import CompileError, Fault, Interrupted, JitError
 from jitkernel.languages.c import clang
 from jitkernel.languages.c.module import parse
 from jitkernel.session import CellOptions
@@ -167,15 +167,6 @@ def test_a_fault_tells_the_line_of_c(s):
         run(s, "int z = 0;\n5 / z")
 
 
-def test_exit_and_abort_end_the_cell_alone(s):
-    run(s, "#include <stdlib.h>\nint n = 1;")
-    with pytest.raises(Exited):
-        run(s, "exit(3)")
-    with pytest.raises(Fault, match="abort"):
-        run(s, "abort()")
-    assert run(s, "n").text == "(int) 1"
-
-
 REFUSED = [
     ("int f( {", "line 1, column 6: unterminated '('"),
     ("int f(void) { return 1;", "unterminated '{'"),
@@ -262,12 +253,6 @@ def test_warnings_are_told(s):
     assert any("division by zero" in note for note in result.notes)
 
 
-def test_a_misspelt_name_is_suggested(s):
-    run(s, "int counter;")
-    with pytest.raises(CompileError, match="did you mean 'counter'"):
-        run(s, "int counter;\ncountr = 1;")
-
-
 @pytest.mark.parametrize(
     ("call", "words"),
     [
@@ -320,14 +305,6 @@ def test_a_file_of_definitions_is_a_unit_of_its_own(s, tmp_path):
     s.configure("clang_flags", "")
 
 
-def test_flags_of_clang(s):
-    s.configure("clang_flags", "-Wall -D ANSWER=42")
-    result = run(s, "int f(int x) { int unused; return ANSWER; }\nf(1)")
-    assert result.text == "(int) 42"
-    assert any("unused variable 'unused'" in note for note in result.notes)
-    s.configure("clang_flags", "")
-
-
 BOMB = "\n".join(
     ["#define B0 1+", *(f"#define B{i} " + f"B{i - 1} " * 8 for i in range(1, 9)), "int x = B8 1;"]
 )
@@ -367,16 +344,6 @@ def test_names_in_any_alphabet_are_shown_as_written(s):
     assert s.run("w", "c").text == "(struct größe) {.ü = 7}"
     assert s.run("é", "c").text == "int é(void)"
     assert s.run("&w", "c").text == "(struct größe *) &w"
-
-
-def test_a_return_that_no_function_stands_around(s):
-    with pytest.raises(CompileError, match="no function stands around this `return`"):
-        s.run("return 5;", "c")
-
-
-def test_a_function_of_the_library_names_its_header(s):
-    with pytest.raises(CompileError, match=r"hint: write `#include <stdlib.h>`"):
-        s.run("abort()", "c")
 
 
 def _rounded_once() -> bool:
@@ -487,11 +454,6 @@ def test_a_warning_can_be_switched_off(s):
     notes = run(s, "int f(void) {\n  int x;\n  return x + 1;\n}").notes
     s.configure("clang_flags", "")
     assert "f may return anything" in "\n".join(notes)
-
-
-def test_values_that_nobody_uses_are_warned_of(s):
-    found = s.run("int b = 3; b == 3; b", "c").notes
-    assert "equality comparison result unused" in "".join(map(str, found))
 
 
 @pytest.mark.parametrize(
@@ -621,16 +583,6 @@ def test_what_the_assembler_refuses_is_told_at_lines_of_c(s, before):
         CompileError, match=rf"line {line}: inline asm: .*'bogus'\n  __asm__ volatile"
     ):
         run(s, before + '__asm__ volatile("bogus");')
-
-
-def test_a_cell_that_only_declares_takes_the_place_of_what_it_was(s):
-    s.run("int g(void) { return 1; }", "c", cell_id="1")
-    s.run("int f(int n) { return n; }", "c")
-    s.run("int f(int n);", "c", cell_id="1")
-    assert "g" not in s.symbols
-    s.check()
-    s.undo()
-    assert s.run("f(4) + g()", "c").text == "(int) 5"
 
 
 class _Told(Collector):
