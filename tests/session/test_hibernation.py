@@ -17,7 +17,6 @@ from jitkernel.errors import (
     Interrupted,
     LinkError,
     TypeMismatch,
-    UsageError,
 )
 from jitkernel.session import CellOptions
 from jitkernel.session.program.cell import CellState
@@ -383,20 +382,6 @@ def _has_cxx(s: Session) -> bool:
 # -- the budget --------------------------------------------------------------------------------
 
 
-def test_between_runs_the_budget_holds(either: Callable[..., Session]) -> None:
-    s = either(budget=64 << 10)
-    for i in range(60):
-        s.run(PADDED.format(i, 4000))
-        assert s.inspect.residency.code <= 64 << 10
-    assert len(asleep(s)) > 40
-    chance = random.Random(1)
-    for _ in range(300):
-        i = chance.randrange(60)
-        assert s.call(f"p{i}", 1) == i + 1
-        assert s.inspect.residency.code <= 64 << 10
-    s.check()
-
-
 def test_what_was_used_last_stays(either: Callable[..., Session]) -> None:
     s = either()
     for i in range(10):
@@ -410,38 +395,6 @@ def test_what_was_used_last_stays(either: Callable[..., Session]) -> None:
     assert {"top", "p2", "p5"} <= awake and len(asleep(s)) >= 7
     s.budget = 0
     assert s.call("p0", 1) == 1
-
-
-def test_what_is_kept_stays(either: Callable[..., Session]) -> None:
-    s = either()
-    for i in range(10):
-        s.run(PADDED.format(i, 4000))
-    s.hibernate("p0")
-    assert [c.names for c in s.keep("p0", "p1")] == [["p0"], ["p1"]]
-    s.budget = 10 << 10
-    awake = {n for c in s.cells if c.state is CellState.LIVE for n in c.names}
-    assert awake == {"p0", "p1"}
-    with pytest.raises(LinkError, match="%keep holds it"):
-        s.hibernate("p0")
-    s.keep("p0", "p1", on=False)
-    s.budget = 5 << 10
-    assert s.inspect.residency.code <= 5 << 10
-    with pytest.raises(UsageError):
-        s.budget = -1
-
-
-def test_a_run_may_go_over_by_what_it_brings_in(either: Callable[..., Session]) -> None:
-    s = either(budget=20 << 10)
-    for i in range(12):
-        s.run(PADDED.format(i, 4000))
-    calls = "\n".join(
-        f"  %v{i} = call i32 @p{i}(i32 {'0' if i == 0 else f'%v{i - 1}'})" for i in range(12)
-    )
-    s.run(f"define i32 @all() {{\n{calls}\n  ret i32 %v11\n}}")
-    for _ in range(3):
-        assert s.call("all") == sum(range(12))
-        assert s.inspect.residency.code <= 20 << 10
-    s.check()
 
 
 def test_code_smaller_than_its_stub_is_left_alone(either: Callable[..., Session]) -> None:

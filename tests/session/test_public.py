@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from jitkernel import Session
-from jitkernel.errors import JitError, UnknownName, UsageError
+from jitkernel.errors import JitError, UnknownName
 from jitkernel.session import FrontendSide
 
 OPERATIONS = """
@@ -83,28 +83,6 @@ def test_paths_may_be_objects(tmp_path: Path) -> None:
     ) as s:
         assert s.call("sq", 3) == 3
     assert {p.name for p in tmp_path.iterdir()} >= {"own.jks", "copy.jks"}
-
-
-WRONG = {
-    "a setting": lambda s: s.configure("undo_deep", 3),
-    "a cell": lambda s: s.evict(3.5),
-    "no cell": lambda s: s.keep(None),
-    "a type": lambda s: s.array(3, "zz"),
-    "a shape": lambda s: s.array("x"),
-}
-
-
-@pytest.mark.parametrize("what", WRONG)
-def test_what_is_wrongly_given_is_said(s: Session, what: str) -> None:
-    with pytest.raises(UsageError):
-        WRONG[what](s)
-
-
-def test_a_number_is_no_data_to_write(s: Session) -> None:
-    s.run("@g = global i32 7")
-    with pytest.raises(TypeError):
-        s.write(s["g"].address, 4)  # type: ignore[arg-type]
-    assert s["g"].value == 7
 
 
 def test_a_session_that_has_ended_says_so_when_it_is_asked_for_its_memory() -> None:

@@ -111,58 +111,6 @@ def test_many_callers_in_other_cells(s):
 
 # -- pointers to functions -----------------------------------------------------------------------
 
-POINTERS = """
-@table = global [2 x ptr] [ptr @f, ptr @g]
-@konst = constant [1 x ptr] [ptr @f]
-@slot = global ptr null
-@heap = global ptr null
-define void @store() {
-  store ptr @f, ptr @slot
-  %p = call ptr @malloc(i64 8)
-  store ptr @f, ptr %p
-  store ptr %p, ptr @heap
-  ret void
-}
-define i32 @through(ptr %where) {
-  %f = load ptr, ptr %where
-  %r = call i32 %f()
-  ret i32 %r
-}
-define i32 @through_heap() {
-  %p = load ptr, ptr @heap
-  %r = call i32 @through(ptr %p)
-  ret i32 %r
-}
-define i1 @same() {
-  %p = load ptr, ptr @slot
-  %q = load ptr, ptr @table
-  %a = icmp eq ptr %p, @f
-  %b = icmp eq ptr %q, @f
-  %c = and i1 %a, %b
-  ret i1 %c
-}
-"""
-
-
-@pytest.mark.process
-def test_pointers_that_the_program_stored_follow(s):
-    s.run(constant("f", 1) + "\n" + constant("g", 2))
-    s.run(POINTERS + "\n@store()")
-    places = [s.symbols[n].address for n in ("table", "slot", "konst")]
-
-    def answers():
-        return [s.call("through", p) for p in places] + [s.call("through_heap")]
-
-    assert answers() == [1, 1, 1, 1] and s.call("same") is True
-    entry = s["f"].address
-    s.run(constant("f", 7))
-    assert answers() == [7, 7, 7, 7] and s.call("same") is True
-    assert s["f"].address == entry == s["slot"].value
-    s.undo()
-    assert answers() == [1, 1, 1, 1] and s.call("same") is True
-    s.respawn()
-    assert [s.call("through", p) for p in places] == [1, 1, 1] and s.call("same") is True
-
 
 def test_pointers_to_a_library_function_are_equal_in_all_cells(s):
     s.run("declare i32 @abs(i32)\ndefine ptr @p() {\n  ret ptr @abs\n}")
@@ -171,15 +119,6 @@ def test_pointers_to_a_library_function_are_equal_in_all_cells(s):
     )
     p = s.call("p")
     assert p == s["q"].value and s.call("same", p) is True
-
-
-def test_a_global_that_the_program_changed_is_not_written_again(s):
-    s.run("@a = global i32 1\n@b = global i32 2")
-    s.run(
-        "@p = global ptr @a\n@q = global ptr @a\ndefine void @set() {\n  store ptr @b, ptr @p\n  ret void\n}\n@set()"
-    )
-    s.run("@a = global i64 7", options=RETYPE)
-    assert s["p"].value == s.symbols["b"].address, "the program's own choice stands"
 
 
 # -- signatures ----------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import re
-import time
 from collections.abc import Iterator
 from itertools import pairwise
 
@@ -16,7 +15,7 @@ from hypothesis import strategies as st
 from stripped import assert_complete, words
 
 from jitkernel import Session
-from jitkernel.errors import JitError, UsageError
+from jitkernel.errors import UsageError
 from jitkernel.views import callgraph, cfg, passes
 from jitkernel.views.callgraph import NAMES, ROWS
 from jitkernel.views.graph import folded
@@ -210,17 +209,6 @@ def test_folding_keeps_every_node_and_every_way(count: int, pairs: list[tuple[in
             assert {start for start, to in edges if to == b} == {a}
 
 
-def test_a_thousand_blocks_take_no_second() -> None:
-    """Processor time of this process: the compiler's worker is asked beforehand."""
-    with Session(capacity=64 << 20) as s:
-        s.run(ladder(1000))
-        cfg(s, "f", raw=True)
-        start = time.process_time()
-        view = cfg(s, "f", raw=True)
-        assert time.process_time() - start < 1.5
-        assert "1002 blocks" in view.text and "%b999" in view.text
-
-
 def test_of_many_functions_those_alike_share_a_box_and_the_nearest_are_drawn() -> None:
     with Session(capacity=64 << 20) as s:
         body = "(i32 %x) {{\n  %r = call i32 @{}(i32 %x)\n  %q = add i32 %r, 1\n  ret i32 %q\n}}\n"
@@ -243,39 +231,6 @@ def test_of_many_functions_those_alike_share_a_box_and_the_nearest_are_drawn() -
         assert "5 functions, 4 calls." in some.text
         with pytest.raises(UsageError, match="--depth is a number of calls"):
             callgraph(s, depth=2)
-
-
-def test_a_thousand_functions_take_no_second() -> None:
-    with Session(capacity=64 << 20) as s:
-        s.run(
-            "define i32 @f0(i32 %x) {\n  ret i32 %x\n}\n"
-            + "".join(
-                f"define i32 @f{k}(i32 %x) {{\n  %r = call i32 @f{k // 2}(i32 %x)\n"
-                f"  %q = call i32 @f{k * 7 % k}(i32 %r)\n  %t = add i32 %q, 1\n  ret i32 %t\n}}\n"
-                for k in range(1, 1000)
-            )
-        )
-        start = time.process_time()
-        view = callgraph(s, everything=True)
-        assert time.process_time() - start < 2
-        assert "1000 functions" in view.text and "@f999" in view.text
-
-
-def test_cells_without_control_flow_answer_with_one_line() -> None:
-    with Session(capacity=64 << 20) as s:
-        for view in (cfg, callgraph):
-            with pytest.raises(UsageError, match="yet"):
-                view(s)
-        s.run("@g = global i32 1")
-        s.run("define i32 @f() {\n  ret i32 1\n}")
-        s.evict("f")
-        with pytest.raises(JitError):
-            s.run("define i32 @f() {\n  ret i32 %x\n}")
-        for view in (cfg, callgraph):
-            for target in ("g", 1, "f", 2, 3, 99):
-                with pytest.raises(UsageError) as caught:
-                    view(s, target)
-                assert "\n" not in str(caught.value)
 
 
 def test_calls_are_those_that_stand_in_memory() -> None:

@@ -11,7 +11,7 @@ from stripped import assert_complete, words
 
 from benchmarks.rows.explain import function
 from jitkernel import Session
-from jitkernel.errors import CompileError, UsageError
+from jitkernel.errors import CompileError
 from jitkernel.views import asm, explain, timeline
 from jitkernel.views import object as object_view
 
@@ -77,23 +77,6 @@ def test_a_cell_without_functions(session: Session) -> None:
     assert "cell 3 has no machine code" in view.text
     assert "Relocations" not in view.text and "@table" in view.text
     assert_complete(view)
-
-
-@pytest.mark.parametrize("view", [explain, timeline])
-@pytest.mark.parametrize(
-    ("target", "sentence"),
-    [
-        (99, "no cell 99 in memory: it never ran"),
-        (4, "no cell 4 in memory"),
-        (5, "no cell 5 in memory"),
-        (6, "no cell 6 in memory"),
-        ("gone", "nothing of the session is called @gone"),
-    ],
-)
-def test_what_is_not_there(session: Session, view, target, sentence: str) -> None:
-    with pytest.raises(UsageError, match=sentence) as error:
-        view(session, target)
-    assert "\n" not in str(error.value)
 
 
 def test_a_hundred_lines_are_small_enough() -> None:

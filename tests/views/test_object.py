@@ -16,7 +16,7 @@ from stripped import assert_complete
 from toolchain import needs, tool
 
 from jitkernel import Session
-from jitkernel.errors import JitError, UsageError
+from jitkernel.errors import UsageError
 from jitkernel.linker import SymbolState
 from jitkernel.linker.linkmap import LinkMap, MappedRelocation, read_link_map
 from jitkernel.linker.x86_64 import TABLE
@@ -221,21 +221,6 @@ def test_the_object_that_was_run_again(session: Session) -> None:
     text = object_view(session, "get").text
     assert f"{where:#x}" in text and "in its old place" in text
     assert re.search(rf" 64 +@n +direct +{where:#x} +{where:#x} +@n$", text, re.M)
-
-
-@pytest.mark.parametrize("view", [object_view, asm], ids=["object", "asm"])
-def test_cells_without_code_answer_with_one_line(session: Session, view) -> None:
-    with pytest.raises(UsageError, match="no cell defines anything yet"):
-        view(session)
-    session.run("@q = global i32 1")
-    session.run("define i32 @f() {\n  ret i32 1\n}")
-    session.evict("f")
-    with pytest.raises(JitError):
-        session.run("define i32 @f() {\n  ret i32 %x\n}")
-    for target in ("f", "@nobody", 2, 3, 77):
-        with pytest.raises(UsageError) as caught:
-            view(session, target)
-        assert "\n" not in str(caught.value)
 
 
 def test_hibernated_cells_come_back_to_be_looked_at() -> None:

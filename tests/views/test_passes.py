@@ -262,31 +262,6 @@ def test_a_function_without_machine_ir(session: Session) -> None:
 # -- what is not there
 
 
-@pytest.mark.parametrize("view", [passes, mir, lambda s, t: ir(s, t, "opt")])
-@pytest.mark.parametrize(
-    ("target", "words"),
-    [
-        (99, "no cell 99 in memory: it never ran"),
-        (7, "no cell 7 in memory: it was replaced, evicted, failed or had no code"),
-        (6, "no cell 6 in memory"),
-        (5, "no cell 5 in memory"),
-        ("nothing", "nothing of the session is called @nothing"),
-        ("gone", "nothing of the session is called @gone"),
-    ],
-)
-def test_what_is_not_there(session: Session, view, target, words: str) -> None:
-    with pytest.raises(UsageError, match=words) as error:
-        view(session, target)
-    assert "\n" not in str(error.value)
-
-
-def test_an_empty_session() -> None:
-    with Session(capacity=64 << 20) as s:
-        for view in (passes, mir):
-            with pytest.raises(UsageError, match="no cell defines anything yet"):
-                view(s)
-
-
 # -- pipelines
 
 
