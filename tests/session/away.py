@@ -134,6 +134,7 @@ class AwayWalk(Walk):
         fresh.configure("undo_depth", self.depth)
         self.done.clear()
         self.undone.clear()
+        self.handles.clear()
         self.kept &= self.now.cells.keys()
 
     # -- comparing -------------------------------------------------------------------------------

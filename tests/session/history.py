@@ -346,6 +346,7 @@ class Walk:
         self.made: dict[tuple[Spec, bool], Any] = {}
         self.specs: dict[int, Spec] = {}  # of every cell that there ever was
         self.extra = 0
+        self.handles: dict[str, Any] = {}  # the first of each function: they follow it
 
     # -- steps -----------------------------------------------------------------------------------
 
@@ -751,6 +752,7 @@ class Walk:
             wanted = now.answer(name)
             if isinstance(wanted, int):
                 assert s.call(name) == wanted, name
+                assert self.handles.setdefault(name, s[name])() == wanted, name
                 continue
             with pytest.raises((UndefinedSymbol, TypeMismatch, Fault)):
                 s.call(name)

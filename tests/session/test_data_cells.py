@@ -147,17 +147,6 @@ def test_constants_of_instructions_go_too(s):
     assert s.inspect.engine.arena.zones["rodata"].list.used < 2000
 
 
-def test_an_undo_step_keeps_its_cell(s):
-    s.run("@p = global ptr null")
-    for at in range(1000):
-        s.run(f'@p = "one of many {at}"')
-    latest = [c.number for c in s.cells][-20:]
-    assert latest[-1] == s.number and latest == list(range(s.number - 19, s.number + 1))
-    for _ in range(20):
-        s.undo()
-    s.check()
-
-
 def test_words_are_found_wherever_they_are():
     ranges = [(0x12FF_FF00, 0x1300_0100, 1), (0x5555_0000, 0x5555_0010, 2)]
     word = (0x1300_0000).to_bytes(8, "little")

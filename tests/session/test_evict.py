@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from programs import CUBE, SQ, caller, constant, state
 
-from jitkernel.errors import CompileError, EvictError, Fault, UndefinedSymbol, UsageError
+from jitkernel.errors import CompileError, EvictError, UndefinedSymbol, UsageError
 
 
 @pytest.fixture
@@ -37,18 +37,6 @@ def test_a_cell_that_others_use_is_refused_naming_them(s, chain):
     assert state(s) == before
 
 
-def test_force_leaves_stubs_that_raise(s, chain):
-    a = chain[0]
-    assert numbers(s.evict("a", force=True)) == [a]
-    with pytest.raises(UndefinedSymbol) as caught:
-        s.call("c")
-    assert caught.value.symbol == "a"
-    assert f"cell {a}, which defined it, was evicted" in str(caught.value)
-    assert "@b" in caught.value.where
-    s.run(constant("a", 2))
-    assert s.call("c") == 112, "a new definition is patched in"
-
-
 def test_all_of_a_group_together_need_no_permission(s, chain):
     a, b, c, alone = chain
     assert numbers(s.evict(f"{a}-{c}")) == [a, b, c]
@@ -73,18 +61,6 @@ def test_a_superseded_cell_is_not_there_to_be_evicted(s):
         s.evict(first)
     with pytest.raises(UsageError, match="never ran"):
         s.evict(s.number + 5)
-
-
-def test_a_value_stored_by_a_cell_without_definitions(s):
-    number = s.run('@strlen("text that the cell owns")').cell.number
-    assert number in numbers(s.cells)
-    used = s.memory()["zones"]["data"]["used"]
-    s.evict(number)
-    s.undo()
-    s.check()
-    s.evict(number)
-    s.settings.undo_depth = 20
-    assert s.memory()["zones"]["data"]["used"] <= used
 
 
 def test_evicting_the_cell_of_the_last_result(s):
@@ -340,15 +316,6 @@ def test_the_variables_of_a_cell_that_takes_over_stay(s):
         7,
         7,
     )
-    s.check()
-
-
-@pytest.mark.process
-def test_evicting_while_a_fault_is_fresh(s):
-    s.run("define void @bad() {\n  store volatile i32 1, ptr null\n  ret void\n}")
-    with pytest.raises(Fault):
-        s.call("bad")
-    s.evict("bad")
     s.check()
 
 

@@ -19,12 +19,6 @@ more:
 yes:
   ret i1 true
 }"""
-ODD = (
-    EVEN.replace("@odd", "@x")
-    .replace("@even", "@odd")
-    .replace("@x", "@even")
-    .replace("i1 true", "i1 false")
-)
 
 
 def test_a_declared_function_that_nobody_defines_raises_when_it_is_called(s):
@@ -37,19 +31,6 @@ def test_a_declared_function_that_nobody_defines_raises_when_it_is_called(s):
     assert "@odd" in str(error) and "nobody defines" in str(error)
     assert "@even" in error.where and f"cell {number}" in error.where
     assert "line 7: %r = call i1 @odd(i32 %m)" in str(error)
-
-
-def test_mutual_recursion_survives_undo_and_redefinition(s):
-    s.run(EVEN)
-    s.run(ODD)
-    s.undo()
-    with pytest.raises(UndefinedSymbol):
-        s.call("even", 1)
-    assert s.call("even", 0) is True
-    s.run(ODD)
-    assert s.call("even", 10) is True
-    s.run(EVEN)
-    assert s.call("odd", 7) is True
 
 
 def test_a_pointer_to_an_undefined_function(s):

@@ -32,16 +32,6 @@ def test_an_old_version_goes_when_its_last_user_has(s):
     s.check()
 
 
-def test_a_collection_can_be_undone(s):
-    number = replaced(s)
-    s.inspect.engine.arena.write(s["v"].address, b"x" * 64)
-    s.gc()
-    assert s.undo() == [f"undone: collection of cell {number}"]
-    assert s.call("f") == 1 and s.inspect.engine.arena.read(s["v"].address, 64) == b"x" * 64
-    s.redo()
-    assert "f" not in s
-
-
 def test_forgetting_what_could_be_undone(s):
     replaced(s)
     found = s.gc(undo=True)

@@ -12,7 +12,6 @@ from programs import SQ, constant, interrupting
 
 from jitkernel import Session
 from jitkernel.errors import (
-    ArenaFull,
     Fault,
     Interrupted,
     LinkError,
@@ -250,22 +249,6 @@ def test_interrupts_at_any_moment_lose_nothing(s: Session) -> None:
     assert s.call("f", 12) == 144
 
 
-def test_no_room_is_that_cells_error(either: Callable[..., Session]) -> None:
-    s = either(capacity=8 << 20)
-    s.run(PADDED.format(1, 600_000))
-    s.run("define i32 @f(i32 %x) {\n  %v = call i32 @p1(i32 %x)\n  ret i32 %v\n}")
-    s.hibernate("p1")
-    room = s.inspect.engine.arena.zones["text"]
-    held = s.inspect.engine.arena.reserve("text", s.inspect.engine.arena.usage()["text"]["largest"])
-    assert room is not None
-    with pytest.raises(ArenaFull):
-        s.call("f", 1)
-    with s.inspect.engine.writing():  # what a wake beside Python's threads frees waits for that
-        s.inspect.engine.arena.abort(held)
-    assert s.call("f", 1) == 2
-    s.check()
-
-
 def test_from_threads_of_the_program(s: Session) -> None:
     """Four threads call what is not there, at the same time as the cell itself."""
     s.run("\n".join(f"define i64 @w{i}(i64 %x) {{\n  %r = add i64 %x, {i}\n  ret i64 %r\n}}"
@@ -315,29 +298,6 @@ def test_in_a_forked_child(s: Session) -> None:
     s.hibernate("status")
     assert s.call("parent") == 3
     assert s.call("status") == 3
-
-
-def test_an_exception_crosses_code_that_came_back(s: Session) -> None:
-    s.run(
-        "@_ZTIi = external constant ptr\ndeclare ptr @__cxa_allocate_exception(i64)\n"
-        "declare void @__cxa_throw(ptr, ptr, ptr)\n"
-        "define void @thrower() {\n  %e = call ptr @__cxa_allocate_exception(i64 4)\n"
-        "  store i32 77, ptr %e\n  call void @__cxa_throw(ptr %e, ptr @_ZTIi, ptr null)\n"
-        "  unreachable\n}"
-    ) if _has_cxx(s) else pytest.skip("libstdc++ cannot be loaded")
-    s.run(
-        "declare i32 @__gxx_personality_v0(...)\ndeclare ptr @__cxa_begin_catch(ptr)\n"
-        "declare void @__cxa_end_catch()\ndeclare void @thrower()\n"
-        "define i32 @catcher() personality ptr @__gxx_personality_v0 {\n"
-        "  invoke void @thrower() to label %fine unwind label %bad\nfine:\n  ret i32 0\n"
-        "bad:\n  %l = landingpad { ptr, i32 } catch ptr null\n"
-        "  %x = extractvalue { ptr, i32 } %l, 0\n  %p = call ptr @__cxa_begin_catch(ptr %x)\n"
-        "  %v = load i32, ptr %p\n  call void @__cxa_end_catch()\n  ret i32 %v\n}"
-    )
-    for which in (("thrower",), ("catcher",), ("catcher", "thrower")):
-        s.hibernate(*which)
-        assert s.call("catcher") == 77
-        s.check()
 
 
 def test_an_exception_crosses_code_that_came_back_after_another_one(s: Session) -> None:

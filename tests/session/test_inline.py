@@ -244,24 +244,6 @@ def test_the_second_call_is_the_first_one(s: Session) -> None:
             s.call("sq", *bad)
 
 
-def test_the_short_way_ends_with_the_next_operation(s: Session) -> None:
-    s.run(SQ)
-    f = s["sq"]
-    assert f(3) == f(3) == 9
-    s.run(CUBE.replace("@cube", "@sq"))
-    assert f(3) == f(3) == 27
-    s.evict("sq")
-    with pytest.raises(UsageError, match="sq"):
-        f(3)
-    s.undo()
-    assert f(3) == f(3) == 27
-    s.hibernate("sq")
-    assert f(3) == f(3) == 27
-    s.budget = 16
-    assert f(3) == f(3) == 27
-    s.check()
-
-
 def test_memory_of_arguments_is_used_as_it_is(s: Session) -> None:
     s.run(SUM)
     data = array.array("d", range(5))
@@ -552,25 +534,6 @@ def test_memory_is_counted_once(s: Session) -> None:
     s.run(SQ)
     account = s.memory()
     assert account["executor"] == 0 and account["slab"] > 0
-
-
-def test_cells_call_python_here_too(s: Session) -> None:
-    seen: list[int] = []
-
-    def note(x: int) -> int:
-        if x < 0:
-            raise KeyError(x)
-        seen.append(x)
-        return 2 * x
-
-    s.export_python("note", note, "i32 (i32)")
-    s.run("define i32 @g(i32 %x) {\n  %r = call i32 @note(i32 %x)\n  ret i32 %r\n}")
-    for _ in range(3):
-        assert s.call("g", 4) == 8 and s["g"].ctypes(5) == 10
-        with pytest.raises(KeyError):
-            s.call("g", -1)
-    assert seen == [4, 5] * 3
-    s.check()
 
 
 THREADS = """

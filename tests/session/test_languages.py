@@ -166,42 +166,6 @@ def test_ir_and_kaleidoscope_call_each_other(s: Session) -> None:
     assert s["four"](2) == 8
 
 
-@pytest.mark.process
-def test_every_expression_shows_its_value(s: Session) -> None:
-    class Shown:
-        def __init__(self):
-            self.values = []
-
-        def shown(self, label, text, html):
-            self.values.append((label, text))
-
-        def note(self, text): ...
-        def progress(self, text): ...
-
-        def output(self, name, data):
-            self.values.append(data.decode())
-
-    sink = Shown()
-    result = s.run("1 + 1;\nprintd(2);\n3 * 3", "kaleidoscope", sink=sink)
-    assert sorted(sink.values, key=str) == [
-        ("1 + 1", "2.0"), ("printd(2)", "0.0"), "2.000000\n",
-    ]  # fmt: skip
-    assert result.text == "9.0"
-    assert s.run("_").text == "double 9.0"
-
-
-def test_redefinition_reaches_callers_in_both_languages(s: Session) -> None:
-    k(s, "def f(x) x")
-    k(s, "def g(x) f(x) + 1")
-    s.run("define double @h(double %x) {\n  %y = call double @f(double %x)\n  ret double %y\n}")
-    k(s, "def f(x) x * 10")
-    assert (k(s, "g(2)").value, s["h"](2)) == (21, 20)
-    s.run("define double @f(double %x) {\n  ret double 0.0\n}")
-    assert (k(s, "g(2)").value, s["h"](2)) == (1, 0)
-    s.undo()  # the cell that called @g only looked
-    assert k(s, "g(2)").value == 21
-
-
 def test_operators_follow_redefinition_and_undo(s: Session) -> None:
     k(s, "def binary| 30 (a b) a - b")
     assert k(s, "1 + 2 | 3").value == 0  # 1 + 2 - 3, either way
@@ -234,15 +198,6 @@ def test_lines_beside_instructions_are_those_of_the_source(s: Session) -> None:
     assert "\n4   +0 " in text and text.endswith("\n4    x +")
     k(s, "def g(x)\n  x")
     assert views.asm(s, "g").text.endswith("\n1  def g(x)")
-
-
-def test_a_mistake_changes_nothing(s: Session) -> None:
-    k(s, "def f(x) x")
-    with pytest.raises(CompileError, match="line 2, column 10"):
-        k(s, "def f(x) 2\ndef g(x) y")
-    assert k(s, "f(5)").value == 5
-    with pytest.raises(KeyError):
-        s["g"]
 
 
 # -- languages of others -----------------------------------------------------------------------
@@ -310,11 +265,6 @@ def test_a_file_adds_one(s: Session, forget: None, tmp_path: Path) -> None:
         registry.load_file(str(file))
     with pytest.raises(UsageError, match="there is no Python file"):
         registry.load_file(os.fspath(tmp_path / "nine.py"))
-
-
-def test_a_language_that_is_not_there(s: Session) -> None:
-    with pytest.raises(UsageError, match="did you mean kaleidoscope"):
-        s.run("1", "kaleidoskope")
 
 
 # -- against Python ----------------------------------------------------------------------------

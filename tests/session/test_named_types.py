@@ -201,21 +201,6 @@ def test_an_opaque_one_does_not_take_the_body_away(s: Session) -> None:
     assert s.types["pt"] == "{ i32, i32 }"
 
 
-def test_saved_and_restored(s: Session, tmp_path: Path) -> None:
-    s.run(PT, cell_id="a")
-    s.run(SECOND)
-    s.run("%gone = type { i8 }")
-    s.undo()
-    s.save(str(tmp_path / "t.jks"))
-    with Session.restore(str(tmp_path / "t.jks"), spare=False) as back:
-        assert back.types == {"pt": "{ i32, i32 }"} and knows(back)
-        assert [c.number for c in back.cells][:2] == [1, 2]
-        back.evict(1)
-        back.evict("second")
-        assert back.types == {}
-        back.check()
-
-
 def test_cycles_of_fresh_types_leave_nothing(s: Session) -> None:
     for i in range(40):
         s.run(f"%t{i} = type {{ i32, [{i} x i8] }}")

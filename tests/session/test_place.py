@@ -101,17 +101,6 @@ def test_sizes_are_exact_before_anything_is_placed(s):
     assert s.call("sq", 5) == 25
 
 
-def test_what_is_compiled_can_be_placed_more_than_once(s):
-    compiled = s.compile(constant("f", 3))
-    first = s.place(compiled, cell_id="x").cell.number
-    second = s.place(compiled, cell_id="x").cell.number
-    assert second > first and s.call("f") == 3 and [c.number for c in s.cells] == [second]
-    s.undo()
-    assert s.call("f") == 3
-    s.undo()
-    assert "f" not in s
-
-
 def test_what_is_compiled_fits_the_session_when_it_is_placed(s):
     s.run(SQ)
     s.run(caller("use", "one").replace("@one()", "@sq(i32 3)"))

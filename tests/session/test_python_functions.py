@@ -100,33 +100,12 @@ def test_what_it_raises_is_raised_where_the_cell_was_called(s):
     assert s.call("loop", 3) == 2  # its callers follow
 
 
-def test_what_is_no_type_is_told_what_to_be(s):
-    with pytest.raises(
-        UsageError, match=r"one of LLVM's, such as 'i32 \(double, ptr\)', or of C's"
-    ):
-        s.export_python("f", print, "number (double)")
-
-
 def test_results_that_are_none_of_the_type(s):
     for result, words in [("text", "own"), (None, "cannot be i32"), (1 << 40, "does not fit")]:
         kind = "ptr ()" if isinstance(result, str) else "i32 ()"
         s.export_python("f", lambda result=result: result, kind)
         with pytest.raises(UsageError, match=words):
             s.call("f")
-
-
-def test_it_is_undone_and_evicted_as_cells_are(s):
-    s.export_python("f", lambda: 1, "i32 ()")
-    s.export_python("f", lambda: 2, "i32 ()")
-    assert s.call("f") == 2
-    s.undo()
-    assert s.call("f") == 1
-    s.redo()
-    assert s.call("f") == 2
-    s.hibernate("f")
-    assert s.call("f") == 2
-    s.evict("f")
-    assert "f" not in s
 
 
 def test_what_cannot_be_exported(s):

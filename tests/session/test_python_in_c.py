@@ -134,23 +134,6 @@ def test_what_c_defines_is_told_as_c_writes_it(s: Session) -> None:
     assert asm(s, "add").text.startswith("int add(char a, const double *p), ")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ((300, None), "argument 1: 300 does not fit char"),
-        ((1, [1.0]), r"argument 2 of add is const double \*, and a Python list is given: "
-                     r"numpy.array\(a, 'float64'\) makes one"),
-        ((1, 2.5), r"argument 2: a Python float cannot be const double \*"),
-        (("a", None), "argument 1: a Python str cannot be char"),
-        ((1,), r"add takes 2 arguments \(int add\(char a, const double \*p\)\), 1 given"),
-    ],
-)  # fmt: skip
-def test_arguments_are_refused_in_words_of_c(s: Session, arguments: Any, words: str) -> None:
-    s.run(SPELLED, "c")
-    with pytest.raises(UsageError, match=words):
-        s["add"](*arguments)
-
-
 def test_values_are_refused_in_words_of_c(s: Session) -> None:
     s.run(SPELLED, "c")
     table: Any = s["table"]

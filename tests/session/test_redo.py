@@ -109,23 +109,6 @@ def test_nothing_to_redo(s):
     assert s["g"].value == 9
 
 
-def test_more_than_there_is(s):
-    s.run(SQ)
-    with pytest.raises(UsageError, match="only 1 to undo"):
-        s.undo(2)
-    assert "sq" in s
-    with pytest.raises(UsageError, match="from 1"):
-        s.undo(0)
-
-
-def test_memory_is_given_back_when_redo_is_forgotten(s):
-    s.run("@big = global [100000 x i8] zeroinitializer")
-    s.undo()
-    assert s.memory()["zones"]["data"]["used"] >= 100_000, "kept for redo"
-    s.run(SQ)
-    assert s.memory()["zones"]["data"]["used"] == 0
-
-
 # -- one run of several --------------------------------------------------------------------------------
 
 

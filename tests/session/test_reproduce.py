@@ -320,14 +320,6 @@ def test_progress_is_told_while_a_cell_runs(s) -> None:
     assert len([words for _, words in told if words == "cell 2, 2 of 2"]) > 3
 
 
-def test_wrong_questions(s) -> None:
-    with pytest.raises(errors.UsageError, match="more than 0"):
-        s.reproduce(0)
-    with pytest.raises(errors.UsageError, match="timeout"):
-        s.reproduce("soon")
-    assert s.reproduce().same
-
-
 def test_processes_end(s) -> None:
     s.run("int n;", "c", "a")
     threads = threading.active_count()

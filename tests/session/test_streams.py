@@ -106,16 +106,6 @@ define i32 @number() {
 """
 
 
-def test_scanf_getchar_and_read_are_served(s):
-    s.run(READ)
-    sink = Sink(["42", "x", "raw bytes"])
-    assert s.run("@number()", sink=sink).value == 42
-    assert s.run("@getchar()", sink=sink).value == ord("x")
-    assert s.run("@read(0, @buffer, 64)", sink=sink).value == len("raw bytes\n")
-    assert bytes(b & 255 for b in s["buffer"].value[:10]) == b"raw bytes\n"
-    assert len(sink.prompts) == 3
-
-
 class _Ends(Sink):
     """Its input ends where its lines do."""
 
@@ -137,14 +127,6 @@ def test_input_that_ends(s):
     with pytest.raises(Interrupted, match="no input box"):
         s.run("@getchar()", sink=Sink())
     assert s.run("@getchar()", sink=Sink(["b"])).value == ord("b")
-
-
-def test_without_anybody_to_ask_the_cell_is_stopped_with_a_clear_word(s):
-    s.run(READ + "@g = global i32 5")
-    with pytest.raises(Interrupted) as caught:
-        s.run("@number()")
-    assert "waits for input" in str(caught.value)
-    assert s["g"].value == 5 and s.run(constant("after", 1) + "\n@after()").value == 1
 
 
 # -- the end ---------------------------------------------------------------------------------------
@@ -176,21 +158,8 @@ define i32 @deadlock() {
 """
 
 
-PRINT = """
-declare i32 @printf(ptr, ...)
-@t = constant [6 x i8] c"text\\0A\\00"
-define void @forever_print() {
-entry:
-  br label %l
-l:
-  %r = call i32 (ptr, ...) @printf(ptr @t)
-  br label %l
-}
-"""
 ENDLESS = {  # the executor's tests have more
-    "a loop": (SPIN, "@spin()", 1.0),
     "a bare loop": ("", "entry:\n  br label %l\nl:\n  br label %l", 1.0),
-    "printf": (PRINT, "@forever_print()", 1.2),
     "a mutex": (MUTEX, "@deadlock()", 3.5),
 }
 
@@ -234,14 +203,6 @@ def test_everything_endless_is_interrupted(s, name, threads):
             time.sleep(0.1)
             before, now = now, s["ticks"].value
     s.check()
-
-
-def test_an_interrupt_of_nothing_is_forgotten(s):
-    for _ in range(3):
-        s.interrupt()
-    assert s.run(constant("f", 1) + "\n@f()").value == 1
-    s.interrupt()
-    assert s.run('@puts("on")').stdout == "on\n"
 
 
 def test_a_compile_is_interrupted(s):

@@ -49,17 +49,6 @@ def test_words_that_point_into_the_heap_are_counted(s):
     assert s["p"].value > 0x10000
 
 
-def test_memory_is_given_back_when_undo_forgets(s):
-    s.run("@big = global [100000 x i8] zeroinitializer")
-    used = s.memory()["zones"]["data"]["used"]
-    s.evict("big")
-    assert s.memory()["zones"]["data"]["used"] == used, "kept for undo"
-    for n in range(25):
-        s.run(f"@g = global i32 {n}")
-    assert s.memory()["zones"]["data"]["used"] < used / 2
-    s.check()
-
-
 def test_undo_can_be_switched_off(either):
     s = either(undo_depth=0)
     s.run("@g = global i32 1")

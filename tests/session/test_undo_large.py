@@ -80,14 +80,6 @@ def test_a_refused_undo_leaves_the_later_ones_as_they_were(large):
     assert large.redo() and values(large, 1000) == (5, 5)
 
 
-def test_runs_that_only_look_are_no_matter(large):
-    large.run("@write(1000, 5)")
-    large.run("@look(3000000)")
-    large.run("%x = call i64 @look(i64 2000000)")
-    assert large.undo()[0].startswith("undone: cell 3")
-    assert values(large, 1000) == (1, 0)
-
-
 def test_data_that_a_run_brought_leaves_with_it(large):
     large.run('@more = global [2000000 x i8] zeroinitializer\n@words = global [3 x i8] c"abc"')
     large.run('@puts("a string beyond the limit")')
