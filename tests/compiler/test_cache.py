@@ -400,21 +400,6 @@ def test_killed_while_writing(tmp_path: Path) -> None:
     store.close()
 
 
-def test_two_kernels_share_what_they_compile(tmp_path: Path) -> None:
-    requests = [Request(square(f"f{k}", k)) for k in range(20)]
-    with (
-        CompilerPool(spare=False, cache=open_at(tmp_path)) as one,
-        CompilerPool(spare=False, cache=open_at(tmp_path)) as other,
-    ):
-        made = [one.compile(r) for r in requests]
-        assert one.cache is not None and other.cache is not None
-        one.cache.flush()
-        other.compile(Request(square("first")))  # whose worker says what it is
-        found = [other.compile(r) for r in requests]
-        assert all(f.cached for f in found)
-        assert [f.object for f in found] == [m.object for m in made]
-
-
 # -- times
 
 

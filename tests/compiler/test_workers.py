@@ -207,16 +207,6 @@ def test_a_worker_killed_while_it_compiles() -> None:
         assert pool.compile(Request(SQUARE)).object
 
 
-def test_a_worker_killed_while_idle_is_replaced_silently() -> None:
-    with CompilerPool(spare=False) as pool:
-        pool.compile(Request(SQUARE))
-        (pid,) = pids(pool)
-        os.kill(pid, signal.SIGKILL)
-        wait_for(lambda: pool.workers.working[0].gone())
-        assert pool.compile(Request(SQUARE)).object
-        assert pids(pool) != [pid]
-
-
 def state(pid: int) -> str:
     """How proc(5) calls what the process does: `T` is stopped."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]

@@ -72,19 +72,6 @@ def test_a_program_of_the_cell_reads(lab: Lab) -> None:
     assert lab.out == b"got a line\n"
 
 
-def test_several_lines(lab: Lab) -> None:
-    lab.lines = ["1", "2", "3"]
-    ir = program(
-        """  %b = getelementptr i32, ptr %ret, i64 1
-  %c = getelementptr i32, ptr %ret, i64 2
-  %r = call i32 (ptr, ...) @scanf(ptr @f, ptr %ret, ptr %b, ptr %c)""",
-        string("f", "%d %d %d"),
-    )
-    outcome = lab.run(ir, ret_size=12)
-    assert struct.unpack("<3i", outcome.result) == (1, 2, 3)
-    assert len(lab.prompts) == 3
-
-
 def test_a_long_line(lab: Lab) -> None:
     """More than a pipe holds."""
     lab.lines = ["x" * 200_000]
@@ -244,18 +231,6 @@ def test_a_thread_of_the_kernel_process_may_watch(lab: Lab) -> None:
     assert lab.executor.fds() == before
     assert lab.square(3) == 9
     assert select.select(before, [], [], 0) == ([], [], [])
-
-
-def test_calls_from_different_threads(lab: Lab) -> None:
-    found = []
-
-    def work() -> None:
-        found.append(lab.square(12))
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
-    assert found == [144]
 
 
 @timed

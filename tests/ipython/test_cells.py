@@ -181,17 +181,6 @@ def test_output_is_cut_as_in_the_kernel(ip) -> None:
     assert ip.ok("hey('on')") == "on\n"
 
 
-def test_input_is_asked_for(ip, monkeypatch) -> None:
-    asked = []
-    monkeypatch.setattr("builtins.input", lambda prompt: asked.append(prompt) or "41")
-    ip.ok(
-        '%%c\n#include <stdio.h>\nint ask(void) { int n; printf("n? "); scanf("%d", &n); return n + 1; }'
-    )
-    assert ip.ok("ask()").rstrip().endswith("42")
-    assert ip.ok("%%c\nask()").rstrip().endswith("(int) 42")
-    assert asked == ["", ""]
-
-
 def test_braces_and_dollars_are_the_cell_s(ip) -> None:
     ip.ok("i32 = 'not this'")
     assert ip.ok('%jit @printf("{i32} $i32")').startswith("{i32} $i32")

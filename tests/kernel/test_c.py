@@ -142,29 +142,6 @@ def test_magics_take_names_without_a_mark(tile: Kernel) -> None:
     assert "evicted" in tile.ok("%evict sq --cascade")
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        "%timeit -n 9 sum(a, 4)", "%timeit -n 9 sq(7) + 1", "%timeit -n 9 @sq(7)",
-        "%timeit -n 9 for (int i = 0 ; i < 10 ; i++) sq(i);", "%timeit -n 9 -r 2 *a",
-        "%%timeit -n 9\n// a comment\nfor (int i = 0; i < 3; i++)\n    sq(i);\nsq(1)",
-    ],
-)  # fmt: skip
-def test_timeit_takes_any_code(tile: Kernel, code: str) -> None:
-    tile.ok(
-        "int a[4] = {1, 2, 3, 4};\nint sum(int *p, int n) { return n ? *p + sum(p + 1, n - 1) : 0; }"
-    )
-    assert "a call (median" in tile.ok(code)
-
-
-def test_timeit_says_what_is_wrong_with_the_code(tile: Kernel) -> None:
-    told = tile.fails("%%timeit\n\nint s = 0;\ns += sq(3);")
-    assert "declares nothing: declare it in a cell before, or within a block" in told
-    told = tile.fails("%%timeit\n\nsq(nobody);")
-    assert "line 3, column 4: use of undeclared identifier 'nobody'" in told
-    assert "timeit needs a call" in tile.fails("%timeit")
-
-
 def test_timeit_of_c_in_a_notebook_of_ir(kernel: Kernel) -> None:
     kernel.ok("%%c\n" + POINT)
     assert "a call (median" in kernel.ok("%timeit -n 9 --language c p.x + sq(2)")
@@ -412,33 +389,6 @@ def test_output_comes_while_it_runs_and_the_stop_button_stops(tile: Kernel) -> N
     assert tile.result("sq(2)") == "(int) 4"
 
 
-def test_the_stop_button_in_a_bare_loop(tile: Kernel) -> None:
-    identity = tile.start('puts("begun");\nfor (;;);')
-    tile.wait_output(identity, "begun")
-    tile.manager.interrupt_kernel()
-    assert tile.reply_to(identity)["ename"] == "Interrupted"
-    tile.iopub_of(identity)
-    assert tile.result("p") == "(struct pt) {.x = 1, .y = 2.5}"
-
-
 def test_a_command_of_the_shell_in_a_notebook_of_c(tile: Kernel) -> None:
     assert "for the shell, write %%llvm and !echo in the line below" in tile.fails("!echo")
     assert "hello" in tile.ok("%%llvm\n!echo hello")
-
-
-def test_a_function_takes_no_variables_along_unasked(tile: Kernel) -> None:
-    tile.ok("int f(int a) { return a; } int data = 7, more; const int fixed[2] = {1, 2};")
-    tile.ok("data = 99;")
-    for names, kept in (
-        ("f", "variables data, more"), ("f more", "variable data"), ("data", "variable more"),
-    ):  # fmt: skip
-        reply, _ = tile.run(f"%evict {names}")
-        words = reply["evalue"].replace("@", "")
-        assert re.match(rf"\w+ shares cell \d+ with the {kept}, which would go along", words)
-        assert "--force" in reply["evalue"] and tile.result("data + f(1)") == "(int) 100"
-    for names in ("f data more", "data --force", "f --force"):
-        assert "evicted cell" in tile.ok(f"%evict {names}")
-        tile.ok("%undo")
-        assert tile.result("data + f(1)") == "(int) 100"
-    tile.ok("int next(void) { static int n; return ++n; }")
-    assert "evicted" in tile.ok("%evict next"), "what is the function's own goes along"

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import re
-import statistics
 import subprocess
 import sys
-import time
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -261,25 +257,6 @@ def test_odd_places(kernel: Kernel, code: str, offered: str | None) -> None:
         assert 0 <= reply["cursor_start"] <= reply["cursor_end"] <= len(code), position
     matches = complete(kernel, code)["matches"]
     assert offered in matches if offered else matches == [], matches
-
-
-def test_it_is_quick(kernel: Kernel) -> None:
-    """Beside a request that nothing has to be done for."""
-
-    def median(ask: Callable[[], str]) -> float:
-        times = []
-        for _ in range(21):
-            start = time.monotonic()
-            identity = ask()
-            kernel.reply_to(identity)
-            times.append(time.monotonic() - start)
-            kernel.iopub_of(identity)
-        return statistics.median(times)
-
-    least = median(kernel.client.kernel_info)
-    for code in ("@", "%", "%asm @number_of --target "):
-        assert complete(kernel, code)["matches"]
-        assert median(partial(kernel.client.complete, code, len(code))) < 50 * least
 
 
 def inspect(kernel: Kernel, code: str, position: int | None = None, level: int = 0) -> dict:

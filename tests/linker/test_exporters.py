@@ -71,33 +71,30 @@ def test_damaged_libraries_have_nothing(tmp_path: Path) -> None:
 
 
 @needs("gcc")
-def test_the_call_of_what_a_library_has_names_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize(
+    ("cell", "kind", "words", "value"),
+    [
+        (
+            "declare i32 @planet_nearest(i32)\n%v = call i32 @planet_nearest(i32 4)",
+            errors.UndefinedSymbol, "", 4,
+        ),
+        (
+            "@planet_count = external global i32\n%v = load i32, ptr @planet_count",
+            errors.LinkError, "reads @planet_count, ", 9,
+        ),
+    ],
+)  # fmt: skip
+def test_what_nobody_defines_and_a_library_has_is_told_with_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    cell: str, kind: type[Exception], words: str, value: int,
+) -> None:  # fmt: skip
     library(tmp_path / "libplanet.so")
     monkeypatch.setenv("LIBRARY_PATH", str(tmp_path))
     with Session(capacity=64 << 20, spare=False) as s:
-        cell = "declare i32 @planet_nearest(i32)\n%v = call i32 @planet_nearest(i32 4)"
         for _ in range(2):
-            with pytest.raises(errors.UndefinedSymbol) as raised:
+            with pytest.raises(kind) as raised:
                 s.run(cell)
-            assert "which nobody defines; a library has it: %lib -lplanet" in str(raised.value)
-        s.load("-lplanet")
-        assert s.run(cell).value == 4
-
-
-@needs("gcc")
-def test_the_read_of_what_a_library_has_names_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    library(tmp_path / "libplanet.so")
-    monkeypatch.setenv("LIBRARY_PATH", str(tmp_path))
-    with Session(capacity=64 << 20, spare=False) as s:
-        cell = "@planet_count = external global i32\n%v = load i32, ptr @planet_count"
-        for _ in range(2):
-            with pytest.raises(errors.LinkError) as raised:
-                s.run(cell)
-            told = "reads @planet_count, which nobody defines; a library has it: %lib -lplanet"
+            told = f"{words}which nobody defines; a library has it: %lib -lplanet"
             assert told in str(raised.value)
         s.load("-lplanet")
-        assert s.run(cell).value == 9
+        assert s.run(cell).value == value

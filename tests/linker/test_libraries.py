@@ -66,13 +66,6 @@ def test_folders_come_from_the_environment(monkeypatch, tmp_path):
     assert folders()[:3] == [f"{tmp_path}/{n}" for n in "abc"]
 
 
-def test_libm_is_loaded():
-    with Session() as s:
-        s.load("-lm")
-        s.run("declare double @floor(double)")
-        assert s.run("@floor(3.5)").value == 3
-
-
 @needs("gcc", "ar")
 def test_an_archive_is_linked_where_there_is_no_other(monkeypatch, tmp_path):
     (tmp_path / "a.o").write_bytes(compile_c("int only_here(void) { return 8; }"))

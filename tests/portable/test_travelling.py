@@ -279,14 +279,3 @@ def test_a_forked_child_may_not_use_its_parents_session(script: Callable[[str], 
         """
     )
     assert out.split() == ["True"] * 7 + ["16", "25", "0", "9", "4", "36"]
-
-
-def test_functions_of_python_do_not_travel(s: Session) -> None:
-    s.export_python("note", lambda x: x + 1, "i64 (i64)")
-    s.run("define i64 @f(i64 %x) {\n  %r = call i64 @note(i64 %x)\n  ret i64 %r\n}")
-    for packed in (lambda: pickle.dumps(s["f"]), lambda: s.portable("f", globals=True)):
-        with pytest.raises(
-            UsageError, match="@f cannot leave: it needs @note, a function of Python"
-        ):
-            packed()
-    assert s.call("f", 1) == 2

@@ -38,16 +38,15 @@ def kept() -> Iterator[Session]:
 @pytest.mark.parametrize(
     "flags",
     [
-        "-O0", "-O1", "-O3", "-Ofast", "-Os", "-g", "-g3 -ggdb", "-g0", "-fPIC", "-fpic", "-fPIE",
-        "-pthread", "-march=native", "-march=x86-64-v2", "-mtune=native", "-msse4.2", "-mno-avx",
-        "-fno-strict-aliasing", "-ffast-math", "-fno-math-errno", "-fwrapv", "-ftrapv",
-        "-funroll-loops", "-fno-inline", "-std=c11", "-std=gnu99", "-pedantic", "-Wall -Wextra -Werror",
-        "-Weverything", "-w", "-DX=1 -UX -I. -isystem /tmp", "-D X", "-fno-builtin",
-        "-ffreestanding", "-fshort-enums", "-funsigned-char", "-fcommon", "-fno-common",
-        "-ffunction-sections -fdata-sections", "-fstack-protector-all", "-fno-stack-protector",
-        "-fomit-frame-pointer", "-fno-omit-frame-pointer", "-fno-plt", "-fcf-protection",
-        "-fexceptions", "-fms-extensions", "-pipe", "-fno-semantic-interposition", "-fno-pic",
-        "-fvisibility=default", "-Xclang -fwrapv",
+        "-O0 -g -fPIC -fno-inline -fcommon", "-O1 -g3 -ggdb -fpic -fstack-protector-all",
+        "-O3 -g0 -fPIE -funroll-loops -fno-plt", "-Ofast -march=native -mtune=native",
+        "-Os -fno-pic -fno-common -ffunction-sections -fdata-sections", "-march=x86-64-v2",
+        "-pthread -pipe -fexceptions -fcf-protection -fno-semantic-interposition", "-msse4.2 -mno-avx",
+        "-fno-strict-aliasing -fwrapv -fomit-frame-pointer", "-ffast-math -fno-math-errno",
+        "-ftrapv -fno-omit-frame-pointer -fno-stack-protector", "-std=c11 -pedantic -Weverything",
+        "-std=gnu99 -Wall -Wextra -Werror", "-w -DX=1 -UX -D X -I. -isystem /tmp", "-fno-builtin",
+        "-ffreestanding -fvisibility=default", "-fshort-enums -funsigned-char -fms-extensions",
+        "-Xclang -fwrapv",
     ],
 )  # fmt: skip
 def test_taken_and_then_cells_run(kept: Session, flags: str) -> None:

@@ -50,7 +50,7 @@ HEADS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("head", ["int ", "static int ", "__attribute__((noinline)) int "])
+@pytest.mark.parametrize("head", ["int ", "__attribute__((noinline)) static int "])
 @pytest.mark.parametrize(("function", "call"), OLD_STYLE)
 def test_old_style_parameters_may_have_types_of_headers(s, own_header, head, function, call):
     s.run(f"{BASE}\n{own_header}\n#include <stddef.h>", "c")
