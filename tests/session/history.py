@@ -823,21 +823,26 @@ def without(state: State, step: Step, after: State) -> State:
     new.sizes |= {n: before.sizes[n] for n in step.moved if n in STRUCTS}
     new.known -= step.moved
     if step.arrived:
-        new.owner = {
-            n: before.owner[n] if c == step.cell and n in before.owner else c
-            for n, c in new.owner.items()
-            if c != step.cell or n in before.owner
-        }
-        for table in (new.values, new.home, new.place):
-            for name in [n for n in table if n not in new.owner]:
-                del table[name]
-        new.cells.pop(step.cell, None)
-        new.strings.pop(step.cell, None)
-        new.named.pop(step.cell, None)
-        new.ghosts = frozenset(g for g in new.ghosts if g[0] != step.cell)
+        leave(new, step, before)
     for name in step.ids:
         if name in before.ids:
             new.ids[name] = before.ids[name]
         else:
             new.ids.pop(name, None)
     return new
+
+
+def leave(new: State, step: Step, before: State) -> None:
+    """Take the cell that a step brought out of a state; names go back to whom they were of."""
+    new.owner = {
+        n: before.owner[n] if c == step.cell and n in before.owner else c
+        for n, c in new.owner.items()
+        if c != step.cell or n in before.owner
+    }
+    for table in (new.values, new.home, new.place):
+        for name in [n for n in table if n not in new.owner]:
+            del table[name]
+    new.cells.pop(step.cell, None)
+    new.strings.pop(step.cell, None)
+    new.named.pop(step.cell, None)
+    new.ghosts = frozenset(g for g in new.ghosts if g[0] != step.cell)
