@@ -45,5 +45,7 @@ def test_files_that_texts_name_are_there() -> None:
     for file in sorted(PACKAGE.rglob("*.py")):
         near = (PACKAGE, PACKAGE.parent, file.parent, *PACKAGE.iterdir())
         named = FILE.findall(file.read_text())
-        gone += [(str(file), name) for name in named if not any((at / name).exists() for at in near)]
+        gone += [
+            (str(file), name) for name in named if not any((at / name).exists() for at in near)
+        ]
     assert gone == []

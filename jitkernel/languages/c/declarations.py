@@ -31,6 +31,7 @@ __all__ = [
     "declarators",
     "enumerators",
     "hiding",
+    "parameters",
     "specifiers",
     "tags",
     "unsized",
@@ -233,6 +234,25 @@ def declarators(
             found.append(one)
         at = one.end + 1
     return found
+
+
+def parameters(head: list[Token]) -> frozenset[str]:
+    """The names of a function's parameters, apart from those that stand in its head for something
+    else, too: `pt pt`.  Empty for the old style, whose types stand behind."""
+    one = next((d for d in declarators(head) if d.function), None) if head else None
+    if one is None:
+        return frozenset()
+    at = next(i for i in range(one.name_at, len(head)) if head[i].text == "(")
+    behind, found = closing(head, at), []
+    while at < behind - 1:
+        first = at + 1
+        at = first
+        while at < behind - 1 and head[at].text != ",":
+            at = after(head, at)
+        if first < at:
+            found += declarators(head[first:at])[:1]
+    every = [token.text for token in head]
+    return frozenset(d.name for d in found if every.count(d.name) == 1)
 
 
 def unsized(found: Sequence[Token]) -> Token | None:

@@ -17,6 +17,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from jitkernel.errors import UsageError
 from jitkernel.forms import Maybe, check
+from jitkernel.languages.c.declarations import parameters
 from jitkernel.languages.c.pointed import forward, pointers
 from jitkernel.languages.c.tokens import all_words, asked_for, tokens, words
 from jitkernel.languages.llvm.plan import Kept, LanguageNote
@@ -175,11 +176,17 @@ class Note:
         constant = self.kind == "variable" and "const" in words(self.text.rpartition("*")[2])
         return self.inline or constant
 
+    def mentions(self, text: str) -> Iterator[str]:
+        """The keys that a text of it may mean: a function's parameters hide what has their names,
+        apart from macros and tags."""
+        hidden = _hidden(text.partition("{")[0]) if self.kind == "function" else frozenset()
+        return (key for key in mentioned(text) if key not in hidden)
+
     def known_with(self, is_known: Callable[[str], bool]) -> Note:
         """The note with what its definition uses of the keys that are known."""
         if self.kind == "include":
             return self
-        uses = frozenset(filter(is_known, mentioned(self.definition))) - {*self.keys}
+        uses = frozenset(filter(is_known, self.mentions(self.definition))) - {*self.keys}
         asked = asked_for(f"{self.text}\n{self.definition}") if self.kind != "undef" else ()
         asks = tuple(sorted(name for name in asked if not is_known(MACRO + name)))
         return replace(self, uses=uses, asks=asks)
@@ -232,6 +239,11 @@ def mentioned(text: str) -> Iterator[str]:
         yield TAG + word
     for word in all_words(text):
         yield MACRO + word
+
+
+@lru_cache(maxsize=1 << 11)
+def _hidden(head: str) -> frozenset[str]:
+    return frozenset(IDENTIFIER + name for name in parameters(tokens(head)))
 
 
 def key_name(key: str) -> str:
@@ -391,7 +403,7 @@ class Notes:
             found = self._needs[note] = frozenset(key for key in note.needs if key in self)
         elif found is None:
             known = {**self._kept, **self.hidden} if self.hidden else self._kept
-            found = frozenset(filter(known.__contains__, mentioned(note.meant)))
+            found = frozenset(filter(known.__contains__, note.mentions(note.meant)))
             found -= {*note.keys}
             now = self.present(found & self.hidden.keys())
             found |= {key for key in now if key in self._own_keys or key in self._kept}
@@ -523,10 +535,10 @@ class Notes:
             return begin, {}
         every = list(self)
 
-        def mentions(keys: frozenset[str], text: str) -> frozenset[str]:
-            return keys.union(outside & {*mentioned(text)}) if outside else keys
+        def mentions(note: Note, keys: frozenset[str], text: str) -> frozenset[str]:
+            return keys.union(outside & {*note.mentions(text)}) if outside else keys
 
-        needs = {note: mentions(self.needs(note), note.meant) for note in every}
+        needs = {note: mentions(note, self.needs(note), note.meant) for note in every}
         users: dict[str, list[Note]] = {}
         for note, keys in needs.items():
             for key in keys:
@@ -536,7 +548,7 @@ class Notes:
         of = reached(begin, lambda key: (k for n in users.get(key, ()) for k in n.keys))
         stale: dict[str, list[str]] = {}
         for note in every:
-            uses = mentions(note.uses, note.definition)
+            uses = mentions(note, note.uses, note.definition)
             if note.is_defined and (why := needs[note].union(uses) & of.keys()):
                 stale[note.key] = sorted({key_name(k) for k in why & {*changed, *outside}} or roots)
         return {*of}, stale
@@ -549,7 +561,7 @@ def plan_notes(
     mentions of the keys that are known."""
     found: dict[str, LanguageNote] = {}
     for note, cell in (*((n, 0) for n in notes), *((n, n.cell) for n in others)):
-        said = mentioned(note.meant) if note.kind != "include" else ()
+        said = note.mentions(note.meant) if note.kind != "include" else ()
         needs = note.needs.union(note.uses, filter(is_known, said)) - {*note.keys}
         found[note.key] = LanguageNote(note, needs, cell)
         same = LanguageNote(Alias(note.key), frozenset((note.key,)), cell)

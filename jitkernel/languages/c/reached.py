@@ -143,7 +143,7 @@ def _behind(
                 todo.append(other)
         needed += [(own[key], note) for key in keys if key in own]
         if brought and note.kind != "include":
-            named = brought.keys() & {*mentioned(note.meant)} - {*note.keys}
+            named = brought.keys() & {*note.mentions(note.meant)} - {*note.keys}
             needed += [(brought[key], note) for key in named]
     found: dict[str, int] = {}
     for index, note in sorted(needed, key=lambda one: -one[0]):  # the last one counts

@@ -606,3 +606,20 @@ def test_a_client_that_sends_no_names_of_cells_sends_empty_ones(s):
     assert s.run("abs(-f())", "c", cell_id="").value == 2
     s.run('int g(int x) { return x ? atoi("3") : (exit(1), 0); }', "c", cell_id="")
     assert s.call("g", 1) == 3
+
+
+def test_parameters_hide_what_has_their_names(s):
+    run(s, "struct point { int x; };", "struct point p = {1};", "int n = 1;", "typedef int t;")
+    run(s, "int deref(int *p) { return *p; }", "int twice(int n) { return 2 * n; }")
+    run(s, "int tagged(struct point *n) { return n->x; }", "long typed(t t) { return t; }")
+    run(s, "int both(int p) { struct p { int p; }; return p + n; }")
+
+    def followed(cell):
+        told = "\n".join(run(s, cell).notes)
+        return {name for name in ("deref", "twice", "tagged", "typed", "both") if name in told}
+
+    assert followed("struct point { long y, x; };") == {"tagged"}
+    assert followed("long n = 2;") == {"both"}
+    assert followed("typedef long t;") == {"typed"}
+    assert s.call("both", 1) == 3
+    assert s.call("typed", 1 << 40) == 1 << 40
