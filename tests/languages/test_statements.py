@@ -233,7 +233,7 @@ def test_of_a_program_in_c_one_line_is_told():
         with pytest.raises(CompileError) as caught:
             split(source)
         (found,) = caught.value.diagnostics
-        assert "clang makes it" in found.hint and found.source.split()[0] in (
+        assert "`%%c` above it" in found.hint and found.source.split()[0] in (
             "#include",
             "int",
             "if",

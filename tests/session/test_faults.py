@@ -80,7 +80,7 @@ define i32 @here() {
 
 FAULTS = {
     "null read": ("define i64 @get(ptr %p) {\n  %q = getelementptr i64, ptr %p, i64 1\n  %v = load volatile i64, ptr %q\n  ret i64 %v\n}\n@get(null)",
-        ["read of address 0x8 (a null pointer)", "at @get", "line 3: %v = load volatile i64, ptr %q", "mov rax, qword ptr"], True),
+        ["read of address 0x8 (8 bytes from a null pointer)", "at @get", "line 3: %v = load volatile i64, ptr %q", "mov rax, qword ptr"], True),
     "null write": ("define void @put() {\n  store volatile i32 1, ptr null\n  ret void\n}\n@put()",
         ["write to address 0 (a null pointer)", "@put", "line 2: store volatile i32 1, ptr null"], True),
     "wild read": ("define i64 @get() {\n  %p = inttoptr i64 70368744177664 to ptr\n  %v = load volatile i64, ptr %p\n  ret i64 %v\n}\n@get()",

@@ -265,8 +265,8 @@ _RULES = rules(
 _WHOLE = re.compile(r"[-+]?\d+")
 _SHELL = frozenset("ls cat cp mv rm mkdir man less grep gcc clang git python".split())
 _NOT_C = (
-    "this cell holds LLVM IR; functions begin with `define`. Of C in a file, clang makes it: "
-    "`!clang -O1 -S -emit-llvm x.c -o x.ll`, `%run x.ll`"
+    "this cell holds LLVM IR; functions begin with `define`. A cell of C has `%%c` above it, and "
+    "`%run x.c` runs a file of C"
 )
 _PRINT = frozenset(("print", "println", "echo"))
 _LINE_FORMS = "a line is IR, a call `@f(...)`, a magic `%name`, or a shell command `!name`"

@@ -25,6 +25,7 @@ from jitkernel.linker.backtrace import StackFrame, walk
 from jitkernel.linker.exporters import nobodys
 from jitkernel.procfs import Region, regions
 from jitkernel.session.report.places import Places
+from jitkernel.wording import counted
 
 __all__ = ["NamedFrame", "Stopped", "error_of", "in_file", "running"]
 
@@ -190,8 +191,10 @@ def _fault(record: FaultRecord, places: Places) -> str:
         verb = {"write": "write to", "read": "read of"}.get(record.access, "access to")
         if record.code == 128 and not address:  # SI_KERNEL: the processor does not tell the address
             return f"{verb} an address that cannot exist (not canonical)"
+        if not address:
+            return f"{verb} address 0 (a null pointer)"
         if address < 4096:
-            return f"{verb} address {address:#x} (a null pointer)".replace("0x0 ", "0 ")
+            return f"{verb} address {address:#x} ({counted(address, 'byte')} from a null pointer)"
         if record.sp and record.stack_top and record.sp - (64 << 10) <= address <= record.sp + 256:
             return f"the stack is used up (endless recursion?): {verb} {address:#x}"
         if last := places.beyond(address):
