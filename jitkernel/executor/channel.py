@@ -143,7 +143,7 @@ class ExecutorChannel(Executor):
         self._inbox.expect(message)
         self._pending = True
         try:
-            if not (self._inbox.is_call and self._bell.ring(message)):
+            if not (self._inbox.asked == abi.CALL and self._bell.ring(message)):
                 self._bell.disturb()
                 child.socket.send(message)
         except OSError:
@@ -176,7 +176,7 @@ class ExecutorChannel(Executor):
                     watched = True
                     self._bell.watch()
                 if (answer := self._inbox.answer()) is not None:
-                    if self._bell.rang(self._inbox.seq):  # nobody has said what else there is
+                    if self._bell.rung == self._inbox.seq:  # nobody has said what else there is
                         self._take(child, self._poll.poll(0))
                     return answer
                 if self._take(child, self._poll.poll(wait)) and not self._answered():
@@ -231,7 +231,7 @@ class ExecutorChannel(Executor):
     def _handle(self, child: Spawned) -> None:
         """Handle a message that is no answer: a thread called hibernated code or Python, or a
         greeting."""
-        op = self._inbox.op
+        op, *_ = self._inbox.head()
         if op in (abi.WAKE, abi.ASK):
             self._answer_requests()
         elif op == abi.HELLO and not child.ready:
@@ -249,7 +249,7 @@ class ExecutorChannel(Executor):
 
     def _greet(self, child: Spawned) -> None:
         """The process says that it is ready, or why it never will be."""
-        if self._inbox.status:
+        if self._inbox.head()[3]:  # it tells of a failure
             self._detach(0.5)
             words = self._payload().decode("utf-8", "replace")
             raise JitError(f"the executor cannot start: {words}")

@@ -42,13 +42,13 @@ class Doorbell:
         self._pause = self._left = 0  # calls without a try: after the last failure, still to come
         self._ended = 0  # when the last answer came
         self._trying = False  # the process was to look for this request
-        self._rung = 0  # the number of the last call that was handed over
+        self.rung = 0  # the number of the last call that was handed over
         self._twice = False  # that went over the socket, too, and may lie there
 
     def ring(self, message: bytes) -> bool:
         """Hand a call over, if the process looks for one; else it is to be sent."""
         view, twice = self._view, self._twice
-        self._rung, self._twice = 0, False
+        self.rung, self._twice = 0, False
         self._left -= self._left > 0
         near = time.monotonic_ns() - self._ended < _NEAR
         trying = self._several and near and not self._left
@@ -60,10 +60,10 @@ class Doorbell:
         _WORD.pack_into(view, self._patience, _CYCLES if trying else 0)
         if twice or not trying or not listening:
             return False
-        (self._rung,) = _WORD.unpack_from(message, 8)
+        (self.rung,) = _WORD.unpack_from(message, 8)
         _WORD.pack_into(view, self._watched, 1)
         view[self._frame : self._frame + abi.HEAD_SIZE] = message
-        _WORD.pack_into(view, self._bell, self._rung)
+        _WORD.pack_into(view, self._bell, self.rung)
         with self._fence:
             pass
         if not _WORD.unpack_from(view, self._listening)[0]:
@@ -77,9 +77,9 @@ class Doorbell:
 
     def watch(self) -> None:
         """Look for the answer to a call that was handed over for a moment."""
-        if not self._rung:
+        if not self.rung:
             return
-        view, at, number, read = self._view, self._answer, self._rung, _WORD.unpack_from
+        view, at, number, read = self._view, self._answer, self.rung, _WORD.unpack_from
         try:
             for _ in range(_LOOKS):
                 if read(view, at)[0] == number:
@@ -94,15 +94,11 @@ class Doorbell:
     def _failed(self) -> None:
         self._pause = self._left = min(2 * self._pause + 1, _MOST)
 
-    def rang(self, number: int) -> bool:
-        """True if the call of this number was handed over."""
-        return self._rung == number
-
     def answer(self) -> tuple[int, ...] | None:
         """The answer to such a call, as on the socket; None where it is not here."""
         number, reopened = _PAIR.unpack_from(self._view, self._answer)
         done, stopped, sick = _THREE.unpack_from(self._view, self._done)
-        if number != self._rung or done != number:
+        if number != self.rung or done != number:
             return None
         return abi.CALL, number, stopped, sick, reopened, 0, 0, 0
 

@@ -65,12 +65,13 @@ class Executor(ABC):
         self.settings = settings or ExecutorSettings()
         self.on_output, self.on_input = on_output, on_input
         self.generation = 0
-        self.services = Services(self._answer_of, self._here, self.settings.env, self.settings.cwd)
+        self.services = Services(self._answer_of, self, self.settings.env, self.settings.cwd)
         self._arena, self._entry = arena, dict(entry)
         start = next(r.start for r in arena.regions if r.name == "runtime.data")
         self.control = ControlBlock(arena.view, start - arena.base, start)
         self.result_address = start + abi.RESULT_AT  # where thunks leave results
-        self._unwind = (0, 0)
+        #: Start address and generation of the unwind tables, as the process knows them.
+        self.unwind = (0, 0)
 
     # -- its life ------------------------------------------------------------------------------
 
@@ -113,7 +114,7 @@ class Executor(ABC):
                 control[f"{zone}_start"], control[f"{zone}_stop"] = region.start, region.stop
         control["data_offset"] = control["data_start"] - arena.base
         control["stack_size"] = stack_size
-        self._tell_unwind()
+        self.tell_unwind(self.unwind)
 
     # -- calls ---------------------------------------------------------------------------------
 
@@ -153,12 +154,6 @@ class Executor(ABC):
         self, name: str, *arguments: Any, fits: Callable[[bytes], bool] = lambda payload: True
     ) -> bytes:
         """The answer of a method of child.py's `Loader` that `fits`.  Raises OSError."""
-
-    def _here(self) -> tuple[int, int]:
-        return self.generation, self.pid
-
-    def _result(self, size: int) -> bytes:
-        return self.control.read(abi.RESULT_AT, size)
 
     def restore_order(self) -> str:
         """End a request whose caller left by an exception; what was lost by that, in words."""
@@ -241,16 +236,7 @@ class Executor(ABC):
     def settle(self) -> None:  # noqa: B027
         """The program is as it will be for now."""
 
-    @property
-    def unwind(self) -> tuple[int, int]:
-        """Start address and generation of the unwind tables; renewed before the next call."""
-        return self._unwind
-
-    @unwind.setter
-    def unwind(self, value: tuple[int, int]) -> None:
-        if value != self._unwind:
-            self._unwind = value
-            self._tell_unwind()
-
-    def _tell_unwind(self) -> None:
-        self.control["unwind_start"], self.control["unwind_generation"] = self._unwind
+    def tell_unwind(self, unwind: tuple[int, int]) -> None:
+        """The unwind tables begin there, and are of that generation."""
+        self.unwind = unwind
+        self.control["unwind_start"], self.control["unwind_generation"] = unwind

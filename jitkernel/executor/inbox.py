@@ -56,12 +56,12 @@ class Inbox:
     def __init__(self, words: ControlBlock | Mapping[str, int], bell: Doorbell):
         self._words, self._bell = words, bell
         self._buffer, self._size = bytearray(_LARGEST), 0
-        self._op = self.seq = 0
+        self.asked = self.seq = 0  # the present request: its kind and number
 
     def expect(self, message: bytes) -> None:
         """From now on the answer to this request is waited for."""
         self._buffer[: HEAD.size] = _NOTHING
-        self._op, self.seq, *_ = HEAD.unpack_from(message)
+        self.asked, self.seq, *_ = HEAD.unpack_from(message)
 
     def receive(self, end: socket.socket) -> int:
         """Take in a message; its size, 0 also at the end.  Raises ConnectionError."""
@@ -73,31 +73,20 @@ class Inbox:
             self._size = end.recv_into(self._buffer)
         return self._size
 
-    @property
-    def is_call(self) -> bool:
-        """True if the present request is a call."""
-        return self._op == abi.CALL
-
-    @property
-    def op(self) -> int:
-        """The kind of message that the last one is."""
-        return int(HEAD.unpack_from(self._buffer)[0])
-
-    @property
-    def status(self) -> int:
-        """0 where the last message tells of no failure."""
-        return int(HEAD.unpack_from(self._buffer)[3])
+    def head(self) -> tuple[int, ...]:
+        """The last message's: its kind, its request's number, and so on."""
+        return HEAD.unpack_from(self._buffer)
 
     # The answer is found in the buffer each time, so that no exception can lose it.
 
     def answer(self) -> tuple[int, ...] | None:
         """The answer to the present request: (op, seq, ...), None where it is not here."""
-        if self._bell.rang(self.seq) and (answer := self._bell.answer()) is not None:
+        if self._bell.rung == self.seq and (answer := self._bell.answer()) is not None:
             return answer
         head = HEAD.unpack_from(self._buffer)
-        if head[1] != self.seq or head[0] != self._op:
+        if head[1] != self.seq or head[0] != self.asked:
             return None
-        if self._op < abi.HELLO and self._words["done_seq"] != self.seq:
+        if self.asked < abi.HELLO and self._words["done_seq"] != self.seq:
             return None
         return head
 

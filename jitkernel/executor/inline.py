@@ -163,7 +163,7 @@ class InlineExecutor(Executor):
         self.enter = _refusing(why)
         for function in list(self.functions.values()):
             function.refuse(why)
-        self.unwind = 0, (1 << 64) - 1
+        self.tell_unwind((0, (1 << 64) - 1))
         self._renew()  # the unwinder forgets the tables
         if not self.threads and not self.turn.depth:
             self._place.close()

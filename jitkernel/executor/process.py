@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jitkernel import procfs
-from jitkernel.errors import ArenaFull, Interrupted, JitError, present
+from jitkernel.errors import ArenaFull, Interrupted, JitError
 from jitkernel.executor import abi
 from jitkernel.executor.channel import ExecutorChannel
 from jitkernel.executor.exit_report import LOST, left_library, process_ended, record_of
@@ -89,9 +89,9 @@ class ProcessExecutor(ExecutorChannel):
         self.start()
 
     def _running(self) -> Spawned:
-        if self._child is None:
+        while (child := self._child) is None:
             self.start()
-        return present(self._child, "the executor's process")
+        return child
 
     # -- calls ---------------------------------------------------------------------------------
 
@@ -115,7 +115,7 @@ class ProcessExecutor(ExecutorChannel):
                 answer = self._request(self._running(), message)
                 stop, self._stop = self._stop, None
                 if answer is not None and not answer[2] and not answer[4]:
-                    outcome = Outcome("ok", self._result(ret_size))
+                    outcome = Outcome("ok", self.control.read(abi.RESULT_AT, ret_size))
                 else:
                     outcome = self._explain(answer, seq, ret_size, stop)
             finally:
@@ -215,12 +215,12 @@ class ProcessExecutor(ExecutorChannel):
                 self.control, seq, status, stop.cause if stop else None, self.generation
             )
             if outcome.kind == "ok":
-                outcome = outcome._replace(result=self._result(ret_size))
+                outcome = outcome._replace(result=self.control.read(abi.RESULT_AT, ret_size))
             self.start()
             return outcome
         if not answer[2]:
             lost = "the cell closed a standard stream; it was opened again"
-            return Outcome("ok", self._result(ret_size), lost=lost)
+            return Outcome("ok", self.control.read(abi.RESULT_AT, ret_size), lost=lost)
         kind, record = record_of(self.control, seq, cause, self.generation)
         done = self.control["progress"]
         sick = bool(answer[3]) or record is None

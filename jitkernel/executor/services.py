@@ -11,11 +11,15 @@ import errno
 import os
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from jitkernel import procfs
 from jitkernel.errors import JitError
 from jitkernel.executor.abi import PAYLOAD_SIZE
 from jitkernel.files import refuse_irregular
+
+if TYPE_CHECKING:
+    from jitkernel.executor.executor import Executor
 
 __all__ = ["UPPER", "Services"]
 
@@ -31,13 +35,13 @@ _KEPT = 8  # generations whose libraries' places are remembered
 
 class Services:
     """Requests through `ask(name, *arguments, fits)`, which calls a method of child.py's `Loader`:
-    it answers with bytes for which `fits` holds, or raises OSError.  `here()` is the present
-    process's generation and pid."""
+    it answers with bytes for which `fits` holds, or raises OSError.  The `executor` knows the
+    present process's generation and pid."""
 
     def __init__(
         self,
         ask: Callable[..., bytes],
-        here: Callable[[], tuple[int, int]],
+        executor: Executor,
         env: Mapping[str, str],
         cwd: str,
     ):
@@ -46,13 +50,13 @@ class Services:
         # the file's number, since the descriptor may be another's when it is opened.
         self.shared: dict[int, tuple[int, int, int]] = {}
         self.env, self.cwd = dict(env), cwd
-        self._ask, self._here = ask, here
+        self._ask, self._executor = ask, executor
         self._spans: dict[int, list[procfs.Mapped]] = {}
         self._memory: dict[int, list[Range]] = {}
 
     def remember(self) -> None:
         """Remember where the libraries of the present process are, and its memory."""
-        generation, pid = self._here()
+        generation, pid = self._executor.generation, self._executor.pid
         self._spans[generation] = procfs.libraries(pid)
         self._spans.pop(generation - _KEPT, None)
         self._memory.pop(generation - _KEPT, None)
@@ -61,7 +65,7 @@ class Services:
     def memory(self) -> list[Range]:
         """The present process's own memory, in ascending ranges: its heap, stacks and libraries.
         Of one that has ended, as it was when this was asked last."""
-        generation, pid = self._here()
+        generation, pid = self._executor.generation, self._executor.pid
         found: list[Range] = []
         for r in procfs.regions(pid):
             if r.name.startswith(("/memfd:", "[vsyscall]")):  # the slab and arrays: they stay
@@ -81,17 +85,17 @@ class Services:
     def watch_low_memory(self) -> None:
         """Ask again where there is memory in the lower address space, which only a Python that is
         linked for a fixed address has: its heap grows among what are numbers more often."""
-        known = self._memory.get(self._here()[0])
+        known = self._memory.get(self._executor.generation)
         if known and known[0][0] < UPPER:
             self.memory()
 
     def code(self) -> list[range]:
         """The addresses of the libraries' code in the present process."""
-        return [m.code for m in self._spans.get(self._here()[0], [])]
+        return [m.code for m in self._spans.get(self._executor.generation, [])]
 
     def file_at(self, address: int) -> str:
         """The library that an address of the present process is in, empty for none."""
-        spans = self._spans.get(self._here()[0], [])
+        spans = self._spans.get(self._executor.generation, [])
         return next((m.path for m in spans if m.start <= address < m.stop), "")
 
     def lookup(self, names: Sequence[str]) -> list[int]:
@@ -122,7 +126,7 @@ class Services:
 
         `generation` is of the process that they come from, by default the present one.
         """
-        now = self._here()[0]
+        now = self._executor.generation
         was = now if generation is None else generation
         if was != now:
             with _refused("tell what is at an address"):

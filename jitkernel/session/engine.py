@@ -205,7 +205,8 @@ class Engine:
     def tell_unwind(self) -> None:
         """The executor finds out what the unwind tables are now."""
         unwind = self.linker.unwind
-        self.executor.unwind = (unwind.start, unwind.generation)
+        if (now := (unwind.start, unwind.generation)) != self.executor.unwind:
+            self.executor.tell_unwind(now)
 
     def call_many(self, addresses: Sequence[int]) -> Outcome:
         """Run functions without arguments in order."""

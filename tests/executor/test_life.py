@@ -402,7 +402,7 @@ declare i64 @_Unwind_GetIP(ptr)
     for i in range(3):
         lab.place(frames + f"\n; {i}")
         unwind = lab.linker.unwind
-        lab.executor.unwind = (unwind.start, unwind.generation)
+        lab.executor.tell_unwind((unwind.start, unwind.generation))
         outcome = lab.run(frames + f"\n; {i}", ret_size=88)
         count, *ips = struct.unpack("<11Q", outcome.result)
         assert count >= 3
