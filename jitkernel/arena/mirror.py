@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from jitkernel.arena.arena import Arena
 from jitkernel.arena.zone import PAGE
-from jitkernel.rollback import Recorded, RecordedDict, log_undo
+from jitkernel.rollback import RecordedDict, log_undo
 
 __all__ = ["ChangedPage", "Digests", "Mirror", "Range", "Snapshot"]
 
@@ -48,7 +48,7 @@ class ChangedPage(NamedTuple):
     now: bytes
 
 
-class Mirror(Recorded):
+class Mirror:
     """A copy of the first `limit` bytes of a zone, as of the last `look`.
 
     What other processes write meanwhile is there as of some moment of the look.
@@ -61,7 +61,6 @@ class Mirror(Recorded):
             RecordedDict()
         )  # by piece: address and bytes, of what holds
         self._stop = self._zone.start  # where the zone ended at the last look
-        self._slab = arena.writes.window
         # Pieces that are as in `_known` unless `arena.writes` tells that they were written.
         self._clean: set[int] = set()
         self._looks = 0
@@ -104,11 +103,10 @@ class Mirror(Recorded):
         if arena.fd < 0:
             return []
         found: list[ChangedPage] = []
-        log_undo(self._clean.clear)  # what is known may become older than that
+        log_undo(self._return, self._stop)
         stop, before = min(self._zone.high, self._zone.start + self.limit), self._stop
         large = stop - self._zone.start >= _LARGE
         clean = arena.writes.clean(self._zone.start, stop, self) if large else []
-        self._slab = arena.writes.window
         now: dict[int, tuple[int, int]] = {}
         for start, end in self._to_compare(clean, stop):
             now.update(self._held(start, end))
@@ -139,6 +137,11 @@ class Mirror(Recorded):
                     self._clean.add(low)
         self._stop = stop
         return found
+
+    def _return(self, stop: int) -> None:
+        """What is known becomes older again than what is clean."""
+        self._clean.clear()
+        self._stop = stop
 
     def _wait(self, index: int) -> None:
         """A protected piece was written, which cost its writer a fault a page: do without for a
@@ -179,7 +182,7 @@ class Mirror(Recorded):
         arena, known = self._arena, self._known
         start, old = known.get(index, (low, b""))
         if start == low and len(old) == high - low and high <= before:
-            if not _memcmp(self._slab + low, old, high - low):
+            if not _memcmp(arena.writes.window + low, old, high - low):
                 return []
         new = bytes(arena.view[low - arena.base : high - arena.base])
         found = _differing(low, new, start, old, before, stop)

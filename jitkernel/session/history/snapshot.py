@@ -81,17 +81,19 @@ class DataShadow:
         before; freed data is filled anew.
         """
         self._lost += self._digests.look()
-        found = [seen for seen in self._mirror.look() if seen.was]
+        found = self._mirror.look()
         if not found:
             return []
         holes = sorted([*self._zone.list.holes(), *((e.start, e.stop) for e in new)])
         return [
             (address, was) for address, was, now in found
-            if without(holes, address, was) != without(holes, address, now[: len(was)])
+            if was and without(holes, address, was) != without(holes, address, now[: len(was)])
         ]  # fmt: skip
 
     def lost(self) -> list[Range]:
         """What was written beyond the limit up to the last `changes`; told once."""
+        if not self._lost:
+            return []
         log_undo(self._lose, self._lost)
         lost, self._lost = self._lost, []
         return lost
@@ -276,7 +278,7 @@ def lasting(program: Program, change: Change) -> str:
     words: list[str] = []
     if effects.printed:
         words.append(f"{counted(effects.printed, 'byte')} that it printed")
-    reached = _reached(program, effects.names)
+    reached = _reached(program, mentioned(effects.statements))
     if heap := sorted(reached & _HEAP):
         words.append(f"the heap ({program.listed(heap)})")
     if files := sorted(reached & _FILES):

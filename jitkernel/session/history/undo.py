@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
+from typing import Any
 
 from jitkernel.arena import Extent
 from jitkernel.errors import EvictError, UsageError
@@ -22,6 +23,7 @@ from jitkernel.session.history.snapshot import (
     excluding,
     lasting,
     lost_words,
+    mentioned,
     size_words,
 )
 from jitkernel.session.program.cell import Cell, Change, cells_words
@@ -82,16 +84,17 @@ class UndoHistory(Recorded):
 
     # -- while cells run -------------------------------------------------------------------------
 
-    def begin(self, title: str, cell: int = 0) -> Change:
-        """A run begins: what data changed until now belongs to the one before."""
+    def begin(self, title: str, cell: int = 0, **given: Any) -> Change:
+        """A run begins, of which this is known; what data changed until now belongs to the one
+        before."""
         with self._program.linker.arena.rollback.atomic():
             self.settle()
-        return Change(title, cell)
+        return Change(title, cell, **given)
 
     def keep(self, change: Change) -> None:
         """The run is one that can be taken back; what was taken back before it, is for good, unless
         it only looked."""
-        if not change.only_looked:
+        if self._undone and not change.only_looked:
             self.forget_undone()
         self._done.append(change)
         self.trim()
@@ -216,7 +219,8 @@ class UndoHistory(Recorded):
                 )
             change = self._undone.pop()
             words = f"redone: {change.title}"
-            if change.effects.printed or change.effects.names or change.effects.constructed:
+            effects = change.effects
+            if effects.printed or mentioned(effects.statements) or effects.constructed:
                 words += "; definitions and globals are as after it, its code was not run again"
             lines.append(words + self._take_back(change, self._done))
         return lines
@@ -349,19 +353,18 @@ class UndoHistory(Recorded):
 
     def settle(self) -> None:
         """What data changed until now belongs to the last change, and nothing can be redone."""
-        arrived = self._done[-1].arrived if self._done else ()
-        new = [block.extent for cell in arrived for block in cell.strings]
+        last = self._done[-1:]
+        new = (block.extent for change in last for cell in change.arrived for block in cell.strings)
         pages, lost = self._shadow.changes(new), self._shadow.lost()
+        if not (pages or lost):
+            return
         self._written = pages or self._written
-        if pages or lost:
-            self.forget_undone()
-        if self._done:
-            if lost:
-                self._done[-1].lost += excluding(lost, self._done[-1])
-            if pages:
-                self._done[-1].remember(pages)
-                for change in beyond(self._done, 4 * self._shadow.limit):
-                    change.lose_pages()
+        self.forget_undone()
+        for change in last:
+            change.lost += excluding(lost, change)
+            change.remember(pages)
+        for change in beyond(self._done, 4 * self._shadow.limit) if pages else ():
+            change.lose_pages()
 
 
 def _enough(count: int, there: int, what: str) -> None:

@@ -200,11 +200,11 @@ class Values(RecordedDict[int, TypedValue]):
 
 
 class Effects(NamedTuple):
-    """What a run did that taking it back leaves: bytes it printed, the names that its statements
-    mention (see `snapshot.lasting`), the cells whose constructors and destructors ran."""
+    """What a run did that taking it back leaves: bytes it printed, its statements (see
+    `snapshot.lasting`), the cells whose constructors and destructors ran."""
 
     printed: int = 0
-    names: frozenset[str] = frozenset()
+    statements: tuple[str, ...] = ()
     constructed: int = 0
     destroyed: tuple[int, ...] = ()
 

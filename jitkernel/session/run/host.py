@@ -8,7 +8,7 @@ import operator
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from mmap import PAGESIZE
-from typing import TYPE_CHECKING, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from jitkernel.errors import ArenaFull, Fault, JitError, UndefinedSymbol, UsageError
 from jitkernel.executor.records import Outcome
@@ -349,11 +349,12 @@ class Execution(SessionView):
         """What this does to the program; not kept where it is no run."""
         return Change("")
 
-    def changing(self, title: str) -> Atomic:
-        """A block in which what happens to the program is one change (`self.change`), or nothing
-        where it raises."""
+    def changing(self, title: str, **given: Any) -> Atomic:
+        """A block in which what happens to the program is one change (`self.change`, of which this
+        is known), or nothing where it raises."""
         self.engine.executor.services.watch_low_memory()
-        self.change, self.is_run = self.core.history.begin(title, self.cell.number), True
+        self.change = self.core.history.begin(title, self.cell.number, **given)
+        self.is_run = True
         return self.engine.arena.rollback.atomic()
 
     def provide(self, names: Sequence[str], own: Collection[str] = frozenset()) -> None:

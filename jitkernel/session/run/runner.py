@@ -8,7 +8,7 @@ import contextlib
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -36,8 +36,7 @@ from jitkernel.languages.llvm.plan import (
     progress,
 )
 from jitkernel.linker import Block, SymbolState
-from jitkernel.session.history.snapshot import mentioned
-from jitkernel.session.program.cell import CellState, title
+from jitkernel.session.program.cell import CellState, Effects, title
 from jitkernel.session.program.relinking import extend
 from jitkernel.session.program.signatures import Signature, Variable, check_types, expand
 from jitkernel.session.report.overruns import overruns
@@ -151,19 +150,20 @@ class Runner(Definer):
         self.core.number = self.cell.number
         self.core.residency.clock += 1
         try:
-            with self.changing(title(self.cell.number, plan.source)):
+            with self.changing(
+                title(self.cell.number, plan.source),
+                results=self.core.results.recall(),
+                effects=Effects(statements=tuple(map(_TEXT, plan.actions))),
+            ):
                 change = self.change
-                change.results = self.core.results.recall()
                 self._define(plan)
-                if plan.actions:
-                    change.affected(names=mentioned(map(_TEXT, plan.actions)))
                 self.core.history.keep(change)
         except BaseException:
             self.cell.state = CellState.FAILED
             raise
         self.core.hidden.add(plan, self.cell.number)
         self.tee.result.cell = self.cell
-        if change.notes or not _TOLD.isdisjoint([kind for kind, _ in change.before]):
+        if change.notes or not _TOLD.isdisjoint(map(_KIND, change.before)):
             self.say_status()
         if not plan.actions:  # else what a statement has lost is told with it
             self._tell_notices()
@@ -227,11 +227,11 @@ class Runner(Definer):
                 if value is not None:
                     if values:
                         self._show(*values.pop())
-                    values.append((_label(action.text), value))
+                    values.append((action.text, value))
                 self.engine.check_stop()
             except JitError as error:
-                for label, earlier in values:
-                    self._show(label, earlier)
+                for text, earlier in values:
+                    self._show(text, earlier)
                 if isinstance(error, Fault):
                     _add(error, progress(self.plan, action, ended))
                 self._tell_notices()
@@ -425,8 +425,8 @@ class Runner(Definer):
             case InspectAction():
                 self.tee.sink.inspect(action)
 
-    def _show(self, label: str, value: TypedValue) -> None:
-        self.tee.sink.shown(label, *self._written(value))
+    def _show(self, text: str, value: TypedValue) -> None:
+        self.tee.sink.shown(_label(text), *self._written(value))
 
     def _written(self, value: TypedValue) -> tuple[str, str]:
         """The value as text, and in HTML where that says more, else nothing."""
@@ -445,6 +445,7 @@ def _add(error: Fault, words: str) -> None:
 
 
 _TEXT = attrgetter("text")
+_KIND = itemgetter(0)
 #: Facts whose change is told.
 _TOLD = frozenset(("name", "type", "object"))
 _NAMED = re.compile(rf"\s*(%{NAME})\s*=")
