@@ -212,8 +212,8 @@ class ExecutorChannel(Executor):
         ended = False
         for fd, event in events:
             if fd == self._socket:
-                if self._inbox.receive(child.socket):
-                    self._handle(child)
+                if head := self._inbox.receive(child.socket):
+                    self._handle(child, head)
                 elif event & _END:
                     # The cell closed it, or the process is about to end: its descriptor tells.
                     self._poll.unregister(fd)
@@ -228,14 +228,13 @@ class ExecutorChannel(Executor):
                 self._hand_on()  # what was written before the answer comes before it
         return ended
 
-    def _handle(self, child: Spawned) -> None:
+    def _handle(self, child: Spawned, head: tuple[int, ...]) -> None:
         """Handle a message that is no answer: a thread called hibernated code or Python, or a
         greeting."""
-        op, *_ = self._inbox.head()
-        if op in (abi.WAKE, abi.ASK):
+        if head[0] in (abi.WAKE, abi.ASK):
             self._answer_requests()
-        elif op == abi.HELLO and not child.ready:
-            self._greet(child)
+        elif head[0] == abi.HELLO and not child.ready:
+            self._greet(child, failed=head[3] != 0)
 
     def _answer_requests(self) -> None:
         """Bring back the code that a thread waits for; what stops the cell has to wait for it.  Run
@@ -247,9 +246,9 @@ class ExecutorChannel(Executor):
         except BaseException as error:
             self._fail(error)
 
-    def _greet(self, child: Spawned) -> None:
+    def _greet(self, child: Spawned, failed: bool) -> None:
         """The process says that it is ready, or why it never will be."""
-        if self._inbox.head()[3]:  # it tells of a failure
+        if failed:
             self._detach(0.5)
             words = self._payload().decode("utf-8", "replace")
             raise JitError(f"the executor cannot start: {words}")

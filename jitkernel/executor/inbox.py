@@ -63,19 +63,15 @@ class Inbox:
         self._buffer[: HEAD.size] = _NOTHING
         self.asked, self.seq, *_ = HEAD.unpack_from(message)
 
-    def receive(self, end: socket.socket) -> int:
-        """Take in a message; its size, 0 also at the end.  Raises ConnectionError."""
+    def receive(self, end: socket.socket) -> tuple[int, ...]:
+        """Take in a message; its head, nothing at the end.  Raises ConnectionError."""
         self._buffer[: HEAD.size] = _NOTHING  # of a short one the rest is zero
         try:
             self._size = end.recv_into(self._buffer)
         except ConnectionResetError:
             # Told once, before what the process said last, where it left a request unread.
             self._size = end.recv_into(self._buffer)
-        return self._size
-
-    def head(self) -> tuple[int, ...]:
-        """The last message's: its kind, its request's number, and so on."""
-        return HEAD.unpack_from(self._buffer)
+        return HEAD.unpack_from(self._buffer) if self._size else ()
 
     # The answer is found in the buffer each time, so that no exception can lose it.
 

@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 _SPACE = re.compile(SPACE)
-_SPACE_BEGINS = " \t\r\n;/"
+_SPACE_BEGINS = frozenset(" \t\r\n;/")
 _BRACKETS = re.compile(SKIP + r"|[(\[{<>}\])]")
 _PIECES = re.compile(SKIP + r"|[(\[{<>}\]),]")
 _LINES = re.compile(SKIP + r"|[(\[{<>}\])\n]")

@@ -294,6 +294,7 @@ def parse_type_at(text: str, position: int = 0) -> tuple[Type, int]:
     return reader.type(), reader.at
 
 
+@lru_cache(maxsize=1024)
 def function_type(text: str) -> FunctionType:
     """The function type that `text` spells.  Raises TypeSyntaxError where it spells another."""
     found = parse_type(text)

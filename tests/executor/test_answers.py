@@ -116,7 +116,9 @@ def test_whoever_reads_the_present_number_cannot_answer_before_the_runtime() -> 
             os.urandom(40000),
         ):
             theirs.send(message)
-            assert inbox.receive(ours) == len(message)
+            head = message[: HEAD.size].ljust(HEAD.size, b"\0")
+            assert inbox.receive(ours) == (HEAD.unpack(head) if message else ())
+            assert inbox.payload() == message[HEAD.size :]
             assert inbox.answer() is None
         noted["done_seq"] = number
         theirs.send(HEAD.pack(1, number, 1, 0, 0, 0, 0, 0))

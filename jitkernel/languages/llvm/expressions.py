@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from jitkernel.errors import CompileError
 from jitkernel.ir.keywords import OPCODES, nearest
-from jitkernel.ir.names import NAME, bare
+from jitkernel.ir.names import NAME, bare, symbol_name
 from jitkernel.ir.text import Cursor
 from jitkernel.ir.types import NamedType, Type, TypeSyntaxError, parse_type_at
 from jitkernel.languages.llvm.statements import diagnostic
@@ -110,17 +110,17 @@ Expr: TypeAlias = Number | Word | Text | SymbolRef | Load | Call | Result | Aggr
 
 # An integer, or (in a group) a fraction.
 _NUMBER = re.compile(
-    r"[-+]?(?:[us]?0x[HKLMR]?[0-9a-fA-F][0-9a-fA-F_]*|0b[01][01_]*|(\d[\d_]*\.[\d_]*(?:[eE][-+]?\d+)?"
-    r"|\d[\d_]*[eE][-+]?\d+|\.\d+(?:[eE][-+]?\d+)?|inf|nan)|\d[\d_]*)(?![\w.])"
+    r"([-+]?(?:[us]?0x[HKLMR]?[0-9a-fA-F][0-9a-fA-F_]*|0b[01][01_]*|(\d[\d_]*\.[\d_]*(?:[eE][-+]?\d+)?"
+    r"|\d[\d_]*[eE][-+]?\d+|\.\d+(?:[eE][-+]?\d+)?|inf|nan)|\d[\d_]*)(?![\w.]))"
+    # What the display adds to an address of unknown origin, `ptr 0x7f12 (heap)`, `ptr 0x7f14
+    # (stdout, libc.so.6)`, and to a hex form: `double 0x7FF0000000000000 (inf)`.
+    r"(?:[ \t]*\(-?[A-Za-z_][\w ,.+-]*\))?"
 )
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
-_GLOBAL = re.compile(f"@{NAME}")
+_GLOBAL = re.compile(f"@({NAME})")
 _OFFSET = re.compile(r"[ \t]*([+-][ \t]*(?:0x[0-9a-fA-F]+|\d+))(?![\w.])")
 _STRING = re.compile(r'(c)"([^"\n]*)"|"((?:\\[^\n]|[^"\\\n])*)"')
 _RESULT = re.compile(r"_(\d*)(?![\w.])")
-# What the display adds to an address of unknown origin, `ptr 0x7f12 (heap)`, `ptr 0x7f14 (stdout,
-# libc.so.6)`, and to a hex form: `double 0x7FF0000000000000 (inf)`.
-_REMARK = re.compile(r"[ \t]*\(-?[A-Za-z_][\w ,.+-]*\)")
 # How it writes many zeros at the end of a string.
 _ZEROS = re.compile(r"[ \t]*\((\d{1,9}) more \\00\)")
 _TYPE_BEGINS = re.compile(
@@ -219,8 +219,7 @@ class _Parser(Cursor):
                 return Result(type, start, int(found[1]) if found[1] else None)
         number = self.match(_NUMBER)
         if number:
-            self.match(_REMARK)
-            return Number(type, start, number[0], number[1] is not None)
+            return Number(type, start, number[1], number[2] is not None)
         if head == "%":
             raise self.local(self.text[self.at : self.stop].split()[0].rstrip(",)"), self.at)
         return self.word(type, start)
@@ -269,7 +268,7 @@ class _Parser(Cursor):
     def symbol(self, type: Type | None, start: int) -> Expr:
         if not (match := self.match(_GLOBAL)):
             raise self.fail("expected a name behind '@'", 'or quoted: @"any text"')
-        name = bare(match[0])
+        name = symbol_name(match[1])
         if self.take("("):
             return Call(type, start, name, self.elements(")"))
         offset = self.match(_OFFSET)

@@ -232,11 +232,11 @@ def parse_cell(source: str) -> Plan:
     if statements and statements[0].kind is Kind.CELL_MAGIC:
         head = present(_MAGIC.match(statements[0].text), "the magic that the scanner saw")
         return Plan(source, cell_magic=head[1])
-    early = [*itertools.takewhile(lambda s: s.kind in (Kind.MAGIC, Kind.SHELL), statements)]
-    magics = [_shell(source, s) if s.kind is Kind.SHELL else _magic(source, s) for s in early]
+    early = itertools.takewhile(lambda s: s.kind in (Kind.MAGIC, Kind.SHELL), statements)
+    magics = [_READERS[s.kind](source, s) for s in early]
     code = tuple([s for s in statements if s.kind in _CODE])
     problems: list[Diagnostic] = []
-    actions = _actions(source, statements[len(early) :], problems)
+    actions = _actions(source, statements[len(magics) :], problems)
     if problems:
         from jitkernel.languages.llvm.miswritten import most_telling  # only for errors
 

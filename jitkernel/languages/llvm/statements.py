@@ -150,8 +150,9 @@ def scan(source: str) -> tuple[tuple[Statement, ...], tuple[Problem, ...]]:
     if bad:
         message = f"character U+{ord(bad[0]):04X} is not text; nothing was read"
         return (), (Problem(diagnostic(source, bad.start(), message)),)
-    scanner = _Scanner(source)
-    scanner.run()
+    scanner, at = _Scanner(source), after_space(source, 0)
+    while at < len(source) and len(scanner.problems) < _MOST_PROBLEMS:
+        at = after_space(source, scanner.statement(at))
     return tuple(scanner.statements), tuple(scanner.problems)
 
 
@@ -178,11 +179,6 @@ class _Scanner:
         self.statements: list[Statement] = []
         self.problems: list[Problem] = []
         self.line, self.counted, self.line_start = 1, 0, 0
-
-    def run(self) -> None:
-        at = after_space(self.source, 0)
-        while at < len(self.source) and len(self.problems) < _MOST_PROBLEMS:
-            at = after_space(self.source, self.statement(at))
 
     def statement(self, at: int) -> int:
         """Reads the statement at `at`; answers where the next may begin."""

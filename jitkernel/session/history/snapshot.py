@@ -15,7 +15,7 @@ from itertools import chain
 from mmap import PAGESIZE
 from typing import TYPE_CHECKING
 
-from jitkernel.arena import Arena, Extent
+from jitkernel.arena import Arena
 from jitkernel.arena.mirror import Digests, Mirror, Range, Snapshot
 from jitkernel.executor.services import UPPER
 from jitkernel.ir.names import symbols_in
@@ -58,8 +58,7 @@ Memory = Callable[[], Sequence[Range]]
 class DataShadow:
     """What the data zone held at the last `changes`, up to `limit` bytes of it.
 
-    `lost` is the live data beyond those that was written since somebody took that; `memory` says
-    where the executor has its own.
+    `memory` says where the executor has its own.
     """
 
     def __init__(self, arena: Arena, limit: int, memory: Memory):
@@ -67,36 +66,32 @@ class DataShadow:
         self._zone = arena.zones["data"]
         self._mirror = Mirror(arena, "data", limit)
         self._digests = Digests(arena, "data", limit)
-        self._lost: list[Range] = []
+        self._lost: list[Range] = []  # what who was told of it has failed to keep
 
     @property
     def is_small(self) -> bool:
         """Whether to look takes next to no time."""
         return self._zone.high - self._zone.start < _SMALL_ZONE
 
-    def changes(self, new: Iterable[Extent] = ()) -> list[tuple[int, bytes]]:
-        """`(address, old bytes)` of what changed since the last call; what is now is remembered.
+    def changes(self, by: Iterable[Change] = ()) -> tuple[list[tuple[int, bytes]], list[Range]]:
+        """`(address, old bytes)` of what changed since the last call, and what was written beyond
+        the limit; what is now is remembered.
 
-        Of pages that differ, those where something is live that is not `new`, which nobody had
-        before; freed data is filled anew.
+        Of pages that differ, those where something is live that nobody had before; freed data
+        is filled anew.
         """
-        self._lost += self._digests.look()
+        if lost := self._lost + self._digests.look():
+            log_undo(self._lose, lost)
+            self._lost = []
         found = self._mirror.look()
         if not found:
-            return []
+            return [], lost
+        new = [b.extent for change in by for cell in change.arrived for b in cell.strings]
         holes = sorted([*self._zone.list.holes(), *((e.start, e.stop) for e in new)])
         return [
             (address, was) for address, was, now in found
             if was and without(holes, address, was) != without(holes, address, now[: len(was)])
-        ]  # fmt: skip
-
-    def lost(self) -> list[Range]:
-        """What was written beyond the limit up to the last `changes`; told once."""
-        if not self._lost:
-            return []
-        log_undo(self._lose, self._lost)
-        lost, self._lost = self._lost, []
-        return lost
+        ], lost  # fmt: skip
 
     def _lose(self, ranges: list[Range]) -> None:
         """These were written, too: who took them has failed."""

@@ -12,9 +12,10 @@ from itertools import chain
 from typing import Any
 
 from jitkernel.arena import Extent
+from jitkernel.arena.mirror import Range
 from jitkernel.errors import EvictError, UsageError
 from jitkernel.linker import Image
-from jitkernel.rollback import Recorded, RecordedDict, RecordedList
+from jitkernel.rollback import RecordedDict, RecordedList
 from jitkernel.session.history.dependence import Obstacle, obstacles, overwritten, patch
 from jitkernel.session.history.reverting import forget, reconcile
 from jitkernel.session.history.snapshot import (
@@ -39,7 +40,7 @@ __all__ = ["UndoHistory"]
 Pages = list[tuple[int, bytes]]
 
 
-class UndoHistory(Recorded):
+class UndoHistory:
     """At most `depth` changes; older ones are forgotten and the memory kept for them given back.
 
     What is taken back becomes a change that does it again; those are forgotten when something new
@@ -85,10 +86,9 @@ class UndoHistory(Recorded):
     # -- while cells run -------------------------------------------------------------------------
 
     def begin(self, title: str, cell: int = 0, **given: Any) -> Change:
-        """A run begins, of which this is known; what data changed until now belongs to the one
-        before."""
-        with self._program.linker.arena.rollback.atomic():
-            self.settle()
+        """A run begins in an atomic block, and this is known of it; what data changed until now
+        belongs to the one before."""
+        self.settle()
         return Change(title, cell, **given)
 
     def keep(self, change: Change) -> None:
@@ -116,8 +116,9 @@ class UndoHistory(Recorded):
     def trim(self) -> None:
         """Forget what is beyond the depth now: first runs that only looked.  Whether the last one
         did is known when data is looked at."""
-        last = bool(self.depth and self._done and self._done[-1].only_looked)
-        while len(self._done) > self.depth + last:
+        while (more := len(self._done) - self.depth) > 0:
+            if more == 1 and self.depth and self._done[-1].only_looked:
+                break
             looks = (at for at, change in enumerate(self._done[:-1]) if change.only_looked)
             forget(self._program, self._done.pop(next(looks, 0)))
 
@@ -314,20 +315,20 @@ class UndoHistory(Recorded):
         arena = program.linker.arena
         now = [(at, arena.read(at, len(old))) for at, old in change.pages.items()]
         late: list[tuple[int, bytes]] = []
+        lost: list[Range] = []
         arrived = change.arrived
         for cell in arrived:
             if cell.image is not None and cell.number in program.cells:
                 self._finish(cell.image)
                 if cell.image.fini or cell.image.dso:
-                    late = shadow.changes()  # what its destructors wrote
+                    late, lost = shadow.changes()  # what its destructors wrote
         # Oldest last.  Before the cells come back: code that does not return to its place writes
         # the variables that point into it.
         heap = shadow.restore([*late, *change.pages.items()])
         inverse = reconcile(program, change)
         inverse.remember([*now, *late])
-        inverse.lost = RecordedList(shadow.lost())
+        inverse.lost = RecordedList(lost)
         shadow.changes()  # what the revert wrote is a part of it
-        shadow.lost()
         to.append(inverse)
         self._set_aside(arrived, inverse)
         if change.results is not None:
@@ -354,8 +355,7 @@ class UndoHistory(Recorded):
     def settle(self) -> None:
         """What data changed until now belongs to the last change, and nothing can be redone."""
         last = self._done[-1:]
-        new = (block.extent for change in last for cell in change.arrived for block in cell.strings)
-        pages, lost = self._shadow.changes(new), self._shadow.lost()
+        pages, lost = self._shadow.changes(last)
         if not (pages or lost):
             return
         self._written = pages or self._written

@@ -248,21 +248,26 @@ class Change(Recorded):
     @property
     def is_empty(self) -> bool:
         """True if nothing of the program or its data is different since."""
-        return self._is_same_but(lambda was: not (was.there or was.cell.strings))
+        return self._is_same_but(constants=False)
 
     @property
     def only_looked(self) -> bool:
         """True if nobody would miss it: it is empty, or a run that only showed something: what
         came, or went for it, are constants of statements."""
-        return self._is_same_but(lambda was: True) if self.cell else self.is_empty
+        return self._is_same_but(constants=bool(self.cell))
 
-    def _is_same_but(self, nothing: Callable[[Version], bool]) -> bool:
-        """True if all that is different are cells without code of which each is `nothing`."""
-        return not (self.pages or self.lost) and all(
-            kind in _ASIDE
-            or (kind == "cell" and not (was.image or was.cell.image) and nothing(was))
-            for (kind, _), was in self.before.items()
-        )
+    def _is_same_but(self, constants: bool) -> bool:
+        """True if all that is different are cells without code, and, where not so, `constants`."""
+        if self.pages or self.lost:
+            return False
+        for (kind, _), was in self.before.items():
+            if kind in _ASIDE:
+                continue
+            if kind != "cell" or was.image or was.cell.image:
+                return False
+            if not constants and (was.there or was.cell.strings):
+                return False
+        return True
 
     def facts(self, kind: Kind) -> dict[Any, Any]:
         """The facts of a kind as they were, by key."""

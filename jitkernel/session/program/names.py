@@ -15,7 +15,7 @@ from itertools import count
 from typing import Any
 
 from jitkernel.ir.module import entities
-from jitkernel.languages.llvm.plan import Kept, LanguageNote, Plan
+from jitkernel.languages.llvm.plan import BlockAction, Kept, LanguageNote, Plan
 from jitkernel.rollback import Recorded, RecordedDict
 from jitkernel.session.program.cell import Cell
 from jitkernel.session.program.signatures import Signature
@@ -35,8 +35,8 @@ class HiddenNames:
 
     def add(self, plan: Plan, number: int) -> None:
         """What a cell named for itself alone."""
-        if plan.block is not None:
-            for statement in plan.block.statements:
+        for action in plan.actions:
+            for statement in action.statements if isinstance(action, BlockAction) else ():
                 name, equals, _ = statement.text.partition("=")
                 if equals and name.startswith("%"):
                     self.locals[name[1:].strip()] = number

@@ -18,7 +18,7 @@ from jitkernel.errors import ArenaFull, JitError, LinkError, present
 from jitkernel.linker.hibernation import hibernate, reclaimable, rewrite_stubs, wake
 from jitkernel.linker.pinning import pin_reason
 from jitkernel.reach import reached
-from jitkernel.rollback import Recorded, RecordedDict
+from jitkernel.rollback import RecordedDict
 from jitkernel.session.program.cell import Cell, CellState
 from jitkernel.session.saved.tables import Damaged
 
@@ -34,7 +34,7 @@ __all__ = ["Residency"]
 _AHEAD, _SLACK = 7, 32
 
 
-class Residency(Recorded):
+class Residency:
     """The cells of a program under a budget; `budget` is bytes of code, 0 for no limit.
 
     A cell counts as used when a statement calls it, when a cell that is used refers to it, and when

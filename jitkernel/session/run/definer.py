@@ -440,7 +440,8 @@ class Definer(Execution):
         core, cell = self.core, self.cell
         with Heard(core, self.tee):
             core.number = cell.number
-            with self.changing(title(cell.number, source)):
+            with core.engine.arena.rollback.atomic():
+                self.begin(title(cell.number, source))
                 self.place(request, compiled, source, read=read)
                 if construct:
                     self.construct()

@@ -29,11 +29,12 @@ from jitkernel.wording import counted
 
 if TYPE_CHECKING:
     from jitkernel.languages.llvm.plan import Kept
-    from jitkernel.rollback import Atomic
     from jitkernel.session.core import Core
     from jitkernel.session.run.thunks import Thunk
 
 __all__ = ["Execution", "Heard", "SessionHost", "SessionView"]
+
+_TYPE = operator.attrgetter("type")
 
 
 class SessionHost:
@@ -152,7 +153,7 @@ class SessionHost:
             words = f"call of {self.called(name)}, {nobodys(name)}"
             raise UndefinedSymbol(words, symbol=name)
         entry = self.entry(symbol)
-        types = tuple([self.layout.text(a.type) for a in arguments])
+        types = tuple(map(self.layout.text, map(_TYPE, arguments)))
         target = self.engine.thunks.target(signature, types)
         data = self.run_thunk(target, entry, arguments)
         return TypedValue(signature.function.result, data, self.layout)
@@ -349,13 +350,12 @@ class Execution(SessionView):
         """What this does to the program; not kept where it is no run."""
         return Change("")
 
-    def changing(self, title: str, **given: Any) -> Atomic:
-        """A block in which what happens to the program is one change (`self.change`, of which this
-        is known), or nothing where it raises."""
+    def begin(self, title: str, **given: Any) -> None:
+        """What happens to the program from now on is one change (`self.change`, of which this is
+        known), or nothing where the block that is open raises."""
         self.engine.executor.services.watch_low_memory()
         self.change = self.core.history.begin(title, self.cell.number, **given)
         self.is_run = True
-        return self.engine.arena.rollback.atomic()
 
     def provide(self, names: Sequence[str], own: Collection[str] = frozenset()) -> None:
         if self.program.state.archives and self.core.provide is not None:

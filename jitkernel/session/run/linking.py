@@ -101,17 +101,15 @@ def _add_archive(
     full = linked.archive.path
     source = f"; %link {path}{' --whole' * whole}"
     number = definer.cell.number if taken else 0
-    with Heard(core, definer.tee):
+    with Heard(core, definer.tee), core.engine.arena.rollback.atomic():
         change = definer.change = core.history.begin(
-            title(number, source) if number else source[2:]
+            title(number, source) if number else source[2:], number
         )
-        change.cell = number
-        with core.engine.arena.rollback.atomic():
-            program.state.put("archive", full, linked, change.before)
-            core.provide = _provide
-            if taken:
-                _place(definer, taken, path, source)
-            core.history.keep(change)
+        program.state.put("archive", full, linked, change.before)
+        core.provide = _provide
+        if taken:
+            _place(definer, taken, path, source)
+        core.history.keep(change)
     if taken:
         definer.say_status()
         definer.tee.result.cell = definer.cell
@@ -207,8 +205,8 @@ def _place_members(execution: Execution, taken: Sequence[Taken], own: Collection
     fresh = Definer(core, execution.tee)
     labels = _labels(taken)
     source = f"; %link {labels}"
-    fresh.change = execution.change if execution.is_run else core.history.begin(source[2:])
     with core.engine.arena.rollback.atomic():
+        fresh.change = execution.change if execution.is_run else core.history.begin(source[2:])
         _place(fresh, taken, labels, source, own)
         if not execution.is_run:
             core.history.keep(fresh.change)

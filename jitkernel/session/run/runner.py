@@ -150,11 +150,12 @@ class Runner(Definer):
         self.core.number = self.cell.number
         self.core.residency.clock += 1
         try:
-            with self.changing(
-                title(self.cell.number, plan.source),
-                results=self.core.results.recall(),
-                effects=Effects(statements=tuple(map(_TEXT, plan.actions))),
-            ):
+            with self.engine.arena.rollback.atomic():
+                self.begin(
+                    title(self.cell.number, plan.source),
+                    results=self.core.results.recall(),
+                    effects=Effects(statements=tuple(map(_TEXT, plan.actions))),
+                )
                 change = self.change
                 self._define(plan)
                 self.core.history.keep(change)

@@ -14,6 +14,7 @@ import zlib
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import Fault
@@ -60,9 +61,8 @@ class Text:
 
     def row(self) -> tuple[str, bytes]:
         """As the store keeps it."""
-        values = [getattr(self, name) for name in _KEPT]
         source = self.source.encode("utf-8", "surrogatepass")
-        return _DUMPS(values), zlib.compress(source, 1)
+        return _DUMPS(_VALUES(self)), zlib.compress(source, 1)
 
     @classmethod
     def of(cls, number: int, body: str) -> Text:
@@ -96,7 +96,7 @@ def _given(options: CellOptions) -> dict[str, Any]:
 
 
 _DUMPS = json.JSONEncoder(default=str).encode
-_KEPT = [f.name for f in fields(Text)][1:-1]
+_VALUES = attrgetter(*[f.name for f in fields(Text)][1:-1])
 _TYPES = [int, str, str, dict, int, int, int, str, float, bool]
 
 
@@ -205,7 +205,7 @@ class Texts:
             return
         self._keep(text)
         if not self._open and not self._in_cell:
-            self.end_cell()
+            self._cell = ""
 
     def end_run(self, execution: Execution, error: BaseException | None = None) -> None:
         """A cell's run is over."""
