@@ -220,8 +220,7 @@ class Core:
 
         May be interrupted and called again.
         """
-        if self.foreign:
-            self.foreign.end()
+        self.foreign.end()
         if self.engine.closed:
             return  # by a callback, or a signal's handler: there is nothing that could be in order
         self.engine.arena.rollback.recover()

@@ -122,11 +122,6 @@ def encode_int(value: int, bits: int, size: int) -> bytes:
     return (value & (1 << bits) - 1).to_bytes(size, "little")
 
 
-def _signed(raw: int, bits: int) -> int:
-    raw &= (1 << bits) - 1
-    return raw - (1 << bits) if raw >> bits - 1 else raw
-
-
 class _Writer:
     """Writes the parts of a value; `wide` adds the unsigned hex of negative integers, and
     `negative` says whether there was one."""
@@ -161,7 +156,7 @@ class _Writer:
     def integer(self, raw: int, bits: int) -> str:
         if bits == 1:
             return "true" if raw else "false"
-        value = _signed(raw, bits)
+        value = raw - (1 << bits) if raw >> bits - 1 else raw
         if bits > 8192:  # Python refuses to write more than 4300 decimal digits
             return f"0x{raw:x}"
         self.negative |= value < 0

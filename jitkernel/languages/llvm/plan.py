@@ -233,7 +233,7 @@ def parse_cell(source: str) -> Plan:
         head = present(_MAGIC.match(statements[0].text), "the magic that the scanner saw")
         return Plan(source, cell_magic=head[1])
     early = itertools.takewhile(lambda s: s.kind in (Kind.MAGIC, Kind.SHELL), statements)
-    magics = [_READERS[s.kind](source, s) for s in early]
+    magics = [_shell(source, s) if s.kind is Kind.SHELL else _magic(source, s) for s in early]
     code = tuple([s for s in statements if s.kind in _CODE])
     problems: list[Diagnostic] = []
     actions = _actions(source, statements[len(magics) :], problems)

@@ -10,7 +10,7 @@ cells of a language have left for later cells of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any
 
@@ -71,12 +71,11 @@ class Uses:
                 self._users.pop(key, None)
 
     def of_library(
-        self, name: str, excluding: Iterable[Cell | None] = ()
+        self, name: str, excluding: Sequence[Cell | None] = ()
     ) -> Iterator[tuple[int, Signature]]:
         """Numbers of the cells that declared `name`, with its type there."""
-        skip = {c.number for c in excluding if c is not None}
         for number, signature in self._users.get(name, {}).items():
-            if number not in skip and signature is not None:
+            if signature is not None and number not in [c.number for c in excluding if c]:
                 yield number, signature
 
     def unused_types(self, cells: Iterable[Cell]) -> list[str]:

@@ -203,7 +203,14 @@ class Texts:
         changed_nothing = error is not None and not isinstance(error, Fault)
         if not (text.cell or text.above) and changed_nothing:
             return
-        self._keep(text)
+        self._ended.append(text)
+        if text.cell:
+            self._of.setdefault(text.cell, (text.place, []))[1].append(text.number)
+        else:
+            self._of_none.append(text.number)
+            if len(self._of_none) > _MOST:
+                self._drop([self._of_none.popleft()])
+                self.forgotten += 1
         if not self._open and not self._in_cell:
             self._cell = ""
 
@@ -229,16 +236,6 @@ class Texts:
             text = self._ended[0]
             self._store.put_text(text.number, *text.row())
             del self._ended[0]
-
-    def _keep(self, text: Text) -> None:
-        self._ended.append(text)
-        if text.cell:
-            self._of.setdefault(text.cell, (text.place, []))[1].append(text.number)
-            return
-        self._of_none.append(text.number)
-        if len(self._of_none) > _MOST:
-            self._drop([self._of_none.popleft()])
-            self.forgotten += 1
 
     # -- all of them -----------------------------------------------------------------------------
 
