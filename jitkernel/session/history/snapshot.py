@@ -66,7 +66,7 @@ class DataShadow:
         self._zone = arena.zones["data"]
         self._mirror = Mirror(arena, "data", limit)
         self._digests = Digests(arena, "data", limit)
-        self._lost: list[Range] = []  # what who was told of it has failed to keep
+        self._lost: list[Range] = []  # was told in a block that failed: is told again
 
     @property
     def is_small(self) -> bool:
@@ -77,8 +77,8 @@ class DataShadow:
         """`(address, old bytes)` of what changed since the last call, and what was written beyond
         the limit; what is now is remembered.
 
-        Of pages that differ, those where something is live that nobody had before; freed data
-        is filled anew.
+        Of pages that differ, those where something is live that is not new `by` the changes, which
+        nobody had before; freed data is filled anew.
         """
         if lost := self._lost + self._digests.look():
             log_undo(self._lose, lost)

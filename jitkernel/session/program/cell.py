@@ -257,7 +257,7 @@ class Change(Recorded):
         return self._is_same_but(constants=bool(self.cell))
 
     def _is_same_but(self, constants: bool) -> bool:
-        """True if all that is different are cells without code, and, where not so, `constants`."""
+        """True if all that is different are cells without code, perhaps with `constants`."""
         if self.pages or self.lost:
             return False
         for (kind, _), was in self.before.items():
