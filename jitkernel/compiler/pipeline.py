@@ -6,7 +6,6 @@ building the next pass pipeline) is left to `tidy`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import groupby
@@ -23,6 +22,7 @@ from jitkernel.compiler.prepare import place, prepare
 from jitkernel.compiler.records import Options, Request
 from jitkernel.compiler.summary import ambiguous, renamed_types, summarise
 from jitkernel.errors import CompileError, Diagnostic
+from jitkernel.ir.instructions import has_switch
 from jitkernel.ir.names import CONTROL
 
 __all__ = ["account", "compile_module", "compiled", "contexts", "machine", "module_of", "tidy"]
@@ -39,8 +39,7 @@ _MODELS = {
 binding.set_option(
     "-x86-experimental-pref-innermost-loop-alignment=6", "-max-bytes-for-alignment=31"
 )
-_MANY_CASES = 256
-_SWITCH = re.compile(r"\bswitch\b[^\[\]]*\[[^\]]*\]")
+_MANY_CASES = 256  # of a `switch`: so many that LLVM's own order of passes is slow
 contexts = ContextPool()
 _cleanups: list[Callable[[], object]] = []
 
@@ -160,18 +159,11 @@ def _optimise(target: Machine, module: int, options: Options, source: str) -> in
     """Run the passes; the module that they leave, which may be another one."""
     if options.passes:
         return _run_chosen(target, module, parse_passes(options.passes))
-    if options.opt_level and _has_many_cases(source):
+    if options.opt_level and has_switch(source, _MANY_CASES):
         module = _with_tables(target, module)
     used = target.optimise(module)
     _cleanups.append(lambda: target.dispose(used))
     return module
-
-
-def _has_many_cases(source: str) -> bool:
-    """True if a `switch` of a module has so many cases that LLVM's own order of passes is slow."""
-    return source.count(", label %") > _MANY_CASES and any(
-        found[0].count(", label %") > _MANY_CASES for found in _SWITCH.finditer(source)
-    )
 
 
 def _with_tables(target: Machine, module: int) -> int:

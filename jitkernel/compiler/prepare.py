@@ -8,14 +8,13 @@ their numbers, less the `PREFIX_LINES` in front.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, NoReturn
 
 from jitkernel.compiler.records import FunctionInfo, Options, Request, VariableInfo
 from jitkernel.errors import CompileError, Diagnostic
-from jitkernel.ir.default_cpu import drop_default_cpu
+from jitkernel.ir.attributes import drop_default_cpu, optnone_at, without_optnone
 from jitkernel.ir.module import global_values, without_targets
-from jitkernel.ir.names import NAME, SKIP, decode_name
+from jitkernel.ir.names import decode_name, mentions
 from jitkernel.ir.text import replaced, split_at_commas, type_at
 
 if TYPE_CHECKING:
@@ -25,14 +24,6 @@ __all__ = ["PREFIX_LINES", "Prepared", "place", "prepare"]
 
 PREFIX_LINES = 2
 
-# What would let code count on where a thread-local variable is: its model, and that no other module
-# may define it.
-_PLACED = re.compile(
-    r"\((?:localdynamic|initialexec|localexec)\)|\b(?:dso_local|hidden|protected)\b"
-)
-_OPTNONE = re.compile(r"^[ \t]*(?:attributes\b|define\b).*\boptnone\b.*$", re.M)
-_DROPPED = re.compile(SKIP + r"|\boptnone\b|\bnoinline\b")
-_SIMPLE = re.compile(r"ptr\s+@(" + NAME + r")\s*$")
 _VENDORS = frozenset({"pc", "unknown", "w64", "none", "redhat", "suse", "debian"})
 _ARCHITECTURES = {"amd64": "x86_64", "x86_64h": "x86_64", "arm64": "aarch64"}
 
@@ -155,26 +146,22 @@ def _choose_cpu(ready: Prepared, options: Options) -> None:
 def _optnone(ready: Prepared, options: Options) -> None:
     """Say what `optnone` does, or drop it with the `noinline` that it requires."""
     if options.ignore_optnone:
-
-        def blank(match: re.Match[str]) -> str:
-            return " " * len(match[0]) if match[0][0] in "on" else match[0]
-
-        ready.source = _OPTNONE.sub(lambda line: _DROPPED.sub(blank, line[0]), ready.source)
-    elif match := _OPTNONE.search(ready.source):
-        index = match.start() + match[0].rindex("optnone")
+        ready.source = without_optnone(ready.source)
+    elif (index := optnone_at(ready.source)) >= 0:
         ready.note(index, "optnone: no pass touches such a function; --ignore-optnone drops it")
 
 
 def _place_nowhere(ready: Prepared) -> None:
     """Let code ask where each thread-local variable is, whatever model it was to have: the linker
     knows that form (general dynamic), and in it another cell may define the variable."""
-    edits = []
-    for value in global_values(ready.source):
-        if "thread_local" in value.words:
-            ready.pic = ready.loaded = True
-            words = _PLACED.sub(lambda m: " " * len(m[0]), value.words)
-            edits.append((value.words_at, value.words_at + len(words), words))
-    ready.source = replaced(ready.source, edits)
+    edits = [
+        (value.words_at, value.words_at + len(value.words), value.unplaced_words)
+        for value in global_values(ready.source)
+        if "thread_local" in value.words
+    ]
+    if edits:
+        ready.pic = ready.loaded = True
+        ready.source = replaced(ready.source, edits)
 
 
 def _weaken_aliases(ready: Prepared, options: Options) -> None:
@@ -184,7 +171,7 @@ def _weaken_aliases(ready: Prepared, options: Options) -> None:
     told = [(alias, split_at_commas(alias.rest)) for alias in aliases]
     told = [(alias, parts) for alias, parts in told if len(parts) > 1]
     # alias -> what it names, where that is simply another symbol
-    targets = {a.name: simple[1] for a, parts in told if (simple := _SIMPLE.match(parts[1]))}
+    targets = {a.name: simple for a, parts in told if (simple := _target(parts[1]))}
     edits = []
     done, line = 0, 1
     ready.loaded |= any(alias.kind == "ifunc" for alias in aliases)
@@ -208,6 +195,12 @@ def _weaken_aliases(ready: Prepared, options: Options) -> None:
             words = "weak " + words.replace("external", " " * len("external"))
         edits.append((done, alias.end, f"{words}{alias.kind}{rest}"))
     ready.source = replaced(source, edits)
+
+
+def _target(text: str) -> str:
+    """The symbol that an alias's value is, as it is written; "" where it is more than that."""
+    name = text.removeprefix("ptr").strip()
+    return name[1:] if mentions(name, "@") == {name[1:]} else ""
 
 
 def _base(name: str, targets: dict[str, str]) -> str:

@@ -39,7 +39,7 @@ class Options(NamedTuple):
     session's own code (thunks, the runtime): no summary, and exports stay as they are written.
     `passes` takes the place of the level's own pipeline: pipeline names with commas between, see
     `passes.parse_passes`.  `keep_cpu` takes the CPU that functions name at their word also where it
-    is what compilers write when nobody has chosen one: see `ir.default_cpu`.
+    is what compilers write when nobody has chosen one: see `ir.attributes`.
     """
 
     opt_level: int = 2

@@ -9,7 +9,6 @@ What a cell offers is told in the names that it wrote: `renamed_types`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -17,9 +16,10 @@ from jitkernel.compiler import binding
 from jitkernel.compiler.binding import EXTERNAL, WEAK, lib
 from jitkernel.compiler.records import FunctionInfo, Request, VariableInfo
 from jitkernel.ir.calls import find_calls, suspects
+from jitkernel.ir.debug_info import said_arrays
 from jitkernel.ir.expansion import Expansion
 from jitkernel.ir.module import entities, global_values
-from jitkernel.ir.names import NAME, locals_in, quote_name, renamed, symbol_name
+from jitkernel.ir.names import locals_in, quote_name, renamed, unnumbered
 from jitkernel.ir.signature import abi_features, headers, may_matter
 from jitkernel.ir.text import squeeze, type_at
 from jitkernel.reach import reached
@@ -43,11 +43,6 @@ LINKAGES = {
     12: "extern_weak",
     14: "common",
 }
-
-_STRUCT_BODY = re.compile(r"\{|<\s*\{|opaque\b")
-_NUMBERED = re.compile(r"(.+)\.\d+")
-#: A variable that its language says to be an array: see languages/c/module.py.
-_SAID_ARRAY = re.compile(rf"^@({NAME}) = .*; (\[\d+ x [^;\n]*\])$", re.M)
 
 NOBUILTIN: int = lib.GetEnumAttributeKindForName(b"nobuiltin", 9)
 
@@ -145,8 +140,7 @@ def _printed(function: int) -> tuple[str, str]:
 def _variables(module: int, source: str, rows: list[list[Any]], weaken: bool) -> bool:
     """Add the module's variables to `rows`; whether some type names a struct."""
     defined = {found.name: found for found in global_values(source)}
-    arrays = _SAID_ARRAY.finditer(source) if "; [" in source else ()
-    said = {symbol_name(match[1]): match[2] for match in arrays}
+    said = said_arrays(source)
     mentions = False
     for variable in binding.variables(module):
         name = binding.name_of(variable)
@@ -193,12 +187,13 @@ def _types(
 def _add_defined(module: int, source: str, types: dict[str, str], names: _StructNames) -> None:
     """Add the named types that the text defines, whatever mentions them."""
     for found in entities(source, "type"):
-        name, at = found.name, found.value
+        name = found.name
         if name in types:
             continue
-        if _STRUCT_BODY.match(source, at):
+        body = type_at(source, found.value)
+        if squeeze(body[:2] if body[:1] == "{" else body).startswith(("{", "<{", "opaque")):
             types[name] = _body(module, name, names)
-        elif body := type_at(source, at):  # another name for what is no struct
+        elif body:  # another name for what is no struct
             types[name] = " ".join(body.split())
 
 
@@ -261,7 +256,7 @@ def _defined(text: str) -> list[str]:
 def ambiguous(source: str) -> bool:
     """True if the source itself has `%pt` and `%pt.0`, so that one might be taken for the other."""
     names = set(_defined(source))
-    return any((m := _NUMBERED.fullmatch(name)) and m[1] in names for name in names)
+    return any(unnumbered(name) != name and unnumbered(name) in names for name in names)
 
 
 def renamed_types(module: int, source: str) -> dict[str, str]:
@@ -271,7 +266,6 @@ def renamed_types(module: int, source: str) -> dict[str, str]:
         return {}
     found = {}
     for name in _defined(binding.print_module(module)):
-        match = _NUMBERED.fullmatch(name)
-        if match and match[1] in written and name not in written:
-            found[match[1]] = name
+        if unnumbered(name) in written and name not in written:
+            found[unnumbered(name)] = name
     return found

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import socket
 import struct
 from collections.abc import Callable
@@ -37,6 +36,7 @@ from jitkernel.compiler.pass_log import (
 )
 from jitkernel.compiler.records import Request
 from jitkernel.errors import CompileError
+from jitkernel.ir.debug_info import without_metadata
 from jitkernel.ir.module import entities
 from jitkernel.ir.names import mentions
 
@@ -46,9 +46,6 @@ _STDERR = 2
 _SO_TIMESTAMPNS = 35  # asm-generic/socket.h; not in Python's socket module
 # With more functions than this the whole module is not printed after each pass over one of them.
 _FEW = 12
-
-# Records of debug information, and the line that the log puts above a loop's function.
-_NOT_IR = re.compile(r"^ +#dbg_[^\n]*\n|^ \(loop: [^\n]*\n", re.M)
 
 Compile = Callable[[Callable[[str, int], None]], bytes]
 
@@ -172,7 +169,9 @@ def verified_alone(text: bytes, around: Surroundings) -> bool | None:
     From the first call on, this process reads incomplete modules as if they were whole.
     """
     binding.set_option("-allow-incomplete-ir")
-    body = _NOT_IR.sub("", text.decode("utf-8", "surrogateescape"))
+    body = without_metadata(text.decode("utf-8", "surrogateescape"))
+    # The log has a line of its own above a loop's function.
+    body = "\n".join(line for line in body.split("\n") if not line.startswith(" (loop: "))
     lines = [around.variables[name] for name in mentions(body, "@") & around.variables.keys()]
     whole = "\n".join([around.always, *lines, body])
     return _verdict(whole.encode("utf-8", "surrogateescape"))

@@ -12,7 +12,6 @@ Source: llvm.org/docs/LangRef.html, "Poison Values" and "Undefined Values".
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterator
 from itertools import islice
 
@@ -24,6 +23,7 @@ from jitkernel.compiler.passes import name_of
 from jitkernel.errors import Diagnostic
 from jitkernel.ir.constants import undefined
 from jitkernel.ir.module import functions
+from jitkernel.ir.text import has_word
 
 __all__ = ["notes", "vanished"]
 
@@ -31,8 +31,6 @@ _KINDS = {14: "undef", 25: "poison"}  # llvmlite's ValueKind
 _MOST = 4096  # instructions of an entry block that are walked
 _FEW = 4  # functions whose passes are logged
 _STDERR = 2
-_OWN = re.compile(r"\b(?:undef|poison|unreachable)\b")
-_NOTHING = re.compile(r"ret\b[^\n]*\b(?:undef|poison)[ \t]*$|unreachable\b", re.M)
 
 
 def vanished(module: int) -> dict[str, str]:
@@ -76,7 +74,7 @@ def notes(
         if name not in empty or len(told) >= _FEW:
             continue
         own = next((f for f in findings if f.function == name), None)
-        if own is None and _OWN.search(source, *head.body()):
+        if own is None and has_word(source[slice(*head.body())], "undef", "poison", "unreachable"):
             continue  # the author wrote it
         told.add(name)
         log = _log(again) if log is None else log
@@ -100,7 +98,7 @@ def notes(
 
 def _who(name: str, log: list[tuple[str, str]]) -> tuple[str, str]:
     """The first pass that left nothing of a function, and what it met there."""
-    from jitkernel.ir.instructions import blocks  # seldom needed
+    from jitkernel.ir.instructions import Instruction, blocks  # seldom needed
 
     before = ""
     for title, text in log:
@@ -110,7 +108,9 @@ def _who(name: str, log: list[tuple[str, str]]) -> tuple[str, str]:
         body = found.text.partition("\n")[2]
         begin, end = found.body()
         (first, *others) = blocks(text, begin + 1, end - 1)
-        if not others and _NOTHING.match(text, first.instructions[-1][0]):
+        last = Instruction.read(text[slice(*first.instructions[-1])])
+        nothing = last.opcode == "ret" and last.text.endswith((" undef", " poison"))
+        if not others and (nothing or last.opcode == "unreachable"):
             return (name_of(title) if title else ""), _met(before or body)
         before = body
     return "", ""
@@ -122,7 +122,7 @@ def _met(body: str) -> str:
         return found[0].what
     if "alloca" in body and "load" in body:
         return "it reads memory that nothing was stored into"
-    if re.search(r"\b(?:nsw|nuw|exact|inbounds)\b", body):
+    if has_word(body, "nsw", "nuw", "exact", "inbounds"):
         return "what nsw, nuw, exact or inbounds rules out happens in it"
     return ""
 

@@ -6,7 +6,6 @@ the machine code as it stands in the arena; `as written` asks of the cell's own 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
@@ -34,8 +33,6 @@ RULES = (
     "no OPCODE [as written]", "some OPCODE [as written]", "at most N instructions",
     "at most N IR instructions", "at most N bytes", "a tail call", "direct calls",
 )  # fmt: skip
-_OPCODE = re.compile(r"(no|some)\s+([a-z]+)(\s+as written)?$")
-_MOST = re.compile(r"at most (\d+) (IR instructions|instructions|bytes)$")
 
 _PLACES = {
     "instructions": "machine instructions",
@@ -54,18 +51,19 @@ class Rule(NamedTuple):
 
 def read_rule(text: str) -> Rule:
     """Parse a rule's words.  Raises UsageError with the forms that there are."""
-    if match := _OPCODE.match(text):
-        wanted, opcode, raw = match[1] == "some", match[2], bool(match[3])
+    how, *words = text.split() or [""]
+    raw = words[1:] == ["as", "written"]
+    if how in ("no", "some") and words and words[0].islower() and (raw or not words[1:]):
         where = "in the IR as you wrote it" if raw else "in the IR after optimisation"
         return Rule(
-            f"{match[1]} {opcode} {where}",
-            lambda session, name: _opcode(session, name, opcode, wanted, raw),
+            f"{how} {words[0]} {where}",
+            lambda session, name: _opcode(session, name, words[0], how == "some", raw),
         )
-    if match := _MOST.match(text):
-        limit, what = int(match[1]), match[2]
+    what = " ".join(words[2:])
+    if text.startswith("at most ") and what in _PLACES and words[1].isdecimal():
         return Rule(
-            f"at most {match[1]} {_PLACES[what]}",
-            lambda session, name: _at_most(session, name, limit, what),
+            f"at most {words[1]} {_PLACES[what]}",
+            lambda session, name: _at_most(session, name, int(words[1]), what),
         )
     if text in _OF_CALLS:
         return Rule(text, _OF_CALLS[text])

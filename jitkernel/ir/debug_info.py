@@ -15,7 +15,7 @@ import re
 
 from jitkernel.ir.instructions import blocks
 from jitkernel.ir.module import functions
-from jitkernel.ir.names import SKIP
+from jitkernel.ir.names import NAME, SKIP, symbol_name
 from jitkernel.ir.text import replaced
 
 __all__ = [
@@ -23,6 +23,8 @@ __all__ = [
     "fields",
     "has_locations",
     "nodes",
+    "said_arrays",
+    "split_location",
     "with_locations",
     "without_locations",
     "without_metadata",
@@ -38,6 +40,7 @@ _REMOVED = re.compile(
     r"|^[ \t]*(?:#dbg_\w+|(?:tail[ \t]+)?call[ \t]+void[ \t]+@llvm\.dbg\.\w+)\([^\n]*"
     r"|" + _ATTACHED + r"|(?<==)(?P<node>[ \t]*(?:distinct[ \t]+)?!)DILocation\([^\n]*"
 )
+_SAID_ARRAY = re.compile(rf"^@({NAME}) = .*; (\[\d+ x [^;\n]*\])$", re.M)
 _RECORD = re.compile(r"(?m)^[ \t]*#dbg_\w+\([^\n]*\n|^!\d+ = [^\n]*(?:\n|\Z)")
 _NODE = re.compile(r"(?m)^!(\d+)[ \t]*=[ \t]*([^\n]*)")
 _FIELD = re.compile(r'\b(\w+):[ \t]*(?:!?(\d+)|"((?:[^"\\]|\\.)*)")')
@@ -45,6 +48,20 @@ _DEPTH = 64  # of scopes and of inlining that are followed
 
 _NUMBER = re.compile(r"!(\d+)")
 _FLAGS = ('i32 7, !"Dwarf Version", i32 4', 'i32 2, !"Debug Info Version", i32 3')
+
+
+def split_location(text: str) -> tuple[str, str]:
+    """A line without the `!dbg` that is attached to it, and the number of the node that it names;
+    "" where it has none."""
+    match = _AT.search(text) if "!dbg" in text else None
+    return (_AT.sub("", text), match[1]) if match else (text, "")
+
+
+def said_arrays(source: str) -> dict[str, str]:
+    """The types of variables that their language says to be arrays, in a comment, by name: see
+    languages/c/module.py."""
+    found = _SAID_ARRAY.findall(source) if "; [" in source else ()
+    return {symbol_name(name): type for name, type in found}
 
 
 def has_locations(source: str) -> bool:

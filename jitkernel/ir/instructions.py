@@ -34,12 +34,15 @@ from jitkernel.ir.types import (
 )
 
 __all__ = [
+    "CONTINUES",
     "Block",
     "Flow",
     "Instruction",
     "blocks",
     "call_declaration",
     "flow",
+    "has_labelled_assembly",
+    "has_switch",
     "instructions",
     "successors",
 ]
@@ -50,7 +53,10 @@ _HEAD = re.compile(
 )
 _TO = re.compile(SKIP + r"|(?<![-\w$.%@])to(?![-\w$.])")
 _LABEL = re.compile(f"({NAME}):")
-_GOES_ON = re.compile(r"cleanup\b|catch\b|filter\b|to\s+label\b|unwind\b|,")
+# What an instruction goes on with at a new line: `to label` of an invoke, clauses of a landingpad.
+CONTINUES = re.compile(r"cleanup\b|catch\b|filter\b|to\s+label\b|unwind\b|,")
+_LABELLED = re.compile(r'\basm\b[^"\n]*"[^"\n]*(?:(?<![\w$%.])|(?<=\\0[9A]))[A-Za-z_.][\w.]*:')
+_SWITCH = re.compile(r"\bswitch\b[^\[\]]*\[[^\]]*\]")
 _TARGET = re.compile(rf"(?:i\d+ (-?\d+|true|false), )?label %({NAME})")
 
 
@@ -119,7 +125,7 @@ def blocks(text: str, start: int, stop: int) -> list[Block]:
         end = min(line_end(text, at), stop)
         following = after_space(text, end)
         while following < stop and (
-            text[at:end].rstrip()[-1:] in (",", "=") or _GOES_ON.match(text, following)
+            text[at:end].rstrip()[-1:] in (",", "=") or CONTINUES.match(text, following)
         ):
             end = min(line_end(text, following), stop)
             following = after_space(text, end)
@@ -147,6 +153,19 @@ def successors(text: str) -> list[tuple[str, str]]:
     if opcode in ("invoke", "catchswitch", "cleanupret") and re.search(r"unwind label", text):
         return [*found[:-1], (found[-1][0], "unwind")]
     return found
+
+
+def has_labelled_assembly(text: str) -> bool:
+    """True if there is assembly with a label that is neither a number nor made anew with each
+    copy."""
+    return _LABELLED.search(text) is not None
+
+
+def has_switch(source: str, cases: int) -> bool:
+    """True if a `switch` of a text has more cases than a number."""
+    return source.count(", label %") > cases and any(
+        found[0].count(", label %") > cases for found in _SWITCH.finditer(source)
+    )
 
 
 class Flow(NamedTuple):

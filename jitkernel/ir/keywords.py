@@ -12,6 +12,7 @@ __all__ = [
     "BINARY_OPCODES",
     "CAST_OPCODES",
     "ENTITY_WORDS",
+    "FLOAT_TYPES",
     "KEYWORDS",
     "OPCODES",
     "TERMINATORS",
@@ -194,6 +195,7 @@ TERMINATORS = frozenset(_rows("", _TERMINATORS))
 BINARY_OPCODES = frozenset(_rows("", _BINARY))
 CAST_OPCODES = frozenset(_rows("", _CASTS))
 OPCODES = frozenset([word for word, (kind, _) in KEYWORDS.items() if kind == "opcode"])
+FLOAT_TYPES = ("half", "bfloat", "float", "double", "x86_fp80", "fp128")
 ENTITY_WORDS = frozenset(
     "define declare target source_filename attributes module uselistorder uselistorder_bb".split()
 )

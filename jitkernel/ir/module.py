@@ -24,6 +24,7 @@ __all__ = [
     "functions",
     "global_values",
     "symbols_of",
+    "undefining",
     "without_targets",
 ]
 
@@ -54,6 +55,14 @@ _LINKAGE = re.compile(
     r"\b(?:private|internal|external|weak|weak_odr|linkonce|linkonce_odr|available_externally|"
     r"extern_weak|common|appending)\b"
 )
+_DEFINING = re.compile(
+    r"\b(?:available_externally|dso_local|dso_preemptable|weak|hidden|protected|linkonce_odr|"
+    r"weak_odr) "
+    r'| comdat(?:\([^)]*\))?| section "[^"]*"| align \d+(?= |$)(?!.*\))|(?: !\w+ !\d+)+\s*$'
+)
+_PLACED = re.compile(
+    r"\((?:localdynamic|initialexec|localexec)\)|\b(?:dso_local|hidden|protected)\b"
+)
 
 
 class Entity(NamedTuple):
@@ -83,6 +92,12 @@ class Entity(NamedTuple):
         """The linkage that is written, "" where none is."""
         match = _LINKAGE.search(self.words)
         return match[0] if match else ""
+
+    @property
+    def unplaced_words(self) -> str:
+        """A thread-local variable's words with blanks for what would let code count on where it is:
+        its model, and that no other module may define it."""
+        return _PLACED.sub(lambda m: " " * len(m[0]), self.words)
 
     @property
     def is_declaration(self) -> bool:
@@ -200,6 +215,12 @@ def entities(text: str, *kinds: str) -> Iterator[Entity]:
         else:
             continue
         yield found
+
+
+def undefining(head: str) -> str:
+    """A function's head without what only a definition says: linkage, comdat, section, alignment,
+    and metadata at its end."""
+    return _DEFINING.sub("", head).rstrip()
 
 
 def functions(text: str, keyword: str = "") -> Iterator[Entity]:

@@ -6,7 +6,7 @@ Start from `quote_name` and `decode_name`.  Source: LangRef, "Identifiers"; LLLe
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 __all__ = [
     "ASK",
@@ -26,6 +26,8 @@ __all__ = [
     "shown",
     "symbol_name",
     "symbols_in",
+    "unescape",
+    "unnumbered",
     "verbatim_in",
     "written",
 ]
@@ -52,7 +54,8 @@ CONTROL = "__emutls_v."
 ASK = "jk_ask"
 
 _PLAIN = re.compile(r"[-a-zA-Z$._][-a-zA-Z$._0-9]*\Z")
-_ESCAPE = re.compile(rb"\\([0-9a-fA-F]{2}|\\)")
+_ESCAPE = re.compile(r"\\([0-9a-fA-F]{2}|.)?", re.DOTALL)
+_C_ESCAPES = dict(zip("ntrabfve0\\'\"", b"\n\t\r\a\b\f\v\x1b\0\\'\"", strict=True))
 _MENTIONS = {sign: re.compile(f"{SKIP}|{re.escape(sign)}({NAME})") for sign in "@%$#!"}
 
 
@@ -83,14 +86,36 @@ def decode_name(text: str) -> str:
     if "\\" not in inner:
         return inner
     try:
-        data = inner.encode("utf-8", "surrogateescape")
+        return unescape(inner).decode("utf-8", "surrogateescape")
     except UnicodeEncodeError:  # half a character: no escape of a compiler's stands beside it
         return inner
-    return _ESCAPE.sub(_unescaped, data).decode("utf-8", "surrogateescape")
 
 
-def _unescaped(match: re.Match[bytes]) -> bytes:
-    return b"\\" if match[1] == b"\\" else bytes([int(match[1], 16)])
+def unescape(text: str, c_like: bool = False) -> bytes:
+    """The bytes of a string's inside.  `\\0A` is IR's escape, everywhere; in `"..."` (`c_like`)
+    the escapes of C are read too, as in `"%d\\n"`.  Raises ValueError for others."""
+    if "\\" not in text:
+        return text.encode("utf-8", "surrogateescape")
+
+    def byte(match: re.Match[str]) -> str:
+        escape = match[1] or ""
+        if len(escape) == 2:
+            return chr(0xDC00 + int(escape, 16)) if int(escape, 16) > 127 else chr(int(escape, 16))
+        if escape == "\\":
+            return "\\"
+        if c_like:
+            if escape not in _C_ESCAPES:
+                raise ValueError(f"\\{escape}")
+            return chr(_C_ESCAPES[escape])
+        return match[0]  # LLVM keeps the backslash too
+
+    return _ESCAPE.sub(byte, text).encode("utf-8", "surrogateescape")
+
+
+def unnumbered(name: str) -> str:
+    """A name without the number by which LLVM tells it from others: `pt` of `pt.0`."""
+    stem, _, number = name.rpartition(".")
+    return stem if stem and number.isdecimal() else name
 
 
 def symbol_name(text: str) -> str:
@@ -120,12 +145,17 @@ def mentions(text: str, sign: str) -> frozenset[str]:
     return frozenset(_MENTIONS[sign].findall(text)) - {""}
 
 
-def renamed(text: str, sign: str, names: Mapping[str, str]) -> str:
-    """`text` with other names behind a sign in its code, all as they are written."""
+def renamed(
+    text: str, sign: str, names: Mapping[str, str], new_sign: str = "", called: Container[str] = ()
+) -> str:
+    """`text` with other names behind a sign in its code, all as they are written; behind
+    `new_sign`, where there is one.  Of functions in `called`, only calls name others."""
 
     def name(match: re.Match[str]) -> str:
         new = names.get(match[1])
-        return match[0] if new is None else sign + new
+        if new is None or (match[1] in called and text[match.end() : match.end() + 1] != "("):
+            return match[0]
+        return (new_sign or sign) + new
 
     return _MENTIONS[sign].sub(name, text)
 

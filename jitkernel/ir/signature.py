@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import re
 
+from jitkernel.ir.attributes import values
 from jitkernel.ir.module import functions
 from jitkernel.ir.text import closing
+from jitkernel.ir.types import integer_bits
 
-__all__ = ["abi_features", "convention", "headers", "may_matter"]
+__all__ = ["abi_features", "alignment", "convention", "headers", "may_matter"]
 
 # Attributes by which a callee finds what it is passed, and those of them that are of a type.
 _PASSED = "signext zeroext noext inreg nest swiftself swifterror swiftasync".split()
@@ -52,6 +54,12 @@ _PASSING = re.compile(
 _ALIGN = re.compile(r"\balign\s+(\d+)")
 _WIDE = re.compile(r"<(\d+) x ([^>]+)>")
 _WIDTHS = {"half": 16, "bfloat": 16, "float": 32, "double": 64, "ptr": 64, "fp128": 128}
+
+
+def alignment(text: str) -> int:
+    """The number behind `align` in attributes or behind a variable's value; 0 where none is."""
+    match = _ALIGN.search(text)
+    return int(match[1]) if match else 0
 
 
 def may_matter(source: str) -> bool:
@@ -98,8 +106,8 @@ def _passing(text: str) -> str:
             words.append(match[2] + " ".join(text[match.end() : end].split()))
             indirect = True
     words.sort()
-    if indirect and (align := _ALIGN.search(text)):
-        words.append(f"align {align[1]}")
+    if indirect and (align := alignment(text)):
+        words.append(f"align {align}")
     return " ".join(words)
 
 
@@ -114,7 +122,7 @@ def abi_features(type_text: str, attributes: str, host: str) -> str:
     small = "half" in type_text or "bfloat" in type_text
     if widest <= 128 and not small:
         return ""
-    features = _feature(attributes, "target-features") or host
+    features = (*values(attributes, "target-features"), host)[0]
     enabled = set(features.split(","))
     words = []
     if widest > 128:
@@ -122,9 +130,9 @@ def abi_features(type_text: str, attributes: str, host: str) -> str:
         if "+avx" in enabled or "+avx2" in enabled or "+avx512f" in enabled:
             limit = 256
         if "+avx512f" in enabled:
-            prefer = int(_feature(attributes, "prefer-vector-width") or 512)
-            legal = int(_feature(attributes, "min-legal-vector-width") or 512)
-            limit = 512 if max(prefer, legal) >= 512 else 256
+            prefer, *_ = (*values(attributes, "prefer-vector-width"), 512)
+            legal, *_ = (*values(attributes, "min-legal-vector-width"), 512)
+            limit = 512 if max(int(prefer), int(legal)) >= 512 else 256
         words.append(f"vectors of {min(limit, 512)} bits")
     if small:
         words.append("no sse2" if "-sse2" in enabled else "sse2")
@@ -132,10 +140,5 @@ def abi_features(type_text: str, attributes: str, host: str) -> str:
 
 
 def _bits(count: str, element: str) -> int:
-    width = int(element[1:]) if re.fullmatch(r"i\d+", element) else _WIDTHS.get(element, 64)
+    width = integer_bits(element) or _WIDTHS.get(element, 64)
     return int(count) * width
-
-
-def _feature(attributes: str, name: str) -> str:
-    match = re.search(rf'"{name}"="([^"]*)"', attributes)
-    return match[1] if match else ""

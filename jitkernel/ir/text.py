@@ -8,15 +8,20 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterable, Iterator
+from functools import cache
 
+from jitkernel.ir.keywords import FLOAT_TYPES
 from jitkernel.ir.names import COMMENT, NAME, SKIP, SPACE
 
 __all__ = [
+    "SCALAR",
+    "TYPE_WORD",
     "Cursor",
     "after_flags",
     "after_space",
     "closing",
     "commas",
+    "has_word",
     "line_end",
     "replaced",
     "split_at_commas",
@@ -37,10 +42,12 @@ _COMMENT = re.compile(rf'("[^"]*")|(?:{COMMENT})')
 _VISIBLE = re.compile(r"[^\n]")
 _PLAIN = re.compile(r"[^([{<\";/]*")  # neither brackets nor strings nor comments
 _SPACES = re.compile(r'("[^"]*")|\s+')
+#: A pattern for the word that a type begins with, and that of a scalar one.
+SCALAR = rf"i\d+|ptr|{'|'.join(FLOAT_TYPES)}"
+TYPE_WORD = rf"{SCALAR}|void|ppc_fp128|x86_amx|label|metadata|token|target"
 # Words between an opcode and its first type: flags, conventions, attributes.
 _FLAG = re.compile(
-    r"\s*(?!(?:i\d+|void|ptr|half|bfloat|float|double|x86_fp80|fp128|ppc_fp128|x86_amx|label|metadata"
-    r"|token|target|asm)\b)(?:(?:cc|align|alignstack)\s+\d+\b|[a-z_][a-z_0-9]*"
+    rf"\s*(?!(?:{TYPE_WORD}|asm)\b)(?:(?:cc|align|alignstack)\s+\d+\b|[a-z_][a-z_0-9]*"
     r"|\"[^\"]*\"(?:=\"[^\"]*\")?|#\d+)"
 )
 _DEPTH = {**dict.fromkeys("([{<", 1), **dict.fromkeys(")]}>", -1)}
@@ -163,6 +170,16 @@ def type_at(text: str, start: int = 0) -> str:
     else:
         return ""
     return text[start:end] if end > 0 else ""
+
+
+@cache
+def _any_of(words: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile(rf"\b(?:{'|'.join(words)})\b")
+
+
+def has_word(text: str, *words: str) -> bool:
+    """True if one of some words stands in a text."""
+    return _any_of(words).search(text) is not None
 
 
 def squeeze(text: str) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeAlias
 
+from jitkernel.ir.keywords import FLOAT_TYPES
 from jitkernel.ir.names import NAME, SPACE, decode_name, quote_name
 from jitkernel.ir.text import Cursor
 
@@ -34,10 +35,12 @@ __all__ = [
     "VectorType",
     "VoidType",
     "function_type",
+    "integer_bits",
     "is_first_class",
     "parse_type",
     "parse_type_at",
     "resolve",
+    "types_named",
 ]
 
 
@@ -162,17 +165,19 @@ VOID = VoidType()
 I8, I32, I64 = IntType(8), IntType(32), IntType(64)
 PTR = PointerType()
 
-_FLOATS = ("half", "bfloat", "float", "double", "x86_fp80", "fp128", "ppc_fp128")
 _WORDS: dict[str, Type] = {
     "void": VOID,
     "ptr": PTR,
-    **{name: FloatType(name) for name in _FLOATS},
+    **{name: FloatType(name) for name in (*FLOAT_TYPES, "ppc_fp128")},
     **{name: OtherType(name) for name in ("label", "metadata", "token", "x86_amx", "opaque")},
 }
 MAX_INT_BITS = (1 << 23) - 1  # LLVM's own limit (IntegerType::MAX_INT_BITS)
 _MAX_DEPTH = 100
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SUFFIXES = dict(zip(("f16", "bf16", "f32", "f64", "f80", "f128"), FLOAT_TYPES, strict=True))
+_SUFFIX = re.compile(r"(nx)?(?:v(\d+))?(i\d+|bf16|f16|f32|f64|f80|f128|p(\d+))\Z")
+_INTEGER = re.compile(r"i\d{1,8}")
 _NUMBER = re.compile(r"\d{1,20}(?!\d)")
 _LOCAL = re.compile("%" + NAME)
 _TIMES = re.compile(r"x(?!\w)")
@@ -292,6 +297,28 @@ def parse_type_at(text: str, position: int = 0) -> tuple[Type, int]:
     """The type that begins at `position`, and the offset behind it.  Raises TypeSyntaxError."""
     reader = _Reader(text, position)
     return reader.type(), reader.at
+
+
+def integer_bits(text: str) -> int:
+    """The width of an integer type as it is written, `i32`; 0 of what is none."""
+    return int(text[1:]) if _INTEGER.fullmatch(text) else 0
+
+
+def types_named(name: str) -> list[str]:
+    """The types in an intrinsic's name: of `llvm.memcpy.p0.p0.i64` ptr and i64."""
+    found = []
+    for part in name.split(".")[2:]:
+        match = _SUFFIX.match(part)
+        if match is None:
+            continue
+        space = match[4]
+        type = _SUFFIXES.get(match[3], match[3])
+        if space is not None:
+            type = "ptr" if space == "0" else f"ptr addrspace({space})"
+        if match[2]:
+            type = f"<{'vscale x ' * bool(match[1])}{match[2]} x {type}>"
+        found.append(type)
+    return list(dict.fromkeys(found))
 
 
 @lru_cache(maxsize=1024)

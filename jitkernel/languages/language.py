@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from jitkernel.errors import CompileError
-from jitkernel.ir.names import shown
+from jitkernel.ir.names import renamed, shown
 from jitkernel.ir.types import FunctionType, Type
 from jitkernel.languages.llvm.plan import ENTRY, Kept, Plan, Remake, RunAction, parse_cell
 from jitkernel.values.conversion import Host as ValueHost
@@ -345,8 +345,8 @@ def plan(
 
 
 def _module(once: Once) -> Plan:
-    spelled = re.compile(rf'@(?:{re.escape(once.entry)}(?![-\w$.])|"{re.escape(once.entry)}")')
-    found = parse_cell(spelled.sub(f"@{ENTRY}", once.ir))
+    spelled = (once.entry, f'"{once.entry}"')
+    found = parse_cell(renamed(once.ir, "@", dict.fromkeys(spelled, ENTRY)))
     others = sorted(found.defines - found.local_names - {ENTRY})
     if ENTRY not in found.defines or others or found.actions:
         extra = f"; make @{others[0]} internal" if others else ""

@@ -3,7 +3,7 @@
 Binary floating point in LLVM's formats: exact bits from text, shortest text from bits.  Everything
 is exact arithmetic, so the results do not depend on the machine.  Formats: IEEE 754 (half, float,
 double, fp128), bfloat16, and the x87 format with its explicit integer bit (Intel SDM volume 1,
-4.2).  Start from `integer`, `unescape`, `bits_of` and `shortest`.
+4.2).  Start from `integer`, `bits_of` and `shortest`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ __all__ = [
     "integer",
     "shortest",
     "to_double",
-    "unescape",
 ]
 
 
@@ -283,22 +282,6 @@ def from_number(value: int | float, form: Format) -> int:
 
 _MOST_DIGITS = 4000  # Python itself refuses to read more than 4300
 
-_C_ESCAPES = {
-    "n": 10,
-    "t": 9,
-    "r": 13,
-    "a": 7,
-    "b": 8,
-    "f": 12,
-    "v": 11,
-    "e": 27,
-    "0": 0,
-    "\\": 92,
-    "'": 39,
-    '"': 34,
-}
-_ESCAPE = re.compile(r"\\([0-9a-fA-F]{2}|.)?", re.DOTALL)
-
 
 def integer(text: str, bits: int) -> int:
     """The number that `text` spells: decimal, `0x`, `0b`, LLVM's `u0x` and `s0x`, with `_` between
@@ -325,24 +308,3 @@ def integer(text: str, bits: int) -> int:
             raise
         raise ValueError(f"{text[:40]} is no integer") from None
     return sign * value
-
-
-def unescape(text: str, c_like: bool) -> bytes:
-    """The bytes of a string's inside.  `\\0A` is IR's escape, everywhere; in `"..."` (`c_like`)
-    the escapes of C are read too, as in `"%d\\n"`.  Raises ValueError for others."""
-    if "\\" not in text:
-        return text.encode("utf-8", "surrogateescape")
-
-    def byte(match: re.Match[str]) -> str:
-        escape = match[1] or ""
-        if len(escape) == 2:
-            return chr(0xDC00 + int(escape, 16)) if int(escape, 16) > 127 else chr(int(escape, 16))
-        if escape == "\\":
-            return "\\"
-        if c_like:
-            if escape not in _C_ESCAPES:
-                raise ValueError(f"\\{escape}")
-            return chr(_C_ESCAPES[escape])
-        return match[0]  # LLVM keeps the backslash too
-
-    return _ESCAPE.sub(byte, text).encode("utf-8", "surrogateescape")

@@ -6,7 +6,6 @@ compared in parts: each function, and the rest.  Start from `diff` and `parts`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 from itertools import groupby
@@ -24,8 +23,6 @@ __all__ = [
 _TINTS = {"+": "rgba(46,160,67,0.25)", "-": "rgba(218,54,51,0.25)"}
 #: The key of everything that is in no function.
 REST = ""
-
-_LOOP = re.compile(r"loop (%.+?) in function (.+)")
 
 
 def diff(old: str, new: str, around: int = 2) -> list[str]:
@@ -119,9 +116,10 @@ def shown_unit(unit: str) -> str:
     """The unit that a pass ran on, as IR writes names: `@sum`, `loop %body of @sum`, `module`."""
     if unit == "[module]":
         return "module"
-    if match := _LOOP.fullmatch(unit):
-        label = "" if match[1] == "%<unnamed loop>" else f" {match[1]}"  # %4: only its number
-        return f"loop{label} of {written(match[2])}"
+    loop, _, function = unit.partition(" in function ")
+    if function and loop.startswith("loop %"):
+        loop = loop.removesuffix(" %<unnamed loop>")  # %4: only its number
+        return f"{loop} of {written(function)}"
     if unit.startswith("(") and unit.endswith(")"):
         return ", ".join(written(name) for name in unit[1:-1].split(", "))
     return written(unit)

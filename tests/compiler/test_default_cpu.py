@@ -6,7 +6,7 @@ import pytest
 
 from jitkernel.compiler.pool import CompilerPool
 from jitkernel.compiler.records import Options, Request
-from jitkernel.ir.default_cpu import drop_default_cpu
+from jitkernel.ir.attributes import drop_default_cpu
 
 BODY = (
     "define void @f(ptr %a, ptr %b) #0 {\n  %v = load <8 x float>, ptr %a\n"

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jitkernel.ir.keywords import KEYWORDS, OPCODES, describe_word, nearest
+from jitkernel.ir.statements import Kind, split, token_at
 from jitkernel.ir.types import VOID
-from jitkernel.languages.llvm.language import is_complete, token_at
+from jitkernel.languages.llvm.language import is_complete
 from jitkernel.languages.llvm.prelude import PRELUDE, prelude_type
-from jitkernel.languages.llvm.statements import Kind, split
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,10 @@ import time
 import pytest
 
 from jitkernel.errors import CompileError, Diagnostic
+from jitkernel.ir.expressions import parse_expression
 from jitkernel.ir.types import parse_type
 from jitkernel.languages.llvm.assignment import assign
 from jitkernel.languages.llvm.evaluate import evaluate
-from jitkernel.languages.llvm.expressions import parse_expression
 from jitkernel.languages.llvm.plan import AssignAction, parse_cell
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from jitkernel import Session
 from jitkernel.errors import CompileError, LinkError
-from jitkernel.languages.llvm.miswritten import repaired
+from jitkernel.ir.miswritten import repaired
 
 BLOCKS = "a:\n  ret i32 1\nb:\n  ret i32 2"
 END = "  ret i32 1"

@@ -8,6 +8,7 @@ import pytest
 from jitkernel.errors import CompileError
 from jitkernel.ir import constants
 from jitkernel.ir.constants import truncated
+from jitkernel.ir.statements import Kind, Statement
 from jitkernel.languages.llvm.assemble import assemble, stands_alone
 from jitkernel.languages.llvm.plan import (
     AssignAction,
@@ -20,7 +21,6 @@ from jitkernel.languages.llvm.plan import (
     parse_cell,
     progress,
 )
-from jitkernel.languages.llvm.statements import Kind, Statement
 
 CELL = """%asm -O2
 !echo hi

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jitkernel.errors import CompileError
-from jitkernel.languages.llvm.statements import Kind, normalise, scan, split
+from jitkernel.ir.statements import Kind, normalise, scan, split
 
 
 def kinds(source: str) -> list[str]:

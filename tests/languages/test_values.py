@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from jitkernel.ir.expressions import parse_expression
 from jitkernel.ir.types import VOID, IntType, parse_type
 from jitkernel.languages.llvm.evaluate import evaluate
-from jitkernel.languages.llvm.expressions import parse_expression
 from jitkernel.values.conversion import from_python
 from jitkernel.values.python import Pointer
 from jitkernel.values.value import (

@@ -8,7 +8,7 @@ import pytest
 
 from jitkernel import Session
 from jitkernel.errors import CompileError, Fault
-from jitkernel.languages.llvm.intrinsics import types_named
+from jitkernel.ir.types import types_named
 
 
 @pytest.fixture(scope="module")

@@ -29,6 +29,7 @@ from jitkernel.children import Answer, Child, ask
 from jitkernel.compiler.cache_database import cache_home
 from jitkernel.errors import CompileError, UsageError
 from jitkernel.files import working_folder
+from jitkernel.ir.attributes import values
 from jitkernel.languages.c import ahead
 from jitkernel.languages.c.flags import flags_of
 from jitkernel.languages.c.precompiled import HeaderCache
@@ -60,7 +61,6 @@ static int twice(int x) { return 2 * x; }
 struct pair { int first; double second; } both;
 int used(int x) { both.first = x; return twice(both.first); }
 """
-_FEATURES = re.compile(r'"target-features"="([^"]*)"')
 #: What LLVM's runtime for OpenMP has, and GCC's has not.  openmp.llvm.org, kmp.h.
 _FORK = "__kmpc_fork_call"
 _SHOWN = 3  # features that are named
@@ -459,7 +459,8 @@ def _lacking(text: str, machine: str) -> list[str]:
     """The features that functions of a module's text are compiled for and a machine has not."""
     features = machine.partition(" ")[2].split(",")
     absent = {feature[1:] for feature in features if feature[:1] == "-"}
-    used = {f[1:] for found in _FEATURES.findall(text) for f in found.split(",") if f[:1] == "+"}
+    told = values(text, "target-features")
+    used = {f[1:] for found in told for f in found.split(",") if f[:1] == "+"}
     return sorted(absent & used)
 
 

@@ -8,17 +8,19 @@ a variable that is an array for C alone.  Start from `parse`.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Literal, TypeAlias
 
 from jitkernel.ir import module as ir
-from jitkernel.ir.debug_info import fields, nodes
-from jitkernel.ir.instructions import Instruction
-from jitkernel.ir.names import NAME, decode_name, mentions, quote_name, renamed
-from jitkernel.ir.text import split_at_commas, type_at
+from jitkernel.ir.attributes import cpu, without_cpu
+from jitkernel.ir.debug_info import fields, nodes, split_location
+from jitkernel.ir.instructions import Instruction, has_labelled_assembly
+from jitkernel.ir.module import undefining
+from jitkernel.ir.names import decode_name, mentions, quote_name, renamed, unnumbered
+from jitkernel.ir.text import has_word, split_at_commas, type_at
+from jitkernel.ir.types import ArrayType, StructType, Type, parse_type
 from jitkernel.languages.c.generated import PLAIN
 from jitkernel.reach import reached
 
@@ -27,22 +29,8 @@ __all__ = ["Entity", "Module", "parse"]
 EntityKind: TypeAlias = Literal["variable", "function", "declaration", "alias"]
 _KINDS: dict[str, EntityKind] = {"define": "function", "alias": "alias", "ifunc": "alias"}
 
+_ANONYMOUS = ("struct.anon", "union.anon")
 _LOCAL = ("internal", "private", "available_externally")
-_AT = re.compile(r",? !dbg !(\d+)")
-_ANONYMOUS = re.compile(r"(?:struct|union)\.anon(?:\.\d+)?")
-_DEFINING = re.compile(
-    r"\b(?:available_externally|dso_local|dso_preemptable|weak|hidden|protected|linkonce_odr|"
-    r"weak_odr) "
-    r'| comdat(?:\([^)]*\))?| section "[^"]*"| align \d+(?= |$)(?!.*\))'
-)
-# A compound literal of a function, and what an instruction makes of an address that it is given.
-_LITERAL = re.compile(r"^  %(\.compoundliteral\d*) = alloca (.+?)(, align \d+)?$", re.M)
-# Assembly with a label that is neither a number nor made anew with each copy.
-_LABELLED = re.compile(r'\basm\b[^"\n]*"[^"\n]*(?:(?<![\w$%.])|(?<=\\0[9A]))[A-Za-z_.][\w.]*:')
-_ARRAY = re.compile(r"\[(\d+) x (.*)\]", re.DOTALL)
-_CALLED = re.compile(rf"@({NAME})(\(?)")
-# What names a processor that nobody has chosen.
-_CPU = re.compile(r' "(?:target-cpu|target-features|tune-cpu)"="[^"]*"')
 
 
 @dataclass(slots=True)
@@ -129,15 +117,13 @@ class Module:
         """The text that declares what the module defines; "" of an alias."""
         entity = self.entities[name]
         if entity.kind == "function":
-            head = entity.text.partition("\n")[0]
-            head = _DEFINING.sub("", head.replace("define ", "declare ", 1))
-            return re.sub(r"\s*(?:!\w+ !\d+ )*\{$", "", head)
+            head = undefining(entity.text.partition("\n")[0].removesuffix("{"))
+            return head.replace("define ", "declare ", 1)
         if entity.kind == "alias":
             return ""
         found = entity.head
-        space = re.search(r"addrspace\(\d+\) ", found.words)
         words = "thread_local " if "thread_local" in found.words else ""
-        words += space[0] if space else ""
+        words += "".join(f"{w} " for w in found.words.split() if w.startswith("addrspace("))
         return f"@{name} = external {words}{found.kind} {type_at(found.rest.strip())}"
 
     def write(self, names: Iterable[str], declared: Iterable[str] = ()) -> str:
@@ -150,7 +136,7 @@ class Module:
         types = reached(mentions(body, "%"), lambda n: mentions(self.types.get(n, ""), "%"))
         parts = [f"%{name} = type {self.types[name]}" for name in self.types if name in types]
         comdats = mentions(body, "$") | {
-            e.name for e in chosen if re.search(r"\bcomdat\b(?!\()", e.text)
+            e.name for e in chosen if has_word(e.text.replace(" comdat(", ""), "comdat")
         }
         parts += [text for name, text in self.comdats.items() if name in comdats]
         parts.append(body)
@@ -209,8 +195,7 @@ class Module:
 
     def _header_of(self, text: str) -> str:
         """The header that a variable's debug information names, "" for none."""
-        match = _AT.search(text)
-        node = self.metadata.get(match[1], "") if match is not None else ""
+        node = self.metadata.get(split_location(text)[1], "")
         for key in ("var", "file"):
             node = self.metadata.get(fields(node).get(key, ""), "")
         name = decode_name(f'"{fields(node).get("filename", "")}"')
@@ -250,7 +235,7 @@ class Module:
         if entity is None or entity.kind != "variable":
             return
         at, type = entity.type_place
-        if type.startswith("<{") and (said := _array_type(type, counts)):
+        if type.startswith("<{") and (said := _array_type(parse_type(type), counts)):
             entity.put(at + len(type) - 2, "", f"; {said}\n")
 
     # -- what a session needs otherwise ----------------------------------------------------------
@@ -269,19 +254,19 @@ class Module:
 
         for entity in self.entities.values():
             if entity.kind != "function":
-                entity.text = _AT.sub("", entity.text)
+                entity.text = split_location(entity.text)[0]
                 continue
             head, *body = entity.text.split("\n")
-            found = _AT.search(head)
-            own = named if entity.name.startswith(prefix) else {file(found[1])} if found else set()
-            lines = [_AT.sub("", head)]
+            head, scope = split_location(head)
+            own = named if entity.name.startswith(prefix) else {file(scope)} if scope else set()
+            lines = [head]
             now = "0"
             for text in body:
                 if text.startswith("    #dbg_"):
                     continue
-                if at := _AT.search(text):
-                    text = text[: at.start()] + text[at.end() :]
-                    place = fields(self.metadata.get(at[1], ""))
+                text, at = split_location(text)
+                if at:
+                    place = fields(self.metadata.get(at, ""))
                     line = place.get("line", "0")
                     if line not in ("0", now) and file(place.get("scope", "")) in own:
                         lines.append(f"  ; line {line}")
@@ -300,15 +285,20 @@ class Module:
             if entity.kind != "function" or not entity.name.startswith(prefix):
                 continue
             text = entity.text
-            for found in _LITERAL.finditer(text):
-                literal, type, alignment = found[1], found[2], found[3] or ""
+            for line in text.split("\n") if ".compoundliteral" in text else ():
+                found = Instruction.read(line)
+                literal = found.result.removeprefix("%")
+                if found.opcode != "alloca" or not literal.startswith(".compoundliteral"):
+                    continue
                 if not _escapes(text, literal):
                     continue
                 name = f"{entity.name}.{literal}"
-                here = re.compile(rf"%{re.escape(literal)}(?![-\w$.])")
-                entity.text = here.sub(f"@{name}", entity.text.replace(found[0] + "\n", ""))
+                left = entity.text.replace(line + "\n", "")
+                entity.text = renamed(left, "%", {literal: name}, new_sign="@")
                 entity.symbols |= {name}
-                variable = f"@{name} = internal global {type} zeroinitializer{alignment}"
+                type, *alignment = split_at_commas(found.text[found.operands :])
+                value = ", ".join([f"{type} zeroinitializer", *alignment])
+                variable = f"@{name} = internal global {value}"
                 self.entities[name] = Entity("variable", name, variable, True)
 
     def inline(self, functions: Collection[str], copied: Iterable[str]) -> None:
@@ -323,23 +313,19 @@ class Module:
                 self.entities[copy] = Entity(kind, copy, text, True, False, entity.symbols)
         if not copies:
             return
-
-        def own(match: re.Match[str]) -> str:
-            if match[1] not in copies:
-                return match[0]
-            called = bool(match[2]) or self.entities[match[1]].kind != "function"
-            return f"@{copies[match[1]]}{match[2]}" if called else match[0]
-
+        called = {name for name in copies if self.entities[name].kind == "function"}
         for name in (*functions, *copies.values()):
             found = self.entities.get(name)
             if found is not None and found.kind == "function":
                 head, newline, body = found.text.partition("\n")
-                found.text = head + newline + _CALLED.sub(own, body)
+                found.text = head + newline + renamed(body, "@", copies, called=called)
                 found.symbols = mentions(found.text, "@") - {found.name}
 
     def name_anonymous(self, cell: int) -> None:
         """Types without a tag get names that those of no other cell have."""
-        names = {name: f"{name}.cell{cell}" for name in self.types if _ANONYMOUS.fullmatch(name)}
+        names = {
+            name: f"{name}.cell{cell}" for name in self.types if unnumbered(name) in _ANONYMOUS
+        }
         if not names:
             return
         for entity in self.entities.values():
@@ -353,10 +339,10 @@ def _copy(entity: Entity, name: str) -> str:
     tables of labels' addresses lead into the function that they were made for, and an assembler
     takes each label once."""
     if entity.kind == "function":
-        if "indirectbr " in entity.text or _LABELLED.search(entity.text):
+        if "indirectbr " in entity.text or has_labelled_assembly(entity.text):
             return ""
         head, newline, body = entity.text.partition("\n")
-        head = _DEFINING.sub("", head).replace("define ", "define internal ", 1)
+        head = undefining(head).replace("define ", "define internal ", 1)
         return head.replace(f"@{entity.name}(", f"@{name}(", 1) + newline + body
     found = entity.head
     if found.kind != "constant" or "thread_local" in found.words:
@@ -364,35 +350,25 @@ def _copy(entity: Entity, name: str) -> str:
     return f"@{name} = internal constant{found.rest}"
 
 
-def _array_type(text: str, counts: Sequence[int]) -> str:
-    """The IR type of an array with such sides whose initialiser has the type `text`; "" where its
+def _array_type(type: Type, counts: Sequence[int]) -> Type | None:
+    """The IR type of an array with such sides whose initialiser has this type; None where its
     elements have different ones, as those of unions.
 
     clang gives `int a[40] = {1};` the type `<{ i32, [39 x i32] }>`, so that the zeros take no space
     in the module's text.
     """
     if not counts:
-        return "" if text.startswith("[") else text
+        return None if isinstance(type, ArrayType) else type
     count, *inner = counts
-    found: list[tuple[int, str]] = []
-    if text.startswith("<{") and text.endswith("}>"):
-        for part in split_at_commas(text[2:-2]):
-            found += _elements(part.strip(), inner)
-    else:
-        found = _elements(text, inner)
-    every = {element for _, element in found}
-    if len(every) != 1 or sum(number for number, _ in found) != count:
-        return ""
-    return f"[{count} x {every.pop()}]"
-
-
-def _elements(part: str, inner: Sequence[int]) -> list[tuple[int, str]]:
-    """The number of elements that a part is, and their type: one, or an array of them."""
-    if one := _array_type(part, inner):
-        return [(1, one)]
-    match = _ARRAY.fullmatch(part)
-    one = _array_type(match[2], inner) if match is not None else ""
-    return [(int(match[1]), one)] if match is not None and one else [(0, "")]
+    total, every = 0, set[Type | None]()
+    for part in type.members if isinstance(type, StructType) and type.packed else (type,):
+        number, one = 1, _array_type(part, inner)
+        if one is None and isinstance(part, ArrayType):  # some elements as an array
+            number, one = part.count, _array_type(part.element, inner)
+        total += number
+        every.add(one)
+    found = every.pop() if len(every) == 1 and total == count else None
+    return ArrayType(count, found) if found is not None else None
 
 
 def _escapes(text: str, variable: str) -> bool:
@@ -437,8 +413,8 @@ def parse(text: str, own_processor: bool = False) -> Module:
     if not own_processor:
         plain = module.entities.get(PLAIN)  # says nothing of it
         groups = mentions(plain.text, "#") if plain is not None else ()
-        usual = [_CPU.findall(module.attributes[group]) for group in groups]
+        usual = [cpu(module.attributes[group]) for group in groups]
         for name, group in module.attributes.items():
-            if not usual or _CPU.findall(group) in usual:
-                module.attributes[name] = _CPU.sub("", group)
+            if not usual or cpu(group) in usual:
+                module.attributes[name] = without_cpu(group)
     return module

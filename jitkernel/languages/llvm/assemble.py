@@ -16,6 +16,7 @@ from jitkernel.errors import CompileError
 from jitkernel.ir.instructions import Instruction
 from jitkernel.ir.module import symbols_of
 from jitkernel.ir.names import locals_in, quote_name, symbols_in, verbatim_in, written
+from jitkernel.ir.statements import Kind, Statement
 from jitkernel.ir.types import (
     VOID,
     ArrayType,
@@ -28,7 +29,6 @@ from jitkernel.ir.types import (
 )
 from jitkernel.languages.llvm.plan import BlockAction, Plan
 from jitkernel.languages.llvm.prelude import PRELUDE
-from jitkernel.languages.llvm.statements import Kind, Statement
 
 __all__ = [
     "Assembled",

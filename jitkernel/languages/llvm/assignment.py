@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from jitkernel.ir.expressions import Aggregate, Expr, Number, Text, Word, complaint
 from jitkernel.ir.names import quote_name
 from jitkernel.languages.language import Host
 from jitkernel.languages.llvm.evaluate import evaluate
-from jitkernel.languages.llvm.expressions import Aggregate, Expr, Number, Text, Word, complaint
 from jitkernel.values.value import TypedValue
 
 __all__ = ["ASSIGNED", "Assignment", "assign"]

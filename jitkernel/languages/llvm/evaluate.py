@@ -12,6 +12,18 @@ from functools import partial
 from typing import TypeAlias
 
 from jitkernel.errors import CompileError, UsageError
+from jitkernel.ir.expressions import (
+    Aggregate,
+    Call,
+    Expr,
+    Load,
+    Number,
+    Result,
+    SymbolRef,
+    Text,
+    Word,
+    complaint,
+)
 from jitkernel.ir.names import written
 from jitkernel.ir.types import (
     I8,
@@ -29,26 +41,14 @@ from jitkernel.ir.types import (
     VectorType,
     VoidType,
     parse_type,
+    types_named,
 )
 from jitkernel.languages.language import Host
-from jitkernel.languages.llvm.expressions import (
-    Aggregate,
-    Call,
-    Expr,
-    Load,
-    Number,
-    Result,
-    SymbolRef,
-    Text,
-    Word,
-    complaint,
-)
 from jitkernel.languages.llvm.intrinsics import (
     RESULTS,
     constant_text,
     is_literal,
     literal_types,
-    types_named,
 )
 from jitkernel.values import literals
 from jitkernel.values.datatype import DataType

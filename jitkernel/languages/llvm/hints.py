@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from jitkernel.errors import Diagnostic
 from jitkernel.ir.instructions import call_declaration
 from jitkernel.ir.keywords import KEYWORDS, OPCODES, nearest
+from jitkernel.ir.miswritten import repaired, rules, said
 from jitkernel.ir.module import functions, global_values
 from jitkernel.ir.names import NAME, SKIP, decode_name, locals_in, quote_name
-from jitkernel.languages.llvm.miswritten import repaired, rules, said
 from jitkernel.languages.llvm.prelude import PRELUDE
 from jitkernel.values import literals
 

@@ -7,18 +7,17 @@ on the cell's text alone.  Start from `parse_cell`; `assemble` makes the module'
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
-from jitkernel.errors import CompileError, Diagnostic, present
+from jitkernel.errors import CompileError, Diagnostic
 from jitkernel.ir.constants import truncated
+from jitkernel.ir.expressions import Expr, parse_expression
 from jitkernel.ir.module import entities, symbols_of
-from jitkernel.ir.names import NAME, SPACE, symbol_name, symbols_in
+from jitkernel.ir.names import symbols_in
+from jitkernel.ir.statements import Kind, Statement, call_behind, diagnostic, normalise, split
 from jitkernel.ir.text import without_comments
-from jitkernel.languages.llvm.expressions import Expr, parse_expression
-from jitkernel.languages.llvm.statements import Kind, Statement, diagnostic, normalise, split
 
 if TYPE_CHECKING:
     from jitkernel.values.value import TypedValue
@@ -218,9 +217,6 @@ class Plan:
         return False
 
 
-_MAGIC = re.compile(r"%%?([A-Za-z_][\w.]*)[ \t]*([^\n]*)")
-_COMMENT = re.compile(r"""("[^"]*"|'[^']*')|(?<![^ \t]);""")
-_GLOBAL = re.compile(rf"@({NAME})(?:{SPACE}=)?")
 _MOST_TRUNCATIONS = 20  # told, of a cell's definitions and of its instructions
 _CODE = (Kind.TYPE, Kind.METADATA, Kind.ENTITY)
 
@@ -230,15 +226,14 @@ def parse_cell(source: str) -> Plan:
     source = normalise(source)
     statements = split(source)
     if statements and statements[0].kind is Kind.CELL_MAGIC:
-        head = present(_MAGIC.match(statements[0].text), "the magic that the scanner saw")
-        return Plan(source, cell_magic=head[1])
+        return Plan(source, cell_magic=statements[0].magic[0])
     early = itertools.takewhile(lambda s: s.kind in (Kind.MAGIC, Kind.SHELL), statements)
     magics = [_shell(source, s) if s.kind is Kind.SHELL else _magic(source, s) for s in early]
     code = tuple([s for s in statements if s.kind in _CODE])
     problems: list[Diagnostic] = []
     actions = _actions(source, statements[len(magics) :], problems)
     if problems:
-        from jitkernel.languages.llvm.miswritten import most_telling  # only for errors
+        from jitkernel.ir.miswritten import most_telling  # only for errors
 
         raise CompileError(most_telling(problems))
     warnings = _behind_semicolons(source, statements)
@@ -282,29 +277,19 @@ def _truncations(statements: Sequence[Statement]) -> list[Diagnostic]:
     return [*itertools.islice(found, _MOST_TRUNCATIONS)]
 
 
-#: `@f(1); @f(2)`, as C has it: no blank before the comment, and a whole call in it.
-_CALL_BEHIND = re.compile(rf";[ \t]*(@{NAME}\([^\n]*\))[ \t]*;?[ \t]*(?=\n|\Z)")
-
-
 def _behind_semicolons(source: str, statements: Sequence[Statement]) -> list[Diagnostic]:
     """A warning for each call that was meant as a second one of its line, and is a comment."""
     found = []
     for statement in statements:
-        match = statement.kind is Kind.CALL and _CALL_BEHIND.match(source, statement.stop)
-        if match:
-            words = f"{match[1]} did not run: a ; begins a comment"
+        if call := statement.kind is Kind.CALL and call_behind(source, statement.stop):
+            words = f"{call} did not run: a ; begins a comment"
             hint = "each call has a line of its own"
-            found.append(diagnostic(source, match.start(), words, hint, "warning"))
+            found.append(diagnostic(source, statement.stop, words, hint, "warning"))
     return found
 
 
 def _magic(source: str, statement: Statement) -> MagicAction:
-    match = present(_MAGIC.match(statement.text), "the magic that the scanner saw")
-    rest = match[2]
-    comment = next((m for m in _COMMENT.finditer(rest) if not m[1]), None)
-    if comment:
-        rest = rest[: comment.start()]
-    return MagicAction(statement.line, statement.text, match[1], rest.strip())
+    return MagicAction(statement.line, statement.text, *statement.magic)
 
 
 def _shell(source: str, statement: Statement) -> ShellAction:
@@ -324,15 +309,13 @@ def _call(source: str, statement: Statement) -> CallAction:
 
 
 def _show(source: str, statement: Statement) -> ShowAction:
-    match = present(_GLOBAL.match(statement.text), "the name that the scanner saw")
-    return ShowAction(statement.line, statement.text, symbol_name(match[1]))
+    return ShowAction(statement.line, statement.text, statement.named[0])
 
 
 def _assign(source: str, statement: Statement) -> AssignAction:
-    match = present(_GLOBAL.match(statement.text), "the assignment that the scanner saw")
-    expr = parse_expression(source, statement.start + match.end(), statement.stop)
-    text = _one_line(statement.text)
-    return AssignAction(statement.line, text, symbol_name(match[1]), expr)
+    name, value = statement.named
+    expr = parse_expression(source, statement.start + value, statement.stop)
+    return AssignAction(statement.line, _one_line(statement.text), name, expr)
 
 
 _READERS: dict[Kind, Callable[[str, Statement], Action]] = {

@@ -9,7 +9,6 @@ session's own functions can have any name.
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -17,10 +16,11 @@ from typing import TYPE_CHECKING, Any
 from jitkernel.compiler.records import Options, Request
 from jitkernel.elf import read_object
 from jitkernel.errors import Interrupted, JitError, UsageError
+from jitkernel.ir.expressions import Call
 from jitkernel.ir.module import functions
+from jitkernel.ir.signature import alignment
 from jitkernel.ir.types import PTR, IntType, Type
 from jitkernel.languages.llvm.evaluate import evaluate, evaluate_arguments
-from jitkernel.languages.llvm.expressions import Call
 from jitkernel.languages.llvm.plan import CallAction, parse_cell
 from jitkernel.linker import Block, Image, SymbolKind, SymbolState
 from jitkernel.linker.layout import read_names
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Caller", "Scratch", "finish"]
 
-_ALIGN = re.compile(r"\balign (\d+)")
 _WORD = 8  # bytes: what is passed by value in registers, is so in parts of that size
 
 
@@ -331,8 +330,7 @@ class Caller(Scratch):
 
     def _in_memory(self, data: bytes, attributes: str) -> TypedValue:
         """The pointer to a value that is passed, or returned, in memory."""
-        align = _ALIGN.search(attributes)
-        address = self.allocate(data, max(16, int(align[1]) if align is not None else 1))
+        address = self.allocate(data, max(16, alignment(attributes)))
         return TypedValue(PTR, address.to_bytes(8, "little"), self.layout)
 
     def _parts(

@@ -5,7 +5,6 @@ Start from `Definer`; `run_many` compiles and places many cells at once.
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -17,6 +16,7 @@ from jitkernel.elf.constants import STB_GLOBAL
 from jitkernel.errors import CompileError, Diagnostic, WorkerDied, present
 from jitkernel.ir.module import global_values
 from jitkernel.ir.names import CONTROL, quote_name
+from jitkernel.ir.signature import alignment
 from jitkernel.languages import find
 from jitkernel.languages.llvm.assemble import Assembled, assemble
 from jitkernel.languages.llvm.plan import ENTRY, Plan, Remake, parse_cell
@@ -53,7 +53,6 @@ __all__ = ["Definer", "run_many"]
 NO_PLAN = Plan("")  # of an object, which no language has read
 _TOLD = 4  # lines on cells that were compiled again
 _MARK = "; line "  # in a module: which line of the cell what follows comes from
-_ALIGNMENT = re.compile(r",\s*align\s+(\d+)")
 
 
 class Definer(Execution):
@@ -469,8 +468,9 @@ def _alignments(source: str) -> dict[str, int]:
     """The alignments that a module's variables ask for, by name."""
     if " align " not in source:
         return {}
-    found = ((value.name, _ALIGNMENT.search(value.rest)) for value in global_values(source))
-    return {name: int(align[1]) for name, align in found if align}
+    values = global_values(source)
+    found = {value.name: alignment(value.rest.rpartition('"')[2]) for value in values}
+    return {name: align for name, align in found.items() if align}
 
 
 def run_many(core: Core, sources: Sequence[str], options: CellOptions) -> list[Result]:

@@ -5,7 +5,6 @@ Start from `Runner.run`.
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from operator import attrgetter, itemgetter
@@ -14,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from jitkernel.compiler.records import Compiled, Request
 from jitkernel.errors import CompileError, Fault, JitError, UsageError, limit_met
-from jitkernel.ir.names import NAME, quote_name, written
+from jitkernel.ir.instructions import Instruction
+from jitkernel.ir.names import quote_name, written
 from jitkernel.ir.types import Type, function_type
 from jitkernel.languages import find
 from jitkernel.languages.llvm.assemble import Assembled, stands_alone
@@ -449,11 +449,9 @@ _TEXT = attrgetter("text")
 _KIND = itemgetter(0)
 #: Facts whose change is told.
 _TOLD = frozenset(("name", "type", "object"))
-_NAMED = re.compile(rf"\s*(%{NAME})\s*=")
 
 
 def _label(text: str) -> str:
     """What a value is shown with: of instructions the last one's name, else the statement."""
     *above, last = text.rstrip().splitlines() or [""]
-    name = _NAMED.match(last)
-    return name[1] if name else last.strip() if above else text
+    return Instruction.read(last).result or (last.strip() if above else text)

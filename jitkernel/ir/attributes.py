@@ -1,15 +1,23 @@
-"""The CPU that compilers write into functions when nobody has chosen one.
+"""Attributes of functions: the values that some have, `optnone`, and the CPU that compilers write
+when nobody has chosen one.
 
 clang and others put `"target-cpu"="x86-64"` on every function: the machine of 2003, for which
 vectors are half as wide or less.  Where it says no more than that, it is taken out of the text, so
-that the session's CPU counts.  Start from `drop_default_cpu`.
+that the session's CPU counts.  Start from `values`, `without_optnone` and
+`drop_default_cpu`.
 """
 
 from __future__ import annotations
 
 import re
 
-__all__ = ["drop_default_cpu"]
+from jitkernel.ir.names import SKIP
+
+__all__ = ["cpu", "drop_default_cpu", "optnone_at", "values", "without_cpu", "without_optnone"]
+
+_OPTNONE = re.compile(r"^[ \t]*(?:attributes\b|define\b).*\boptnone\b.*$", re.M)
+_DROPPED = re.compile(SKIP + r"|\boptnone\b|\bnoinline\b")
+_CPU = re.compile(r' "(?:target-cpu|target-features|tune-cpu)"="[^"]*"')
 
 _MARK = '"target-cpu"="x86-64"'
 _LINE = re.compile(rf"^.*{_MARK}.*$", re.M)
@@ -23,6 +31,36 @@ _BASELINE = frozenset("64bit cmov cx8 fxsr mmx sse sse2 x87 crc32 nopl".split())
 _TUNING = frozenset(
     "idivq-to-divl macrofusion slow-3ops-lea slow-incdec vzeroupper false-deps-popcnt".split()
 )
+
+
+def values(text: str, name: str) -> list[str]:
+    """The values of an attribute, which is written `"name"="value"`, wherever a text has it."""
+    return [found.partition('"')[0] for found in text.split(f'"{name}"="')[1:]]
+
+
+def optnone_at(source: str) -> int:
+    """The offset of the first `optnone` of a text; -1 where there is none."""
+    match = _OPTNONE.search(source)
+    return match.start() + match[0].rindex("optnone") if match else -1
+
+
+def without_optnone(source: str) -> str:
+    """The text with blanks for `optnone` and for the `noinline` that it requires."""
+
+    def blank(match: re.Match[str]) -> str:
+        return " " * len(match[0]) if match[0][0] in "on" else match[0]
+
+    return _OPTNONE.sub(lambda line: _DROPPED.sub(blank, line[0]), source)
+
+
+def cpu(group: str) -> list[str]:
+    """The attributes of a group that name a processor."""
+    return _CPU.findall(group)
+
+
+def without_cpu(group: str) -> str:
+    """A group of attributes without those that name a processor."""
+    return _CPU.sub("", group)
 
 
 def drop_default_cpu(source: str) -> tuple[str, int]:

@@ -2,7 +2,8 @@
 
 Only the first tokens of a statement are looked at; what it means is `plan`'s business, and whether
 its IR is valid is LLVM's.  One pass of a regular expression, so the time is linear in the text.
-Start from `split`.
+Start from `split`, and
+from `token_at` for the word at a place.
 """
 
 from __future__ import annotations
@@ -12,12 +13,16 @@ from dataclasses import dataclass
 from enum import Enum
 
 from jitkernel.errors import CompileError, Diagnostic, present
+from jitkernel.ir.instructions import CONTINUES
 from jitkernel.ir.keywords import ENTITY_WORDS, OPCODES, VARIABLE_WORDS
 from jitkernel.ir.module import body_end
-from jitkernel.ir.names import COMMENT, INLINE_SPACE, NAME, SKIP, SPACE
-from jitkernel.ir.text import after_space, without_comments
+from jitkernel.ir.names import COMMENT, INLINE_SPACE, NAME, SKIP, SPACE, symbol_name
+from jitkernel.ir.text import SCALAR, after_space, without_comments
 
-__all__ = ["Kind", "Problem", "Statement", "diagnostic", "normalise", "scan", "split"]
+__all__ = [
+    "Kind", "Problem", "Statement", "Token", "call_behind", "diagnostic", "normalise", "scan",
+    "split", "token_at",
+]  # fmt: skip
 
 
 class Kind(Enum):
@@ -57,6 +62,20 @@ class Statement:
     line: int
     column: int
     last_line: int
+
+    @property
+    def magic(self) -> tuple[str, str]:
+        """A magic's name, and its arguments without a comment behind them."""
+        match = present(_MAGIC.match(self.text), "the magic that the scanner saw")
+        rest = match[2]
+        comment = next((m for m in _MAGIC_COMMENT.finditer(rest) if not m[1]), None)
+        return match[1], rest[: comment.start() if comment else None].strip()
+
+    @property
+    def named(self) -> tuple[str, int]:
+        """The symbol that a line shows or sets, and the offset behind it and its `=`."""
+        match = present(_GLOBAL.match(self.text), "the name that the scanner saw")
+        return symbol_name(match[1]), match.end()
 
     def diagnostic(
         self, message: str, hint: str, at: int = 0, severity: str = "error"
@@ -112,8 +131,11 @@ _EXTENTS = {
 }
 # What a definition begins with, whose name and sign may stand on several lines.
 _DEFINED = re.compile(rf"[@%!]{NAME}{SPACE}=")
-# `to label` of an invoke, clauses of a landingpad.
-_CONTINUES = re.compile(r"(?:to[ \t]+label|unwind[ \t]+label|cleanup|catch|filter)\b")
+_MAGIC = re.compile(r"%%?([A-Za-z_][\w.]*)[ \t]*([^\n]*)")
+_MAGIC_COMMENT = re.compile(r"""("[^"]*"|'[^']*')|(?<![^ \t]);""")
+_GLOBAL = re.compile(rf"@({NAME})(?:{SPACE}=)?")
+# `@f(1); @f(2)`, as C has it: no blank before the comment, and a whole call in it.
+_CALL_BEHIND = re.compile(rf";[ \t]*(@{NAME}\([^\n]*\))[ \t]*;?[ \t]*(?=\n|\Z)")
 # NUL would end the text in LLVM's eyes, and a lone surrogate has no UTF-8 form.
 _NO_TEXT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 
@@ -138,10 +160,16 @@ def split(source: str) -> tuple[Statement, ...]:
     """The statements of a normalised cell.  Raises CompileError for text that is none."""
     statements, problems = scan(source)
     if problems:
-        from jitkernel.languages.llvm.miswritten import most_telling  # only for errors
+        from jitkernel.ir.miswritten import most_telling  # only for errors
 
         raise CompileError(most_telling([p.diagnostic for p in problems]))
     return statements
+
+
+def call_behind(source: str, at: int) -> str:
+    """The call that the comment at an offset consists of; "" where it is another comment."""
+    match = _CALL_BEHIND.match(source, at)
+    return match[1] if match else ""
 
 
 def scan(source: str) -> tuple[tuple[Statement, ...], tuple[Problem, ...]]:
@@ -225,7 +253,7 @@ class _Scanner:
             self.unclosed(at)
             return len(self.source)
         end = self.next_line(at)
-        from jitkernel.languages.llvm.miswritten import nearest_form  # only for errors
+        from jitkernel.ir.miswritten import nearest_form  # only for errors
 
         message, hint = nearest_form(self.source[at:end])
         self.problem(at, message, hint)
@@ -247,7 +275,7 @@ class _Scanner:
                     # Whatever begins no statement may be on the way to a body.
                     goes_on = is_define and at < len(source) and not _BEGINS.match(source, at)
                     if kind is Kind.INSTRUCTION:
-                        goes_on = _CONTINUES.match(source, at) is not None
+                        goes_on = CONTINUES.match(source, at) is not None
                     if not goes_on:
                         return (here if comment < 0 else comment), here
                 comment = -1
@@ -311,3 +339,64 @@ class _Scanner:
             hint = "a function's body ends with '}'"
             self.problem(start, "this '{' is never closed", hint, incomplete=True)
         return len(self.source)
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """The word around a cursor.
+
+    `kind` is "global" (`@sq`), "local" (`%x`), "magic" (a line's first `%word`), "cell magic",
+    "metadata", "type" or "word" (opcodes and keywords), or "" where there is none.  `text` is the
+    whole word with its sigil, `prefix` the part before the cursor; they begin at offset `start`.
+    `first` says that the word begins its line.
+    """
+
+    kind: str
+    text: str
+    prefix: str
+    start: int
+    stop: int
+    first: bool
+
+
+_TYPE_WORD = re.compile(f"{SCALAR}|void")
+_CURSOR_TOKEN = re.compile(
+    r'(?P<string>c"[^"\n]*(?:"|(?=\n)|\Z)|"(?:\\[^\n]|[^"\\\n])*(?:"|\\?(?=\n)|\\?\Z))|(?P<comment>;[^\n]*|/\*[^\n]*?(?:\*/|(?=\n)|\Z))'
+    r'|(?P<global>@(?:"[^"\n]*"?|[-a-zA-Z$._0-9]*))|(?P<cell>%%[A-Za-z_]*[\w.]*)'
+    r'|(?P<local>%(?:"[^"\n]*"?|[-a-zA-Z$._0-9]*))|(?P<metadata>![-a-zA-Z$._0-9]*)'
+    r"|(?P<word>[A-Za-z_][\w.]*)"
+)
+_KINDS = {"cell": "cell magic"}
+
+
+def token_at(source: str, position: int) -> Token:
+    """The word that ends or goes on at offset `position` of a cell, else the one that begins there.
+
+    Inside strings and comments there is none.
+    """
+    position = max(0, min(position, len(source)))
+    begin = source.rfind("\n", 0, position) + 1
+    end = source.find("\n", position)
+    end = len(source) if end < 0 else end
+    found: re.Match[str] | None = None
+    for match in _CURSOR_TOKEN.finditer(source, begin, end):
+        inside = match.start() < position
+        if match.start() > position or (found and match.start() == position):
+            break
+        if match.lastgroup == "comment" and inside and position <= match.end():
+            break
+        if match.lastgroup == "string":
+            if inside and position < match.end():
+                break
+        elif match.lastgroup != "comment" and position <= match.end():
+            found = match
+    if found is None:
+        return Token("", "", "", position, position, not source[begin:position].strip())
+    first = not source[begin : found.start()].strip(" \t?")
+    kind = _KINDS.get(found.lastgroup or "", found.lastgroup or "")
+    if kind == "local" and first and not source[found.end() : end].lstrip().startswith("="):
+        kind = "magic"
+    elif kind == "word" and _TYPE_WORD.fullmatch(found[0]):
+        kind = "type"
+    prefix = source[found.start() : position]
+    return Token(kind, found[0], prefix, found.start(), found.end(), first)

@@ -16,17 +16,18 @@ from jitkernel.errors import Diagnostic
 from jitkernel.ir.keywords import (
     BINARY_OPCODES,
     ENTITY_WORDS,
+    FLOAT_TYPES,
     OPCODES,
     VARIABLE_WORDS,
     nearest,
 )
-from jitkernel.ir.names import NAME, decode_name
-from jitkernel.ir.text import without_comments
-from jitkernel.values import literals
+from jitkernel.ir.names import NAME, decode_name, unescape
+from jitkernel.ir.text import SCALAR, without_comments
+from jitkernel.ir.types import integer_bits
 
 __all__ = ["most_telling", "nearest_form", "repaired", "rules", "said"]
 
-_T = rf"(?:i\d+|ptr|{'|'.join(literals.FORMATS)}|%{NAME})"
+_T = rf"(?:{SCALAR}|%{NAME})"
 _V = r"(?:[%@]" + NAME + r"|[-+]?[\d.]+(?:e[-+]?\d+)?|true|false|null|undef|poison)"
 _INTEGER = {"fadd": "add", "fsub": "sub", "fmul": "mul", "fdiv": "sdiv", "frem": "srem"}
 _FLOAT = {"add": "fadd", "sub": "fsub", "mul": "fmul", "sdiv": "fdiv", "udiv": "fdiv",
@@ -147,9 +148,9 @@ def _return(m: re.Match[str], cell: _Cell) -> str:
 
 def _arithmetic(m: re.Match[str], cell: _Cell) -> str:
     opcode, type, rest = m[1], m[2], m[3]
-    is_float = type in literals.FORMATS
+    is_float = type in FLOAT_TYPES
     right = (_FLOAT if is_float else _INTEGER).get(opcode, "")
-    if not right or (not is_float and not re.fullmatch(r"i\d+", type)):
+    if not right or (not is_float and not integer_bits(type)):
         return ""
     own = "floating-point numbers have instructions of their own"
     what = own if is_float else f"{opcode} is for floating-point numbers"
@@ -159,7 +160,7 @@ def _arithmetic(m: re.Match[str], cell: _Cell) -> str:
 def _bytes(text: str) -> str:
     """The IR of a string, with its NUL."""
     text = text.removesuffix("\\00")
-    size = len(re.sub(r"\\[0-9a-fA-F]{2}|\\\\", "x", text).encode()) + 1
+    size = len(unescape(text)) + 1
     return f'[{size} x i8] c"{text}\\00"'
 
 
@@ -185,7 +186,7 @@ def _operator(m: re.Match[str], cell: _Cell) -> str:
     named = one if one[0] in "%@" else other
     type = cell.type_of(named)
     words = _OPERATORS[operator]
-    word = words[type in literals.FORMATS]
+    word = words[type in FLOAT_TYPES]
     if "@" in (one[0], other[0]):
         return f"load the value first; then `{result} = {word} {type} ...` computes with it"
     return f"an instruction does that: `{result} = {word} {type} {one}, {other}`"
@@ -355,7 +356,7 @@ _FORMS = rules(
             f"an instruction does that: `%x = {_OPERATORS[m[2]][0]} i64 {m[1]}, {m[3]}`"
         ),
     ),
-    (rf'i\d+\b|(?:{"|".join(literals.FORMATS)}|ptr|true|false|null)\b|[-+\d"{{\[<]', _value),
+    (rf'(?:{SCALAR}|true|false|null)\b|[-+\d"{{\[<]', _value),
     (r"[A-Za-z_][\w.]*", _word),
     begin=r"\A",
 )

@@ -15,11 +15,10 @@ from typing import TypeAlias
 
 from jitkernel.errors import CompileError
 from jitkernel.ir.keywords import OPCODES, nearest
-from jitkernel.ir.names import NAME, bare, symbol_name
-from jitkernel.ir.text import Cursor
+from jitkernel.ir.names import NAME, bare, symbol_name, unescape
+from jitkernel.ir.statements import diagnostic
+from jitkernel.ir.text import TYPE_WORD, Cursor
 from jitkernel.ir.types import NamedType, Type, TypeSyntaxError, parse_type_at
-from jitkernel.languages.llvm.statements import diagnostic
-from jitkernel.values.literals import unescape
 
 __all__ = [
     "Aggregate",
@@ -123,10 +122,7 @@ _STRING = re.compile(r'(c)"([^"\n]*)"|"((?:\\[^\n]|[^"\\\n])*)"')
 _RESULT = re.compile(r"_(\d*)(?![\w.])")
 # How it writes many zeros at the end of a string.
 _ZEROS = re.compile(r"[ \t]*\((\d{1,9}) more \\00\)")
-_TYPE_BEGINS = re.compile(
-    r"%|[{\[<]|(?:i\d+|void|ptr|half|bfloat|float|double|x86_fp80|fp128|ppc_fp128|label|metadata"
-    r"|token|x86_amx|target)\b"
-)
+_TYPE_BEGINS = re.compile(rf"%|[{{\[<]|(?:{TYPE_WORD})\b")
 # `[4 x`, `<4 x`, `{ i32,`: a cheap look, so that long lists of values are not read twice.
 _TYPE_IN_BRACKET = re.compile(r"[\[<]\s*(?:vscale\b|\d+\s*x\b)|<?\{\s*(?:\}|[%\[{<a-z])")
 _WORDS = ("true", "false", "null", "zeroinitializer")
