@@ -22,7 +22,7 @@ from jitkernel.compiler.prepare import place, prepare
 from jitkernel.compiler.records import Options, Request
 from jitkernel.compiler.summary import ambiguous, renamed_types, summarise
 from jitkernel.errors import CompileError, Diagnostic
-from jitkernel.ir.instructions import has_switch
+from jitkernel.ir.module import has_switch
 from jitkernel.ir.names import CONTROL
 
 __all__ = ["account", "compile_module", "compiled", "contexts", "machine", "module_of", "tidy"]

@@ -16,9 +16,8 @@ from jitkernel.compiler import binding
 from jitkernel.compiler.binding import EXTERNAL, WEAK, lib
 from jitkernel.compiler.records import FunctionInfo, Request, VariableInfo
 from jitkernel.ir.calls import find_calls, suspects
-from jitkernel.ir.debug_info import said_arrays
 from jitkernel.ir.expansion import Expansion
-from jitkernel.ir.module import entities, global_values
+from jitkernel.ir.module import entities, global_values, said_arrays
 from jitkernel.ir.names import locals_in, quote_name, renamed, unnumbered
 from jitkernel.ir.signature import abi_features, headers, may_matter
 from jitkernel.ir.text import squeeze, type_at

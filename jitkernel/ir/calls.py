@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from jitkernel.ir.names import NAME, SKIP, SPACE, decode_name
+from jitkernel.ir.names import NAME, SKIP, SPACE, decode_name, quote_name
 from jitkernel.ir.signature import convention
 from jitkernel.ir.text import (
     after_flags,
@@ -20,11 +20,11 @@ from jitkernel.ir.text import (
     type_at,
 )
 
-__all__ = ["Call", "find_calls", "suspects"]
+__all__ = ["Call", "call_declaration", "find_calls", "suspects"]
 
 _CALL = re.compile(SKIP + r"|c(?<![-\w$.@%]c)all(?:br)?\b|i(?<![-\w$.@%]i)nvoke\b")
 _MORE = re.compile(rf"{SPACE}([(*])")
-_CALLEE = re.compile(rf"{SPACE}@(?!llvm\.)({NAME}){SPACE}(?=\()")
+_CALLEE = re.compile(rf"{SPACE}@({NAME}){SPACE}(?=\()")
 
 
 class Call(NamedTuple):
@@ -37,20 +37,37 @@ class Call(NamedTuple):
     offset: int
 
 
-def find_calls(text: str) -> Iterable[Call]:
-    """The direct calls in `text`, except to intrinsics, which LLVM checks itself."""
+def find_calls(text: str, intrinsics: bool = False) -> Iterable[Call]:
+    """The direct calls in `text`; to `intrinsics`, which LLVM checks itself, only if asked for."""
     for start in _CALL.finditer(text):
         if start[0][0] in '";/':
             continue
         at = after_flags(text, start.end())
         type, end = _type(text, after_space(text, at))
         callee = _CALLEE.match(text, end)
-        if callee is None:
+        if callee is None or (callee[1].startswith("llvm.") and not intrinsics):
             continue
         if not type.endswith(")") or type_at(type) == type:  # else all of it, as variadic ones do
-            inside = text[callee.end() + 1 : closing(text, callee.end()) - 1]
+            close = closing(text, callee.end())
+            if close < 0:
+                break
+            inside = text[callee.end() + 1 : close - 1]
             type += f" ({', '.join(_type(part, 0)[0] for part in split_at_commas(inside))})"
         yield Call(decode_name(callee[1]), type, convention(text[start.end() : at]), start.start())
+
+
+def call_declaration(text: str, name: str) -> str:
+    """A declaration that would suit the call of `@name` in an instruction's text, as far as the
+    text tells: `declare i32 @f(i32, ptr)`."""
+    from jitkernel.ir.types import TypeSyntaxError, function_type  # seldom needed
+
+    found = next((call for call in find_calls(text, True) if call.callee == name), None)
+    shown = quote_name(name)
+    try:
+        type = function_type(found.type if found else "")
+    except TypeSyntaxError:
+        return f"declare void @{shown}()"
+    return f"declare {type.result} @{shown}{str(type)[len(str(type.result)) + 1 :]}"
 
 
 def _type(text: str, at: int) -> tuple[str, int]:

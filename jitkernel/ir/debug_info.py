@@ -15,15 +15,15 @@ import re
 
 from jitkernel.ir.instructions import blocks
 from jitkernel.ir.module import functions
-from jitkernel.ir.names import NAME, SKIP, symbol_name
+from jitkernel.ir.names import SKIP, decode_name
 from jitkernel.ir.text import replaced
 
 __all__ = [
     "Origins",
     "fields",
     "has_locations",
+    "members",
     "nodes",
-    "said_arrays",
     "split_location",
     "with_locations",
     "without_locations",
@@ -40,10 +40,12 @@ _REMOVED = re.compile(
     r"|^[ \t]*(?:#dbg_\w+|(?:tail[ \t]+)?call[ \t]+void[ \t]+@llvm\.dbg\.\w+)\([^\n]*"
     r"|" + _ATTACHED + r"|(?<==)(?P<node>[ \t]*(?:distinct[ \t]+)?!)DILocation\([^\n]*"
 )
-_SAID_ARRAY = re.compile(rf"^@({NAME}) = .*; (\[\d+ x [^;\n]*\])$", re.M)
 _RECORD = re.compile(r"(?m)^[ \t]*#dbg_\w+\([^\n]*\n|^!\d+ = [^\n]*(?:\n|\Z)")
 _NODE = re.compile(r"(?m)^!(\d+)[ \t]*=[ \t]*([^\n]*)")
-_FIELD = re.compile(r'\b(\w+):[ \t]*(?:!?(\d+)|"((?:[^"\\]|\\.)*)")')
+_FIELD = re.compile(
+    r'(\w+): (?:"((?:[^"\\]|\\.)*)"|!?(\{[^}]*\}|\w*\((?:[^()]|\([^()]*\))*\)|[^,()]*))(?:, |\)?$)'
+)
+_REFERENCE = re.compile(r"!(\d+)|(null)")
 _DEPTH = 64  # of scopes and of inlining that are followed
 
 _NUMBER = re.compile(r"!(\d+)")
@@ -55,13 +57,6 @@ def split_location(text: str) -> tuple[str, str]:
     "" where it has none."""
     match = _AT.search(text) if "!dbg" in text else None
     return (_AT.sub("", text), match[1]) if match else (text, "")
-
-
-def said_arrays(source: str) -> dict[str, str]:
-    """The types of variables that their language says to be arrays, in a comment, by name: see
-    languages/c/module.py."""
-    found = _SAID_ARRAY.findall(source) if "; [" in source else ()
-    return {symbol_name(name): type for name, type in found}
 
 
 def has_locations(source: str) -> bool:
@@ -94,8 +89,18 @@ def nodes(text: str) -> dict[str, str]:
 
 
 def fields(node: str) -> dict[str, str]:
-    """The numbers, texts and other nodes' numbers that a node has, by the names of its fields."""
-    return {name: number or text for name, number, text in _FIELD.findall(node)}
+    """The words, numbers, texts and other nodes' numbers that a node has, by the names of its
+    fields."""
+    _, _, rest = node.partition("(")
+    return {
+        name: decode_name(f'"{text}"') if text else word.strip()
+        for name, text, word in _FIELD.findall(rest)
+    }
+
+
+def members(node: str) -> list[str]:
+    """The numbers of the nodes that are in a list, "" for `null`."""
+    return [number for number, _ in _REFERENCE.findall(node)]
 
 
 class Origins:

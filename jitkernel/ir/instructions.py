@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from jitkernel.ir.keywords import BINARY_OPCODES, CAST_OPCODES, TERMINATORS
 from jitkernel.ir.module import Entity
-from jitkernel.ir.names import NAME, SKIP, decode_name, quote_name
+from jitkernel.ir.names import NAME, SKIP, decode_name
 from jitkernel.ir.text import after_flags, after_space, commas, line_end, without_comments
 from jitkernel.ir.types import (
     PTR,
@@ -39,10 +39,8 @@ __all__ = [
     "Flow",
     "Instruction",
     "blocks",
-    "call_declaration",
     "flow",
     "has_labelled_assembly",
-    "has_switch",
     "instructions",
     "successors",
 ]
@@ -56,7 +54,6 @@ _LABEL = re.compile(f"({NAME}):")
 # What an instruction goes on with at a new line: `to label` of an invoke, clauses of a landingpad.
 CONTINUES = re.compile(r"cleanup\b|catch\b|filter\b|to\s+label\b|unwind\b|,")
 _LABELLED = re.compile(r'\basm\b[^"\n]*"[^"\n]*(?:(?<![\w$%.])|(?<=\\0[9A]))[A-Za-z_.][\w.]*:')
-_SWITCH = re.compile(r"\bswitch\b[^\[\]]*\[[^\]]*\]")
 _TARGET = re.compile(rf"(?:i\d+ (-?\d+|true|false), )?label %({NAME})")
 
 
@@ -161,13 +158,6 @@ def has_labelled_assembly(text: str) -> bool:
     return _LABELLED.search(text) is not None
 
 
-def has_switch(source: str, cases: int) -> bool:
-    """True if a `switch` of a text has more cases than a number."""
-    return source.count(", label %") > cases and any(
-        found[0].count(", label %") > cases for found in _SWITCH.finditer(source)
-    )
-
-
 class Flow(NamedTuple):
     """Control flow of a function: `blocks` are (label, instructions), the first is the entry.
 
@@ -195,30 +185,6 @@ def flow(function: Entity) -> Flow:
     for index, (_, lines) in enumerate(rows):
         edges += [(index, number[to], letter) for to, letter in successors(lines[-1])]
     return Flow(rows, edges)
-
-
-def call_declaration(text: str, name: str) -> str:
-    """A declaration that would suit the call of `@name` in an instruction's text, as far as the
-    text tells: `declare i32 @f(i32, ptr)`."""
-    shown = quote_name(name)
-    found = Instruction.read(text)
-    at = found.text.find(f"@{shown}")
-    try:
-        if found.opcode not in ("call", "invoke") or at < 0:
-            raise TypeSyntaxError("no call", 0)
-        type = _Operands(found.text[:at], found.operands, {}).type(0)
-        if isinstance(type, FunctionType):
-            return f"declare {type.result} @{shown}{str(type)[len(str(type.result)) + 1 :]}"
-        inside = found.text[at + len(shown) + 1 :].lstrip()
-        end = inside.rfind(")")
-        if not inside.startswith("(") or end < 0:
-            raise TypeSyntaxError("no call", 0)
-        arguments = _Operands(inside[:end], 1, {})
-        count = len(arguments.pieces) if inside[1:end].strip() else 0
-        types = ", ".join(str(arguments.type(i)) for i in range(count))
-        return f"declare {type} @{shown}({types})"
-    except TypeSyntaxError:
-        return f"declare void @{shown}()"
 
 
 class _Operands:

@@ -22,8 +22,7 @@ from jitkernel.ir.keywords import (
     nearest,
 )
 from jitkernel.ir.names import NAME, decode_name, unescape
-from jitkernel.ir.text import SCALAR, without_comments
-from jitkernel.ir.types import integer_bits
+from jitkernel.ir.text import SCALAR, integer_bits, without_comments
 
 __all__ = ["most_telling", "nearest_form", "repaired", "rules", "said"]
 

@@ -23,6 +23,8 @@ __all__ = [
     "entities",
     "functions",
     "global_values",
+    "has_switch",
+    "said_arrays",
     "symbols_of",
     "undefining",
     "without_targets",
@@ -60,6 +62,8 @@ _DEFINING = re.compile(
     r"weak_odr) "
     r'| comdat(?:\([^)]*\))?| section "[^"]*"| align \d+(?= |$)(?!.*\))|(?: !\w+ !\d+)+\s*$'
 )
+_SWITCH = re.compile(r"\bswitch\b[^\[\]]*\[[^\]]*\]")
+_SAID_ARRAY = re.compile(rf"^@({NAME}) = .*; (\[\d+ x [^;\n]*\])$", re.M)
 _PLACED = re.compile(
     r"\((?:localdynamic|initialexec|localexec)\)|\b(?:dso_local|hidden|protected)\b"
 )
@@ -221,6 +225,20 @@ def undefining(head: str) -> str:
     """A function's head without what only a definition says: linkage, comdat, section, alignment,
     and metadata at its end."""
     return _DEFINING.sub("", head).rstrip()
+
+
+def said_arrays(source: str) -> dict[str, str]:
+    """The types of variables that their language says to be arrays, in a comment, by name: see
+    languages/c/module.py."""
+    found = _SAID_ARRAY.findall(source) if "; [" in source else ()
+    return {symbol_name(name): type for name, type in found}
+
+
+def has_switch(source: str, cases: int) -> bool:
+    """True if a `switch` of a text has more cases than a number."""
+    return source.count(", label %") > cases and any(
+        found[0].count(", label %") > cases for found in _SWITCH.finditer(source)
+    )
 
 
 def functions(text: str, keyword: str = "") -> Iterator[Entity]:

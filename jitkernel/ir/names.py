@@ -19,6 +19,7 @@ __all__ = [
     "bare",
     "decode_name",
     "escaped",
+    "labels_in",
     "locals_in",
     "mentions",
     "quote_name",
@@ -56,6 +57,7 @@ ASK = "jk_ask"
 _PLAIN = re.compile(r"[-a-zA-Z$._][-a-zA-Z$._0-9]*\Z")
 _ESCAPE = re.compile(r"\\([0-9a-fA-F]{2}|.)?", re.DOTALL)
 _C_ESCAPES = dict(zip("ntrabfve0\\'\"", b"\n\t\r\a\b\f\v\x1b\0\\'\"", strict=True))
+_LABELS = re.compile(rf"(?m)^\s*({NAME}):")
 _MENTIONS = {sign: re.compile(f"{SKIP}|{re.escape(sign)}({NAME})") for sign in "@%$#!"}
 
 
@@ -171,6 +173,11 @@ def verbatim_in(text: str) -> dict[str, str]:
     if '"\\01' not in text:
         return {}
     return {symbol_name(n): f"@{n}" for n in mentions(text, "@") if n.startswith('"\\01')}
+
+
+def labels_in(text: str) -> frozenset[str]:
+    """The labels of the blocks in a text."""
+    return frozenset(map(decode_name, _LABELS.findall(text)))
 
 
 def locals_in(text: str) -> frozenset[str]:

@@ -9,8 +9,7 @@ import re
 
 from jitkernel.ir.attributes import values
 from jitkernel.ir.module import functions
-from jitkernel.ir.text import closing
-from jitkernel.ir.types import integer_bits
+from jitkernel.ir.text import closing, integer_bits
 
 __all__ = ["abi_features", "alignment", "convention", "headers", "may_matter"]
 

@@ -3,7 +3,7 @@
 Only the first tokens of a statement are looked at; what it means is `plan`'s business, and whether
 its IR is valid is LLVM's.  One pass of a regular expression, so the time is linear in the text.
 Start from `split`, and
-from `token_at` for the word at a place.
+from `word_at` for the word at a place.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from jitkernel.ir.instructions import CONTINUES
 from jitkernel.ir.keywords import ENTITY_WORDS, OPCODES, VARIABLE_WORDS
 from jitkernel.ir.module import body_end
 from jitkernel.ir.names import COMMENT, INLINE_SPACE, NAME, SKIP, SPACE, symbol_name
-from jitkernel.ir.text import SCALAR, after_space, without_comments
+from jitkernel.ir.text import after_space, without_comments
 
 __all__ = [
-    "Kind", "Problem", "Statement", "Token", "call_behind", "diagnostic", "normalise", "scan",
-    "split", "token_at",
+    "Kind", "Problem", "Statement", "call_behind", "diagnostic", "normalise", "scan",
+    "split", "word_at",
 ]  # fmt: skip
 
 
@@ -341,62 +341,25 @@ class _Scanner:
         return len(self.source)
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
-    """The word around a cursor.
-
-    `kind` is "global" (`@sq`), "local" (`%x`), "magic" (a line's first `%word`), "cell magic",
-    "metadata", "type" or "word" (opcodes and keywords), or "" where there is none.  `text` is the
-    whole word with its sigil, `prefix` the part before the cursor; they begin at offset `start`.
-    `first` says that the word begins its line.
-    """
-
-    kind: str
-    text: str
-    prefix: str
-    start: int
-    stop: int
-    first: bool
-
-
-_TYPE_WORD = re.compile(f"{SCALAR}|void")
-_CURSOR_TOKEN = re.compile(
-    r'(?P<string>c"[^"\n]*(?:"|(?=\n)|\Z)|"(?:\\[^\n]|[^"\\\n])*(?:"|\\?(?=\n)|\\?\Z))|(?P<comment>;[^\n]*|/\*[^\n]*?(?:\*/|(?=\n)|\Z))'
-    r'|(?P<global>@(?:"[^"\n]*"?|[-a-zA-Z$._0-9]*))|(?P<cell>%%[A-Za-z_]*[\w.]*)'
-    r'|(?P<local>%(?:"[^"\n]*"?|[-a-zA-Z$._0-9]*))|(?P<metadata>![-a-zA-Z$._0-9]*)'
-    r"|(?P<word>[A-Za-z_][\w.]*)"
+_STRING = r'"(?:\\[^\n]|[^"\\\n])*(?:"|\\?(?=\n)|\\?\Z)'
+_AT_CURSOR = re.compile(
+    rf"""(?P<string>c"[^"\n]*(?:"|(?=\n)|\Z)|{_STRING})"""
+    r"|(?P<comment>;[^\n]*|/\*[^\n]*?(?:\*/|(?=\n)|\Z))"
+    r"""|%%[\w.]*|[@%](?:"[^"\n]*"?|[-a-zA-Z$._0-9]*)|![-a-zA-Z$._0-9]*|[A-Za-z_][\w.]*"""
 )
-_KINDS = {"cell": "cell magic"}
 
 
-def token_at(source: str, position: int) -> Token:
-    """The word that ends or goes on at offset `position` of a cell, else the one that begins there.
-
-    Inside strings and comments there is none.
-    """
-    position = max(0, min(position, len(source)))
-    begin = source.rfind("\n", 0, position) + 1
-    end = source.find("\n", position)
-    end = len(source) if end < 0 else end
-    found: re.Match[str] | None = None
-    for match in _CURSOR_TOKEN.finditer(source, begin, end):
-        inside = match.start() < position
-        if match.start() > position or (found and match.start() == position):
+def word_at(source: str, position: int) -> str:
+    """The word, with its sign, that ends or goes on at offset `position` of a cell, else the one
+    that begins there; none in strings and comments."""
+    begin = source.rfind("\n", 0, max(position, 0)) + 1
+    word = ""
+    for match in _AT_CURSOR.finditer(source, begin):
+        start, stop, kind = match.start(), match.end(), match.lastgroup
+        if start > position or (word and start == position):
             break
-        if match.lastgroup == "comment" and inside and position <= match.end():
+        if kind and start < position < stop + (kind == "comment"):
             break
-        if match.lastgroup == "string":
-            if inside and position < match.end():
-                break
-        elif match.lastgroup != "comment" and position <= match.end():
-            found = match
-    if found is None:
-        return Token("", "", "", position, position, not source[begin:position].strip())
-    first = not source[begin : found.start()].strip(" \t?")
-    kind = _KINDS.get(found.lastgroup or "", found.lastgroup or "")
-    if kind == "local" and first and not source[found.end() : end].lstrip().startswith("="):
-        kind = "magic"
-    elif kind == "word" and _TYPE_WORD.fullmatch(found[0]):
-        kind = "type"
-    prefix = source[found.start() : position]
-    return Token(kind, found[0], prefix, found.start(), found.end(), first)
+        if not kind and position <= stop:
+            word = match[0]
+    return word

@@ -22,12 +22,14 @@ __all__ = [
     "closing",
     "commas",
     "has_word",
+    "integer_bits",
     "line_end",
     "replaced",
     "split_at_commas",
     "squeeze",
     "type_at",
     "without_comments",
+    "without_strings",
 ]
 
 _SPACE = re.compile(SPACE)
@@ -39,6 +41,7 @@ _LINES = re.compile(SKIP + r"|[(\[{<>}\])\n]")
 _RUN = r'[^\n"()\[\]{}<>;/]*'
 _WHOLE_LINE = re.compile(rf"{_RUN}(?:[(\[{{<]{_RUN}[)\]}}>]{_RUN})*(?=\n|\Z)")
 _COMMENT = re.compile(rf'("[^"]*")|(?:{COMMENT})')
+_SKIPPED = re.compile(SKIP)
 _VISIBLE = re.compile(r"[^\n]")
 _PLAIN = re.compile(r"[^([{<\";/]*")  # neither brackets nor strings nor comments
 _SPACES = re.compile(r'("[^"]*")|\s+')
@@ -50,6 +53,7 @@ _FLAG = re.compile(
     rf"\s*(?!(?:{TYPE_WORD}|asm)\b)(?:(?:cc|align|alignstack)\s+\d+\b|[a-z_][a-z_0-9]*"
     r"|\"[^\"]*\"(?:=\"[^\"]*\")?|#\d+)"
 )
+_INTEGER = re.compile(r"i\d{1,8}")
 _DEPTH = {**dict.fromkeys("([{<", 1), **dict.fromkeys(")]}>", -1)}
 _PLAIN_TYPE = re.compile(
     r"ptr(?:\s+addrspace\(\s*\d+\s*\))?|%" + NAME + r"|(?:i\d+|[a-z]\w*)(?![\w(])|target\("
@@ -161,6 +165,11 @@ def commas(text: str, start: int) -> Iterator[int]:
             yield match.start()
 
 
+def integer_bits(text: str) -> int:
+    """The width of an integer type as it is written, `i32`; 0 of what is none."""
+    return int(text[1:]) if _INTEGER.fullmatch(text) else 0
+
+
 def type_at(text: str, start: int = 0) -> str:
     """The type that stands at an offset of a text, or that it begins with; "" if none."""
     if text[start : start + 1] in ("{", "[", "<"):
@@ -187,6 +196,11 @@ def squeeze(text: str) -> str:
     if '"' in text:
         return _SPACES.sub(lambda match: match[1] or "", text)
     return "".join(text.split())
+
+
+def without_strings(text: str) -> str:
+    """The text without its strings and comments."""
+    return _SKIPPED.sub("", text)
 
 
 def without_comments(text: str, kept: str = "") -> str:

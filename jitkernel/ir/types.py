@@ -35,7 +35,6 @@ __all__ = [
     "VectorType",
     "VoidType",
     "function_type",
-    "integer_bits",
     "is_first_class",
     "parse_type",
     "parse_type_at",
@@ -177,7 +176,6 @@ _MAX_DEPTH = 100
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SUFFIXES = dict(zip(("f16", "bf16", "f32", "f64", "f80", "f128"), FLOAT_TYPES, strict=True))
 _SUFFIX = re.compile(r"(nx)?(?:v(\d+))?(i\d+|bf16|f16|f32|f64|f80|f128|p(\d+))\Z")
-_INTEGER = re.compile(r"i\d{1,8}")
 _NUMBER = re.compile(r"\d{1,20}(?!\d)")
 _LOCAL = re.compile("%" + NAME)
 _TIMES = re.compile(r"x(?!\w)")
@@ -297,11 +295,6 @@ def parse_type_at(text: str, position: int = 0) -> tuple[Type, int]:
     """The type that begins at `position`, and the offset behind it.  Raises TypeSyntaxError."""
     reader = _Reader(text, position)
     return reader.type(), reader.at
-
-
-def integer_bits(text: str) -> int:
-    """The width of an integer type as it is written, `i32`; 0 of what is none."""
-    return int(text[1:]) if _INTEGER.fullmatch(text) else 0
 
 
 def types_named(name: str) -> list[str]:

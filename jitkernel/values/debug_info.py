@@ -5,19 +5,14 @@ The nodes: llvm.org/docs/LangRef.html#specialized-metadata-nodes; DWARF 4, chapt
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from functools import cached_property
 
-from jitkernel.ir.names import decode_name
+from jitkernel.ir.debug_info import fields, members
 from jitkernel.values.datatype import VOID, DataType, Kind, Member
 
 __all__ = ["Types"]
 
-_FIELD = re.compile(
-    r'(\w+): (?:"((?:[^"\\]|\\.)*)"|(!\{[^}]*\}|!?\w*\((?:[^()]|\([^()]*\))*\)|[^,()]*))(?:, |\)?$)'
-)
-_REFERENCE = re.compile(r"!(\d+)|(null)")
 _KINDS: dict[str, Kind] = {
     "DW_TAG_pointer_type": "pointer",
     "DW_TAG_typedef": "typedef",
@@ -61,7 +56,7 @@ class Types:
         """The file in which a function or a global variable is defined."""
         number = next((found[name] for found in self._symbols if name in found), "")
         file = self._fields(number)[1].get("file", "") if number else ""
-        return self._fields(file.lstrip("!"))[1].get("filename", "")
+        return self._fields(file)[1].get("filename", "")
 
     def local(self, name: str) -> DataType | None:
         """The type of a local variable, of the first that is called so."""
@@ -78,9 +73,9 @@ class Types:
         for number, node in self._metadata.items() if function is not None else ():
             if node.startswith("!DILocalVariable("):
                 fields = self._fields(number)[1]
-                scope = fields.get("scope", "").lstrip("!")
+                scope = fields.get("scope", "")
                 while self._metadata.get(scope, "").startswith("!DILexicalBlockFile("):
-                    scope = self._fields(scope)[1].get("scope", "").lstrip("!")
+                    scope = self._fields(scope)[1].get("scope", "")
                 if scope == function:
                     found.append((fields.get("name", ""), int(fields.get("line", 0))))
         return found
@@ -122,22 +117,17 @@ class Types:
 
     def _fields(self, number: str) -> tuple[str, dict[str, str]]:
         """The kind of a node, and its fields."""
-        kind, _, rest = self._metadata.get(number, "").removeprefix("distinct ").partition("(")
-        found = {
-            m[1]: decode_name(f'"{m[2]}"') if m[2] is not None else m[3].strip()
-            for m in _FIELD.finditer(rest)
-        }
-        return kind[1:], found
+        node = self._metadata.get(number, "").removeprefix("distinct ")
+        return node.partition("(")[0][1:], fields(node)
 
     def _list(self, reference: str) -> list[str]:
         """The nodes of a list, "" for `null`."""
-        node = self._metadata.get(reference.lstrip("!"), "")
-        return [m[1] or "" for m in _REFERENCE.finditer(node)]
+        return members(self._metadata.get(reference, ""))
 
     def _type(self, reference: str | None) -> DataType:
         if not reference or reference == "null":
             return VOID
-        number = reference.lstrip("!")
+        number = reference
         if number not in self._made:
             self._made[number] = DataType()
             self._begun.append(number)

@@ -2,7 +2,8 @@
 
 import pytest
 
-from jitkernel.ir.instructions import Instruction, call_declaration
+from jitkernel.ir.calls import call_declaration
+from jitkernel.ir.instructions import Instruction
 
 NAMED = {"pt": "{ i32, [2 x i64] }", "a b": "{ %pt, i1 }"}
 GLOBALS = r"""

@@ -198,7 +198,7 @@ class Module:
         node = self.metadata.get(split_location(text)[1], "")
         for key in ("var", "file"):
             node = self.metadata.get(fields(node).get(key, ""), "")
-        name = decode_name(f'"{fields(node).get("filename", "")}"')
+        name = fields(node).get("filename", "")
         if not name or name.startswith(("cell ", "session")):
             return ""
         return os.path.abspath(name)

@@ -6,16 +6,26 @@ knows tell what was probably meant.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from re import Match
 
 from jitkernel.errors import Diagnostic
-from jitkernel.ir.instructions import call_declaration
+from jitkernel.ir.calls import call_declaration
+from jitkernel.ir.instructions import Instruction
 from jitkernel.ir.keywords import KEYWORDS, OPCODES, nearest
 from jitkernel.ir.miswritten import repaired, rules, said
 from jitkernel.ir.module import functions, global_values
-from jitkernel.ir.names import NAME, SKIP, decode_name, locals_in, quote_name
+from jitkernel.ir.names import NAME, decode_name, labels_in, locals_in, quote_name
+from jitkernel.ir.spot import Spot
+from jitkernel.ir.text import (
+    after_flags,
+    has_word,
+    integer_bits,
+    split_at_commas,
+    type_at,
+    without_strings,
+)
 from jitkernel.languages.llvm.prelude import PRELUDE
 from jitkernel.values import literals
 
@@ -65,20 +75,24 @@ def _hint(diagnostic: Diagnostic, source: str, context: Context) -> str:
 
 
 #: What LLVM says where it met another word than it expected, also at the line after it.
-_SYNTAX = re.compile(
-    r"expected |invalid operand type|constant expression type mismatch|use of undefined value '%"
-)
-_NEXT_LINE = re.compile(r"expected (?:value token|type|comma|instruction opcode|',')")
+_SYNTAX = (
+    "expected ", "invalid operand type", "constant expression type mismatch",
+    "use of undefined value '%",
+)  # fmt: skip
+_NEXT_LINE = (
+    "expected value token", "expected type", "expected comma", "expected instruction opcode",
+    "expected ','",
+)  # fmt: skip
 
 
 def _miswritten(diagnostic: Diagnostic, source: str, context: Context) -> str:
     """A correction of a line that is nearly IR; LLVM may have noticed at the next one only."""
-    if diagnostic.line < 1 or not _SYNTAX.match(diagnostic.message):
+    if diagnostic.line < 1 or not diagnostic.message.startswith(_SYNTAX):
         return ""
     if found := repaired(diagnostic.source, source, diagnostic.line, context.type_of):
         return found
     begins = not diagnostic.source[: max(diagnostic.column - 1, 0)].strip()
-    if begins and _NEXT_LINE.match(diagnostic.message):
+    if begins and diagnostic.message.startswith(_NEXT_LINE):
         lines = source.split("\n")[: diagnostic.line - 1]
         above = next((i for i in range(len(lines), 0, -1) if lines[i - 1].strip()), 0)
         return repaired(lines[above - 1], source, above, context.type_of) if above else ""
@@ -86,39 +100,22 @@ def _miswritten(diagnostic: Diagnostic, source: str, context: Context) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Spot:
-    """The place that a message points to: `text[at:]`."""
+class _Spot(Spot):
+    """The place that a message points to, in the cell `source`."""
 
-    text: str
-    at: int
     source: str
     context: Context
-
-    @property
-    def rest(self) -> str:
-        return self.text[self.at :]
-
-    @property
-    def before(self) -> str:
-        return self.text[: self.at]
 
 
 #: What a C++ compiler takes from its library: vtables and type information of the library's types.
 CXX_NAMES = ("_ZTI", "_ZTV", "_ZTS", "_ZNS", "_ZSt", "__cxa_", "__gxx_")
 IN_LIBSTDCXX = "C++'s library has it: `%lib libstdc++.so.6` first"
 
-_FLOATS = "|".join(literals.FORMATS)
-_TYPE_BEFORE = re.compile(rf"\b({_FLOATS}|i\d+)\s+$")
-_TYPE_ANYWHERE = re.compile(rf"\b({_FLOATS}|i\d+)\b")
-_NUMBER = re.compile(r"[-+]?(?:0x[HKLMR]?[0-9A-Fa-f]+|\d+\.\d*(?:[eE][-+]?\d+)?|\d+)")
 
-
-def _float_constant(m: re.Match[str], spot: _Spot) -> str:
-    number = _NUMBER.match(spot.rest)
-    types = _TYPE_BEFORE.findall(spot.before) or _TYPE_ANYWHERE.findall(spot.before)
-    if not number or not types:
+def _float_constant(m: Match[str], spot: _Spot) -> str:
+    type, text = spot.type, spot.has("number")
+    if not text or type in ("", "ptr"):
         return ""
-    type, text = types[-1], number[0]
     if not type.startswith("i"):
         return _hex(text, type, f"not exact in {type}; the nearest is ")
     if text.startswith("0x"):
@@ -136,26 +133,22 @@ def _hex(text: str, type: str, say: str = "write ") -> str:
         return str(error)
 
 
-def _float_type(m: re.Match[str], spot: _Spot) -> str:
+def _float_type(m: Match[str], spot: _Spot) -> str:
     """A decimal where LLVM wants the hex form of x86_fp80 or fp128."""
-    number, type = _NUMBER.match(spot.rest), m[1]
-    return _hex(number[0], type) if number and type in literals.FORMATS else ""
+    number, type = spot.has("number"), m[1]
+    return _hex(number, type) if number and type in literals.FORMATS else ""
 
 
-def _integer_constant(m: re.Match[str], spot: _Spot) -> str:
-    number = _NUMBER.match(spot.rest)
-    types = _TYPE_BEFORE.findall(spot.before)
-    types = types or re.findall(rf"\b({_FLOATS}|ptr)\b", spot.before)
-    if not number or not types:
+def _integer_constant(m: Match[str], spot: _Spot) -> str:
+    number, type = spot.has("number"), spot.type
+    if not number or not type:
         return ""
-    if types[-1] == "ptr":
-        return "write null" if number[0] == "0" else f"write inttoptr (i64 {number[0]} to ptr)"
-    if types[-1] in ("x86_fp80", "fp128"):
-        return _hex(number[0], types[-1])
-    return f"write {number[0]}.0"
+    if type == "ptr":
+        return "write null" if number == "0" else f"write inttoptr (i64 {number} to ptr)"
+    return _hex(number, type) if type in ("x86_fp80", "fp128") else f"write {number}.0"
 
 
-def _undefined(m: re.Match[str], spot: _Spot) -> str:
+def _undefined(m: Match[str], spot: _Spot) -> str:
     sigil, name = m[1], decode_name(m[2])
     context = spot.context
     if sigil == "%":
@@ -167,8 +160,8 @@ def _undefined(m: re.Match[str], spot: _Spot) -> str:
                 f"(`_{cell}` is the value of cell {cell})"
             )
         locals_ = locals_in(spot.source) - {name}
-        labels = set(re.findall(r"(?m)^\s*([-\w$.]+):", spot.source))
-        in_phi = re.match(r"\s*%[^=]*=\s*phi\b.*,\s*$", spot.before)
+        labels = labels_in(spot.source)
+        in_phi = Instruction.read(spot.text).opcode == "phi" and spot.before.rstrip()[-1:] == ","
         if "label" in spot.before.rsplit(",", 1)[-1] or in_phi:
             close = nearest(name, labels)
             return f"did you mean %{close}?" if close else f"no block is labelled {name}:"
@@ -180,82 +173,77 @@ def _undefined(m: re.Match[str], spot: _Spot) -> str:
     own = {f.name for f in functions(spot.source)} | {g.name for g in global_values(spot.source)}
     known = own.union(context.symbols) - {name}
     close = nearest(name, known) or nearest(name, PRELUDE, 0.75)
-    accessed = _ACCESS.match(spot.text.strip())
+    accessed = _accessed(spot.text, name)
     if name.startswith(CXX_NAMES):
         return f"{IN_LIBSTDCXX}; then `@{quote_name(name)} = external global ptr`"
-    if accessed and decode_name(accessed[2]) == name:
-        zero = "0" if re.fullmatch(r"i\d+", accessed[1]) else "zeroinitializer"
-        declare = f"define it: @{quote_name(name)} = global {accessed[1]} {zero}"
+    if accessed:
+        zero = "0" if integer_bits(accessed) else "zeroinitializer"
+        declare = f"define it: @{quote_name(name)} = global {accessed} {zero}"
     else:
         declare = f"`declare` it: {call_declaration(spot.text, name)}"
     return f"did you mean @{quote_name(close)}? Otherwise {declare}" if close else declare
 
 
-#: A load or a store of a scalar, its type and the global.
-_ACCESS = re.compile(
-    r"(?:%\S+\s*=\s*)?(?:load|store)\s+(?:volatile\s+)?([a-z]\w*)\b[^@]*,\s*ptr\s+"
-    rf"@({NAME})"
-)
+def _accessed(text: str, name: str) -> str:
+    """The type of a load from a global, or of a store to it; "" of other instructions."""
+    found = Instruction.read(text)
+    value, *where = split_at_commas(found.text[found.operands :]) or [""]
+    at_it = where[:1] == [f"ptr @{quote_name(name)}"] and found.opcode in ("load", "store")
+    return type_at(value, after_flags(value, 0)).strip() if at_it else ""
 
 
-def _expected_opcode(m: re.Match[str], spot: _Spot) -> str:
+def _expected_opcode(m: Match[str], spot: _Spot) -> str:
     rest = spot.rest.lstrip()
     if rest.startswith("}") or not rest:
         return "the last block needs ret, br or unreachable"
     if rest.startswith(("//", "#")):
         return "comments start with ;"
-    label = re.match(f"({NAME}):", rest)
-    if label:
+    if label := spot.has("label"):
         return (
             "a block must end before its successor's label: "
-            f"add `br label %{quote_name(decode_name(label[1]))}`"
+            f"add `br label %{quote_name(decode_name(label))}`"
         )
     if rest.startswith("@"):
         return "a call is written `call TYPE @f(...)` inside a function"
-    word = re.match(rf"(?:%{NAME}\s*=\s*)?([A-Za-z_]\w*)", rest)
+    word = spot.has("opcode")
     if not word:
         return ""
-    following = rest[word.end(1) :].lstrip()
+    following = rest.partition(word)[2].lstrip()
     if following.startswith("=") and not following.startswith("=="):
-        return f"names of values begin with %: %{word[1]} = ..."
-    close = nearest(word[1], OPCODES)
+        return f"names of values begin with %: %{word} = ..."
+    close = nearest(word, OPCODES)
     return f"did you mean `{close}`?" if close else ""
 
 
-def _void_name(m: re.Match[str], spot: _Spot) -> str:
-    name = re.match(r"\s*(%[^=]*?)\s*=", spot.rest) or re.search(r"(%[^=\s]*)\s*=", spot.text)
-    return f"drop `{name[1]} =`" if name else "drop the name"
+def _void_name(m: Match[str], spot: _Spot) -> str:
+    name = Instruction.read(spot.text).result
+    return f"drop `{name} =`" if name else "drop the name"
 
 
-def _string_size(m: re.Match[str], spot: _Spot) -> str:
+def _string_size(m: Match[str], spot: _Spot) -> str:
     got, expected = m[1], m[2]
-    text = re.match(r'c?("[^"]*")', spot.rest)
-    size = re.match(r"\[(\d+) x i8\]", got)
-    if text and size:
-        return f"{text[1]} is {size[1]} bytes: write [{size[1]} x i8]"
+    if (text := spot.has("string")) and got.endswith(" x i8]"):
+        return f"{text} is {got[1:-6]} bytes: write {got}"
     return f"write {got} in front of it" if expected != got else ""
 
 
-def _expected_type(m: re.Match[str], spot: _Spot) -> str:
-    opcode = re.search(
-        r"\b([a-z]+)((?:\s+(?:nuw|nsw|exact|disjoint|fast|eq|ne|[us][lg][te]))*)\s*$", spot.before
-    )
+def _expected_type(m: Match[str], spot: _Spot) -> str:
     rest = spot.rest.strip()
-    if re.search(r"\bcall\b[^(]*\((?:[^()]*,)?\s*$", spot.before):
+    if spot.has("arguments"):
         more = ", ..." if "," in rest else ""
         return (
             f"each argument has its type in front: `(i32 {rest.split(',')[0].rstrip(')')}{more})`"
         )
-    is_value = re.match(r"[-+\d%@]|(?:true|false|null|undef|poison|zeroinitializer)\b", rest)
-    if opcode and opcode[1] in OPCODES and is_value:
-        type = "double" if opcode[1].startswith("f") else "i32"
+    operation = spot.has("operation")
+    opcode = operation.partition(" ")[0]
+    if opcode in OPCODES and spot.has("value"):
+        type = "double" if opcode.startswith("f") else "i32"
         if rest.startswith("@"):
-            type = "ptr" if opcode[1] != "call" else type
-        return f"write `{opcode[1]}{opcode[2]} {type} {rest[:40]}`"
-    word = re.match(r"[A-Za-z_]\w*", rest)
-    if word:
+            type = "ptr" if opcode != "call" else type
+        return f"write `{operation} {type} {rest[:40]}`"
+    if word := spot.has("word"):
         names = {"int": "i32", "long": "i64", "char": "i8", "short": "i16", "bool": "i1"}
-        close = names.get(word[0]) or nearest(word[0], _TYPE_WORDS)
+        close = names.get(word) or nearest(word, _TYPE_WORDS)
         return f"did you mean `{close}`?" if close else ""
     return ""
 
@@ -263,29 +251,28 @@ def _expected_type(m: re.Match[str], spot: _Spot) -> str:
 _TYPE_WORDS = [word for word, (kind, _) in KEYWORDS.items() if kind == "type"]
 
 
-def _no_value(m: re.Match[str], spot: _Spot) -> str:
-    rest = spot.rest.lstrip()
-    match = re.match(r"[A-Za-z_][\w.]*", rest)
-    if not match:
-        return "a value is missing here" if not rest else ""
-    close = nearest(match[0], ("true", "false", "null", "zeroinitializer", "undef", "poison"))
-    return f"did you mean `{close}`?" if close else f"did you mean %{match[0]} or @{match[0]}?"
+def _no_value(m: Match[str], spot: _Spot) -> str:
+    word = spot.has("word")
+    if not word:
+        return "a value is missing here" if not spot.rest.strip() else ""
+    close = nearest(word, ("true", "false", "null", "zeroinitializer", "undef", "poison"))
+    return f"did you mean `{close}`?" if close else f"did you mean %{word} or @{word}?"
 
 
-def _redefinition(m: re.Match[str], spot: _Spot) -> str:
+def _redefinition(m: Match[str], spot: _Spot) -> str:
     if any(found.name == m[1] for found in functions(spot.source, "declare")):
         return "declare and define of one name in one cell: drop the declare"
     return "one cell defines a name once; in another cell the new definition replaces the old"
 
 
-def _operand_type(m: re.Match[str], spot: _Spot) -> str:
+def _operand_type(m: Match[str], spot: _Spot) -> str:
     """`'%x' defined with type 'i64' but expected 'i32'`."""
     got, wanted = m[1], m[2]
-    bits = [int(t[1:]) if re.fullmatch(r"i\d+", t) else 0 for t in (got, wanted)]
-    if all(bits):
-        opcode = "trunc" if bits[0] > bits[1] else "sext (or zext)"
+    have, want = integer_bits(got), integer_bits(wanted)
+    if have and want:
+        opcode = "trunc" if have > want else "sext (or zext)"
         return f"convert it first: {opcode} {got} ... to {wanted}"
-    access = re.search(r"\b(load|store|getelementptr|atomicrmw|cmpxchg)\b", spot.before)
+    access = has_word(spot.before, "load", "store", "getelementptr", "atomicrmw", "cmpxchg")
     if got == "ptr" and access and not spot.before.rstrip().endswith(f"store {wanted}"):
         return f"an address has the type ptr: write ptr {spot.rest.split(',')[0].strip()}"
     if got == "ptr":
@@ -339,8 +326,7 @@ _RULES = rules(
 
 def _strange_character(text: str) -> str:
     """Characters that look like others, as word processors put them in."""
-    code = re.sub(SKIP, "", text)
-    for character in code:
+    for character in without_strings(text):
         if not character.isascii():
             return (
                 f"this line has a {character!r} (U+{ord(character):04X}); quote names with it, "

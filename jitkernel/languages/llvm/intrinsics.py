@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from jitkernel.ir.expressions import Expr, Number, Text, Word
 from jitkernel.ir.keywords import FLOAT_TYPES
-from jitkernel.ir.types import integer_bits
+from jitkernel.ir.text import integer_bits
 
 __all__ = ["RESULTS", "constant_text", "is_literal", "literal_types"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from jitkernel.errors import CompileError
 from jitkernel.ir.keywords import KEYWORDS
-from jitkernel.ir.statements import Kind, Problem, normalise, scan, token_at
+from jitkernel.ir.statements import Kind, Problem, normalise, scan, word_at
 from jitkernel.ir.text import without_comments
 from jitkernel.languages.language import Completeness, Known, Language
 from jitkernel.languages.llvm.plan import Plan, parse_cell
@@ -88,5 +88,5 @@ LANGUAGE = Language(
     help_url="https://llvm.org/docs/LangRef.html",
     is_complete=is_complete,
     keywords=KEYWORDS,
-    symbol_at=lambda source, position: token_at(source, position).text,
+    symbol_at=word_at,
 )
