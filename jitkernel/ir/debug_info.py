@@ -91,11 +91,8 @@ def nodes(text: str) -> dict[str, str]:
 def fields(node: str) -> dict[str, str]:
     """The words, numbers, texts and other nodes' numbers that a node has, by the names of its
     fields."""
-    _, _, rest = node.partition("(")
-    return {
-        name: decode_name(f'"{text}"') if text else word.strip()
-        for name, text, word in _FIELD.findall(rest)
-    }
+    found = _FIELD.findall(node, node.find("(") + 1)
+    return {name: decode_name(f'"{text}"') if text else word for name, text, word in found}
 
 
 def members(node: str) -> list[str]:
