@@ -12,7 +12,7 @@ PACKAGE = Path(jitkernel.__file__).parent
 # Rooms of the package; "" is the files that are in none.
 ROOMS = (
     "", "arena", "compiler", "elf", "executor", "grading", "ipython", "ir", "kernel", "languages",
-    "linker", "portable", "transform", "views",
+    "linker", "portable", "session", "transform", "values", "views",
 )  # fmt: skip
 
 QUESTION = re.compile(r"(What|Whether|Who|Whose|Which|Where|How|When|Why)\b")

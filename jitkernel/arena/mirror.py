@@ -139,7 +139,7 @@ class Mirror:
         return found
 
     def _return(self, stop: int) -> None:
-        """What is known becomes older again than what is clean."""
+        """Have what is known older again than what is clean."""
         self._clean.clear()
         self._stop = stop
 

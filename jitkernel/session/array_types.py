@@ -127,7 +127,7 @@ def _read(part: str, text: str) -> _Parameter:
 
 
 def named(code: str) -> str:
-    """What numpy calls numbers of a code: `float64`."""
+    """Numpy's name for numbers of a code: `float64`."""
     return f"{_NAMES[code[0]]}{8 * int(code[1:])}" if code[0] in _NAMES else "bool"
 
 
@@ -182,7 +182,7 @@ def _same(given: Any, wanted: Any) -> bool:
 
 
 def _leaves(dtype: Any, at: int = 0) -> Iterator[tuple[int, tuple[str, int]]]:
-    """Where numbers lie, their kind, and bytes; those of an array are one."""
+    """The place of numbers, their kind, and bytes; those of an array are one."""
     if dtype.names:
         for name in dtype.names:
             inner, offset, *_ = dtype.fields[name]

@@ -49,8 +49,8 @@ _CPU = 1  # DLDeviceType kDLCPU (dlpack.h)
 
 
 class Buffer(NamedTuple):
-    """What an object holds: `size` bytes at `address`; 0 where that is not known, and `data` are
-    the bytes.  `keep` keeps them there."""
+    """The content of an object: `size` bytes at `address`; 0 where that is not known, and `data`
+    are the bytes. `keep` keeps them there."""
 
     address: int
     size: int
@@ -304,7 +304,7 @@ class Arrays:
         return found[1] if found is not None and same and thing.flags.c_contiguous else 0
 
     def known(self, thing: Any, what: str) -> int | None:
-        """Where the program sees an array that is shared; None for another."""
+        """The address at which the program sees an array that is shared; None for another."""
         address = buffer_of(thing, what).address
         memory = find(address) if address else None
         if memory is None:
@@ -317,7 +317,8 @@ class Arrays:
         return address
 
     def address(self, thing: Any, what: str) -> int:
-        """Where the program sees an array that is shared.  Raises UsageError for another."""
+        """The address at which the program sees an array that is shared. Raises UsageError for
+        another."""
         address = self.known(thing, what)
         if address is None:
             raise UsageError(
@@ -336,7 +337,7 @@ def _warn(message: str) -> None:
 
 
 def _differ(first: int, second: int, size: int) -> bool:
-    """Whether so many bytes at two addresses are not the same."""
+    """True if so many bytes at two addresses differ."""
     one, other = ((ctypes.c_char * size).from_address(at) for at in (first, second))
     return memoryview(one).cast("B") != memoryview(other).cast("B")
 
@@ -366,7 +367,7 @@ class Copies:
         self._memory = self._copy(buffers) if buffers else None
 
     def address(self, thing: Any) -> int:
-        """Where the program sees one of the arguments."""
+        """The address at which the program sees one of the arguments."""
         return self._places[id(thing)]
 
     def _copy(self, buffers: Sequence[tuple[int, Buffer]]) -> SharedMemory:

@@ -112,7 +112,7 @@ class Core:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> object:
-            """What a program is made of is there when the engine is ready: who asks waits."""
+            """The parts of a program are there when the engine is ready: who asks waits."""
             if name not in Core.__annotations__:
                 raise AttributeError(f"a Core has no attribute {name!r}")
             self.begin()
@@ -120,12 +120,12 @@ class Core:
 
     @property
     def has_prototypes(self) -> bool:
-        """Whether a language may have something to say of a name."""
+        """True if a language may have something to say of a name."""
         return "prototypes" in self.__dict__ or bool(self.program.state.notes.found)
 
     @cached_property
     def prototypes(self) -> Prototypes:
-        """What languages say of its names."""
+        """The languages' view of its names."""
         from jitkernel.session.run.prototypes import Prototypes  # few sessions ask
 
         return Prototypes(self)
@@ -259,7 +259,7 @@ class Core:
             self.history.code_runs()
 
     def wake(self, stub: int, alone: bool) -> int:
-        """Where a call of code goes on that is not in memory."""
+        """The address at which a call goes on of code that is not in memory."""
         before, self.operating = self.operating, True
         try:
             return self.residency.wake(stub, alone)
@@ -271,7 +271,7 @@ class Core:
         return self.python_functions.call(number, frame)
 
     def name_of(self, address: int) -> str:
-        """What an address of the program's code is called."""
+        """The name of an address of the program's code."""
         return self.places.code(address)
 
     def note(self, text: str) -> None:

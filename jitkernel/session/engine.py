@@ -101,7 +101,7 @@ class Engine:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> object:
-            """What is there when the engine is ready: who asks waits for that."""
+            """The engine's parts, once it is ready: who asks waits for that."""
             if name not in ("linker", "executor", "thunks"):
                 raise AttributeError(f"an Engine has no attribute {name!r}")
             self.ready()
@@ -180,7 +180,7 @@ class Engine:
             self.executor.interrupt()
 
     def restore_order(self) -> None:
-        """What an operation that failed has left half done: threads that wait to go on."""
+        """The rest of an operation that failed: threads that wait to go on."""
         if self.started and (lost := self.executor.restore_order()):
             self.notices.append(lost)
         if self._writing or self._parked:
@@ -217,7 +217,7 @@ class Engine:
         return self._after(self.executor.call_many(addresses), lost)
 
     def _after(self, outcome: Outcome, lost: str) -> Outcome:
-        """What is to be told of a call; `lost` was known before it."""
+        """The words on a call; `lost` was known before it."""
         if lost and outcome.kind != "ok":
             outcome = outcome._replace(respawned=True, lost=outcome.lost or lost)
         elif lost:
@@ -301,8 +301,8 @@ class Engine:
             executor.park(threads)
 
     def _take_back(self) -> None:
-        """What an operation has written is about to be taken back: nobody may run it meanwhile,
-        and what threads may have come to use stays."""
+        """Prepare to take back an operation's writes: nobody may run them meanwhile, and what
+        threads may have come to use stays."""
         if not self.started or self.executor.serving:
             return  # a callback has failed, and the call that it is a part of goes on
         executor, self.taking_back = self.executor, True
@@ -327,7 +327,7 @@ class Engine:
         self._writing, self.arena.in_use = False, self._in_use
 
     def _in_use(self) -> bool:
-        """Whether threads or children of the program run, which may use what is freed."""
+        """True if threads or children of the program run, which may use what is freed."""
         return self.started and self.executor.shared
 
     def tell_replaced(self) -> None:
@@ -336,7 +336,7 @@ class Engine:
             self.notices.append(self._replaced())
 
     def _replaced(self) -> str:
-        """What was lost where a look-up has found the executor dead: another one goes on."""
+        """The losses where a look-up has found the executor dead: another one goes on."""
         if self.executor.generation == self._generation:
             return ""
         self.renew()
@@ -347,7 +347,7 @@ class Engine:
 
 
 def _own_place(settings: SessionSettings) -> OwnMap | None:
-    """Where this process runs the code itself: where it will lie."""
+    """The address at which the code will lie, where this process runs it itself."""
     if settings.executor != "inline":
         return None
     from jitkernel.executor.own_map import OwnMap

@@ -90,7 +90,7 @@ class FrontendSide:
 
     @contextlib.contextmanager
     def aside(self) -> Iterator[None]:
-        """What runs within leaves no number and no result behind, unless it defines something."""
+        """A run within leaves no number and no result behind, unless it defines something."""
         core = self._core
         number, last = core.number, core.results.last
         try:
@@ -101,10 +101,9 @@ class FrontendSide:
                 core.number, core.results.last = number, last
 
     def look_after(self, seconds: float, call: Callable[[Stopped], object]) -> None:
-        """When code has run for so long, this cell's or a later one's, call `call` once with where
-        it is: its registers, frames and stack.  The program goes on; what `call` raises stops it.
-        Raises UsageError where it runs in this process.
-        """
+        """Call `call` once when code has run for so long, this cell's or a later one's, with where
+        it is: its registers, frames and stack. The program goes on; what `call` raises stops it.
+        Raises UsageError where it runs in this process."""
         with self._core.lock:
             self._core.observers.look_after(seconds, call)
 

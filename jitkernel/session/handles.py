@@ -49,7 +49,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class CompiledCell:
-    """What `Session.compile` gives: `sizes` are the exact bytes per zone, `object` the ELF file."""
+    """The outcome of `Session.compile`: `sizes` are the exact bytes per zone, `object` the ELF
+    file."""
 
     source: str
     request: Request = field(repr=False)
@@ -83,7 +84,7 @@ def _signature(handle: FunctionHandle) -> inspect.Signature:
 
 
 def _document(handle: FunctionHandle) -> str:
-    """What it is, and the source of the cell that defines it."""
+    """The description, and the source of the cell that defines it."""
     signature, cell, source = _facts(handle)
     if signature is None:
         return f"{_called(handle)} is not defined any more."
@@ -129,12 +130,12 @@ def _called(handle: FunctionHandle | VariableHandle) -> str:
 
 
 def _spelling(core: Core, name: str) -> Spelling | None:
-    """How the language of a definition writes it, where that is not as IR does."""
+    """The form that the language of a definition gives it, where that is not IR's."""
     return core.prototypes.spelling(name) if core.has_prototypes else None
 
 
 def _known_info(core: Core, name: str) -> Signature | Variable | None:
-    """What a name is: as its definition has it or, of an object's or a library's, as a cell has
+    """The type of a name: as its definition has it or, of an object's or a library's, as a cell has
     declared it; None where it is gone, or nobody knows."""
     symbol = core.program.named(name)
     if symbol is None:
@@ -331,7 +332,7 @@ class VariableHandle:
 
     @property
     def address(self) -> int:
-        """Where it is, in the executor."""
+        """The address, in the executor."""
         return self._place()[1]
 
     def __index__(self) -> int:
@@ -349,14 +350,15 @@ class VariableHandle:
 if TYPE_CHECKING:
 
     class Handle(FunctionHandle, VariableHandle):
-        """What a name stands for: only the session knows whether a function or a variable."""
+        """The thing that a name stands for: only the session knows whether a function or a
+        variable."""
 
 else:
     Handle = FunctionHandle | VariableHandle
 
 
 def handle(session: Session, name: str) -> Any:
-    """What a name stands for in a session.  Raises UnknownName."""
+    """The thing that a name stands for in a session. Raises UnknownName."""
     core = session._core
     info = _known_info(core, name) or _declared(session, name)
     if info is None:
@@ -372,7 +374,7 @@ def handle(session: Session, name: str) -> Any:
 
 @operation(atomic=True)
 def _declared(session: Session, name: str) -> Signature | Variable | None:
-    """What an object or a library has, as cells or the headers that they include declare it."""
+    """A symbol of an object or a library, as cells or the headers that they include declare it."""
     core, program = session._core, session._core.program
     if not program.state.notes.found or core.engine.executor.busy:
         return None
@@ -428,13 +430,13 @@ class Symbol:
 
     @property
     def constant(self) -> bool:
-        """Whether it is a constant."""
+        """True if it is a constant."""
         info = self._linked.info
         return isinstance(info, Variable) and info.constant
 
     @property
     def thread_local(self) -> bool:
-        """Whether each thread has its own; `address` is of what it is found by, then."""
+        """True if each thread has its own; `address` is of what it is found by, then."""
         return self._linked.name.startswith(CONTROL)
 
     @property
@@ -444,12 +446,12 @@ class Symbol:
 
     @property
     def defined(self) -> bool:
-        """Whether a cell of the session defines it."""
+        """True if a cell of the session defines it."""
         return self._linked.state == SymbolState.DEFINED
 
     @property
     def address(self) -> int:
-        """Where its definition is, in the executor; 0 where there is none."""
+        """The address of its definition, in the executor; 0 where there is none."""
         return self._linked.address
 
     @property

@@ -107,7 +107,7 @@ class Inspect:
         return cells[owner], [name]
 
     def plan(self, source: str, language: str, level: int) -> Plan:
-        """What a cell of a language would be at an optimisation level; nothing is compiled or run.
+        """The plan of a cell of a language at an optimisation level; nothing is compiled or run.
         Raises what reading it raises."""
         from jitkernel.session.run.runner import Runner
         from jitkernel.session.settings import CellOptions
@@ -115,12 +115,13 @@ class Inspect:
         return Runner(self._core, options=CellOptions(level)).planned(source, language)
 
     def signature(self, name: str) -> Signature | Variable | None:
-        """What is known of a name's type, by its definition or by a declaration."""
+        """The type of a name as it is known, by its definition or by a declaration."""
         symbol = self.program.named(name)
         return symbol.info if symbol is not None else self.program.state.declared.get(name)
 
     def spelled(self, name: str) -> str:
-        """How the language of a name's definition declares it, "" where that is as IR does."""
+        """The declaration of a name in the language of its definition, "" where that is as IR
+        does."""
         core = self._core
         said = core.prototypes.spelling(name.removeprefix(CONTROL)) if core.has_prototypes else None
         return said.text if said is not None else ""
@@ -143,7 +144,7 @@ class Inspect:
         return literal(value.python if seen is None else to_python(seen, value.data))
 
     def declaration(self, name: str) -> str | None:
-        """How IR declares a name that the session knows."""
+        """The declaration in IR of a name that the session knows."""
         from jitkernel.session.program.signatures import declaration
 
         info = self.signature(name)
@@ -151,7 +152,7 @@ class Inspect:
 
     @property
     def state(self) -> SessionView:
-        """What a language may ask while somebody types, also while a cell runs."""
+        """The questions that a language may ask while somebody types, also while a cell runs."""
         from jitkernel.session.run.host import SessionView
 
         return SessionView(self._core)
@@ -171,7 +172,7 @@ class Inspect:
         return record.object if record is not None else b""
 
     def request(self, number: int) -> Request:
-        """What the compiler was asked for a cell.  Raises UsageError where it has no IR."""
+        """The compiler's request for a cell. Raises UsageError where it has no IR."""
         record = self.store.get(number)
         if record is None or not record.module.strip():
             raise UsageError(f"cell {number} has no IR of its own")
@@ -189,8 +190,8 @@ class Inspect:
         return cell_lines(request.source, request.first_line, source)
 
     def link_map(self, number: int) -> LinkMap | None:
-        """What became of each section, symbol and relocation of a cell's object; None where it is
-        not in memory."""
+        """The fate of each section, symbol and relocation of a cell's object; None where it is not
+        in memory."""
         from jitkernel.linker.linkmap import read_link_map
 
         cell, data = self.program.cells.get(number), self.object(number)
@@ -202,7 +203,7 @@ class Inspect:
 
     @operation()
     def passes(self, request: Request, tick: Callable[[], None] | None = None) -> PassTrace:
-        """What each pass does to a module, compiled again.
+        """The effect of each pass on a module, compiled again.
 
         `tick` is called twice a second meanwhile.  Raises what a compile raises.
         """
@@ -211,8 +212,8 @@ class Inspect:
     # -- the arena -------------------------------------------------------------------------------
 
     def memory_samples(self) -> Sequence[Sample]:
-        """What slab and processes held when cells had ended, the oldest first, and what they hold
-        now: a bounded number of samples, thinned out evenly."""
+        """The bytes that slab and processes held when cells had ended, the oldest first, and what
+        they hold now: a bounded number of samples, thinned out evenly."""
         with self._core.lock:
             self.observers.sample_memory(self._core.number, now=True)
             return self.observers.log.samples
@@ -220,13 +221,14 @@ class Inspect:
     # -- what addresses are ----------------------------------------------------------------------
 
     def name_of(self, address: int) -> str:
-        """What stands at an address: `@sq+4`, `@g+8`; empty where nothing is known of it."""
+        """The name of an address: `@sq+4`, `@g+8`; empty where nothing is known of it."""
         places = self.places
         data = places.data(address) if address in self.engine.arena else ""
         return data or places.name(address)
 
     def locate(self, address: int, generation: int) -> str:
-        """What the dynamic linker of an executor knows of an address: `puts+0x10, libc.so.6`."""
+        """The name that the dynamic linker of an executor has for an address: `puts+0x10,
+        libc.so.6`."""
         return self.engine.executor.services.locate([address], generation)[0]
 
     # -- processes -------------------------------------------------------------------------------
@@ -244,7 +246,7 @@ class Inspect:
     # -- what stays in memory, and what can be undone --------------------------------------------
 
     def undo_steps(self) -> list[UndoStep]:
-        """What can be undone, the latest first."""
+        """The runs that can be undone, the latest first."""
         from jitkernel.session.history.snapshot import lasting
 
         session = self._core

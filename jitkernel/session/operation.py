@@ -63,7 +63,7 @@ class HasCore(Protocol):
 
     @property
     def _core(self) -> Core:
-        """What the session has."""
+        """The contents of a session."""
 
 
 class Signals:
@@ -212,7 +212,7 @@ def _starting() -> Iterator[set[threading.Thread]]:
 
 
 class Cleanups(list[Callable[[], object]]):
-    """What is still to be done when an operation ends, however it ends.
+    """The last steps of an operation, however it ends.
 
     `done` does a step: at the end of the block that needs it, or of the operation where that block
     was left in the middle of its end.  A step may be called twice.
@@ -311,7 +311,7 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _end(error: BaseException) -> None:
-    """What an operation raises whose session was closed by a callback or a signal's handler: of
+    """The error of an operation whose session was closed by a callback or a signal's handler: of
     what it still touched nothing is left."""
     if isinstance(error, Exception) and not isinstance(error, JitError):
         raise JitError("the session was closed while it ran a call") from None

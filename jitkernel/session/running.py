@@ -153,7 +153,7 @@ class Running:
 
     @operation(observed=True)
     def value(self, expression: str, sink: Sink | None = None) -> TypedValue:
-        """What one call line (`@f(3)`) gives, without a cell or an undo step of its own.
+        """The value of one call line (`@f(3)`), without a cell or an undo step of its own.
 
         >>> made = s.run("define i8 @dec(i8 %x) { %r = sub i8 %x, 1  ret i8 %r }")
         >>> s.value("@dec(-128)").python
@@ -267,7 +267,7 @@ class Running:
 
     @property
     def frontend(self) -> FrontendSide:
-        """What kernels and notebook extensions need."""
+        """The side of a session for kernels and notebook extensions."""
         from jitkernel.session.frontend import FrontendSide
 
         return FrontendSide(self._core, self)
@@ -346,7 +346,7 @@ class Running:
 
     @checked
     def describe(self, address: int) -> str:
-        """How a pointer is printed: `@g+4`, `0x7f12 (heap)`."""
+        """The form in which a pointer is printed: `@g+4`, `0x7f12 (heap)`."""
         return self._core.places.describe(address)
 
     @operation(atomic=True)
@@ -378,7 +378,7 @@ class Running:
         self._core.observers.unwatch(names)
 
     def watched(self) -> list[Watched]:
-        """What `watch` watches, as it is now."""
+        """The value that `watch` watches, as it is now."""
         with self._core.lock:
             return self._core.observers.watched()
 

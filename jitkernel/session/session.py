@@ -114,12 +114,12 @@ class Session(Changing):
 
     @property
     def restored(self) -> Restored | None:
-        """What came back from a file; None where nothing did."""
+        """The content that came back from a file; None where nothing did."""
         return self._core.restored
 
     @property
     def sink(self) -> Sink:
-        """Where cells and calls report to that are given no sink of their own."""
+        """The sink of cells and calls that are given none of their own."""
         return self._core.sink
 
     @sink.setter
@@ -134,7 +134,7 @@ class Session(Changing):
 
     @property
     def closed(self) -> bool:
-        """Whether it has ended."""
+        """True if it has ended."""
         return self._core.engine.closed
 
     def close(self) -> None:
@@ -343,7 +343,7 @@ class Session(Changing):
         return portable(pack(self._home(), name, globals))
 
     def _home(self) -> ExportSource:
-        """Where its functions leave from."""
+        """The source of functions that leave."""
         from jitkernel.portable.gathering import ExportSource
 
         core = self._core

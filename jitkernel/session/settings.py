@@ -101,7 +101,7 @@ def saved_settings(*, chosen: Container[str] = (), inline: bool = False) -> list
 
 @dataclass(frozen=True, slots=True)
 class CellOptions:
-    """What `%%llvm` and its like say about one cell.
+    """The options that `%%llvm` and its like give for one cell.
 
     `opt_level` and `cpu` None or empty: the session's.  `closed` lets LLVM inline the cell's own
     functions into each other, so that redefining one does not reach the others.  `retype` allows a
@@ -127,7 +127,7 @@ class CellOptions:
 
     @property
     def words(self) -> str:
-        """What differs from the session's settings: `-O0, closed`."""
+        """The differences from the session's settings: `-O0, closed`."""
         level = "" if self.opt_level is None else f"-O{self.opt_level}"
         return ", ".join(filter(None, (level, self.passes, self.cpu, "closed" * self.closed)))
 
@@ -160,7 +160,7 @@ def stored_options(record: Record) -> Options:
 
 
 def stored_request(record: Record) -> Request:
-    """What the compiler was asked for a stored cell."""
+    """The compiler's request for a stored cell."""
     return Request(
         record.module, stored_options(record), f"cell {record.number}",
         frozenset(record.nobuiltin), record.first_line,

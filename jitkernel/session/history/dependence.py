@@ -108,7 +108,7 @@ def patch(other: Change, old: dict[int, bytes]) -> None:
 
 
 class _Facts:
-    """What a row of changes did to the facts of the program, and what those rest on."""
+    """The facts that a row of changes wrote, and what those rest on."""
 
     def __init__(self, program: Program, changes: Sequence[Change]):
         self._program, self._called = program, program.called
@@ -122,11 +122,12 @@ class _Facts:
             later |= names
 
     def conflict(self, first: Change, other: Change) -> str:
-        """How `other` rests on the facts of `first`, or the empty string."""
+        """The reason why `other` rests on the facts of `first`, or the empty string."""
         return self._same(first, other) or self._rests(first, other) or self._lacks(first, other)
 
     def _same(self, first: Change, other: Change) -> str:
-        """What both say, or one of the cells that `first` took names from and `other` removed."""
+        """A fact that both say, or one of the cells that `first` took names from and `other`
+        removed."""
         for kind, words in _AGAIN.items():
             for key in other.facts(kind):
                 if (kind, key) not in first.before:
@@ -142,7 +143,7 @@ class _Facts:
         return ""
 
     def _rests(self, first: Change, other: Change) -> str:
-        """What the cells of `other` use that would be missing, or of another type."""
+        """A name that the cells of `other` use and that would be missing, or of another type."""
         types, declared = first.facts("type").keys(), first.facts("note").keys()
         for cell in other.arrived if types else ():
             for name in sorted(types & cell.types):
@@ -171,7 +172,7 @@ class _Facts:
         return ""
 
     def _lacks(self, first: Change, other: Change) -> str:
-        """How what would come back does not fit what names have meant since `other`."""
+        """The reason why what would come back does not fit the meaning of names since `other`."""
         after = {n: now for n, now in self._after[id(other)].items() if now.cell}
         lost = {n for n, was in other.facts("name").items() if was.cell and n not in after}
         for was in first.removed if after or lost else ():
@@ -207,7 +208,7 @@ def _agree(one: Any, other: Any) -> bool:
 
 
 class _Data:
-    """What changes did to the data zone, by address ranges: each is a value."""
+    """The writes of changes to the data zone, by address ranges: each is a value."""
 
     def __init__(self, program: Program, changes: Iterable[Change]):
         self._called = program.called
@@ -253,7 +254,7 @@ class _Data:
             at = value[1] - address
 
     def _value(self, address: int) -> Range:
-        """What is one value: a small variable, or a word of a larger one or of none."""
+        """The range that is one value: a small variable, or a word of a larger one or of none."""
         word = address & -8
         for start, stop, _ in self._around(address):
             if stop - start <= _VALUE:

@@ -56,7 +56,7 @@ Memory = Callable[[], Sequence[Range]]
 
 
 class DataShadow:
-    """What the data zone held at the last `changes`, up to `limit` bytes of it.
+    """The data zone as it was at the last `changes`, up to `limit` bytes of it.
 
     `memory` says where the executor has its own.
     """
@@ -70,7 +70,7 @@ class DataShadow:
 
     @property
     def is_small(self) -> bool:
-        """Whether to look takes next to no time."""
+        """True if looking takes next to no time."""
         return self._zone.high - self._zone.start < _SMALL_ZONE
 
     def changes(self, by: Iterable[Change] = ()) -> tuple[list[tuple[int, bytes]], list[Range]]:
@@ -98,8 +98,8 @@ class DataShadow:
         self._lost = [*ranges, *(r for r in self._lost if r not in ranges)]
 
     def take_back_on_failure(self) -> None:
-        """Where the atomic block that is open fails, the data zone holds again what it did at the
-        last `changes`; it costs next to nothing."""
+        """Have the data zone as it was at the last `changes` again, should the atomic block that is
+        open fail; it costs next to nothing."""
         log_undo(self._back, self._mirror.snapshot())
 
     def _back(self, taken: Snapshot) -> None:
@@ -143,8 +143,8 @@ def without(ranges: Sequence[Range], address: int, content: bytes) -> bytes:
 
 
 def far_words(arena: Arena, memory: Sequence[Range]) -> int:
-    """How many words of all live data look like pointers into `memory` that an executor had of its
-    own."""
+    """The number of words of all live data that look like pointers into `memory` that an executor
+    had of its own."""
     total = 0
     for start, size in arena.zones["data"].list.live.items():
         offset = start - arena.base
@@ -154,7 +154,8 @@ def far_words(arena: Arena, memory: Sequence[Range]) -> int:
 
 
 def grown(memory: Iterable[Range]) -> list[Range]:
-    """Where a process may have had memory of its own when it ended that had it there before."""
+    """The ranges where a process may have had memory of its own when it ended that had it there
+    before."""
     found: list[Range] = []
     for start, stop in memory:
         if start >= UPPER:
@@ -166,8 +167,8 @@ def grown(memory: Iterable[Range]) -> list[Range]:
 
 
 def count_far_words(address: int, data: bytes | memoryview, memory: Memory) -> int:
-    """How many aligned words look like pointers into memory that a process has of its own: ranges,
-    ascending, that do not meet.
+    """The number of aligned words that look like pointers into memory that a process has of its
+    own: ranges, ascending, that do not meet.
 
     Small numbers that stand beside each other make words that could be addresses of some process,
     and of this one next to never.
@@ -211,7 +212,7 @@ def beyond(changes: Sequence[Change], limit: int) -> list[Change]:
 
 
 def lost_words(program: Program, changes: Sequence[Change]) -> str:
-    """What would be lost: `at least 1.2 MB of @big (100.0 MB), 64 KB of @more (2.0 MB)`."""
+    """The loss: `at least 1.2 MB of @big (100.0 MB), 64 KB of @more (2.0 MB)`."""
     ranges = [r for c in changes for r in c.lost]
     if not ranges:
         return ""

@@ -66,16 +66,16 @@ class UndoHistory:
         return len(self._done)
 
     def __iter__(self) -> Iterator[Change]:
-        """What could be undone, the latest first."""
+        """The changes that could be undone, the latest first."""
         return reversed(self._done)
 
     def every(self) -> Iterator[Change]:
-        """What could be undone or done again."""
+        """The changes that could be undone or done again."""
         return chain(self._done, self._undone)
 
     @property
     def undone(self) -> list[str]:
-        """What could be done again, in that order."""
+        """The changes that could be done again, in that order."""
         return [c.title for c in reversed(self._undone)]
 
     @property
@@ -353,7 +353,7 @@ class UndoHistory:
                 change.values.wait(number, self._results.pop(number))
 
     def settle(self) -> None:
-        """What data changed until now belongs to the last change, and nothing can be redone."""
+        """Give the data that changed until now to the last change; nothing can be redone then."""
         last = self._done[-1:]
         pages, lost = self._shadow.changes(last)
         if not (pages or lost):

@@ -43,7 +43,7 @@ __all__ = [
 
 
 class CellState(Enum):
-    """What became of a cell."""
+    """The state of a cell."""
 
     LIVE = "live"
     SUPERSEDED = "superseded"
@@ -110,7 +110,7 @@ class Cell(Recorded):
 
     @property
     def closed(self) -> bool:
-        """Whether LLVM may have copied its functions into each other."""
+        """True if LLVM may have copied its functions into each other."""
         return "closed" in self.options
 
     @property
@@ -200,7 +200,7 @@ class Values(RecordedDict[int, TypedValue]):
 
 
 class Effects(NamedTuple):
-    """What a run did that taking it back leaves: bytes it printed, its statements (see
+    """The effects of a run that taking it back leaves: bytes it printed, its statements (see
     `snapshot.lasting`), the cells whose constructors and destructors ran."""
 
     printed: int = 0
@@ -214,7 +214,7 @@ _NONE = Effects()
 
 @dataclass(slots=True, eq=False)
 class Change(Recorded):
-    """What one run or eviction did to the program, so that it can be taken back.
+    """The difference that one run or eviction made to the program, so that it can be taken back.
 
     `cell` is the number of the run that it is or was (0: an eviction, a collection).  `before` are
     facts of the program as they were (see `state.State`), `symbols` those that are kept for them.
@@ -315,6 +315,6 @@ _PLAIN = [(f.name, f.default) for f in fields(Change) if f.default_factory is MI
 
 
 def title(number: int, source: str) -> str:
-    """What the run of a cell is called: `cell 5: @sq(7)`."""
+    """The title of a cell's run: `cell 5: @sq(7)`."""
     first = source.strip().partition("\n")[0]
     return f"cell {number}: {first if len(first) <= 50 else first[:47] + '...'}"

@@ -34,7 +34,7 @@ class HiddenNames:
         self.private: dict[str, int] = {}
 
     def add(self, plan: Plan, number: int) -> None:
-        """What a cell named for itself alone."""
+        """The names that a cell has for itself alone."""
         for action in plan.actions:
             for statement in action.statements if isinstance(action, BlockAction) else ():
                 name, equals, _ = statement.text.partition("=")
@@ -136,7 +136,7 @@ class LanguageNotes(Recorded):
 
     @property
     def kept(self) -> dict[str, Kept]:
-        """What languages keep by key: a copy, for who asks while a cell runs."""
+        """The notes of languages by key: a copy, for who asks while a cell runs."""
         return {key: note.kept for key, note in dict(self.found).items()}
 
     def unneeded(self, gone: Iterable[Cell]) -> set[str]:

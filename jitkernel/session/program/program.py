@@ -110,7 +110,8 @@ class Program(Recorded):
         return self.linker.symbols.get(name)
 
     def named(self, name: str) -> Symbol | None:
-        """What a user calls `name`: a symbol, or a thread-local variable by its control block."""
+        """The name by which a user knows `name`: a symbol, or a thread-local variable by its
+        control block."""
         symbols = self.linker.symbols
         symbol = symbols.get(name)
         if symbol is None or symbol.state is SymbolState.MISSING:
@@ -133,7 +134,7 @@ class Program(Recorded):
         return cut_list(list(map(self.called, names)), 4)
 
     def _is_ir(self, cell: int) -> bool:
-        """Whether a cell, which has left no notes, has IR of its own."""
+        """True if a cell, which has left no notes, has IR of its own."""
         record = self.store.get(cell) if cell in self.cells else None
         return record is not None and not record.is_linked
 
@@ -240,7 +241,8 @@ class Program(Recorded):
     def _pins(
         self, summary: Summary, aligned: Mapping[str, int], unchanged: frozenset[str]
     ) -> dict[str, int]:
-        """Where variables are that a module defines again with the same type: they stay there."""
+        """The places of variables that a module defines again with the same type: they stay
+        there."""
         pins: dict[str, int] = {}
         for v in summary.variables:
             symbol = self.linker.symbols.get(v.name) if v.defined else None
@@ -496,7 +498,7 @@ class Program(Recorded):
         )  # fmt: skip
 
     def definition(self, name: str) -> Definition:
-        """What defines a name now."""
+        """The present definition of a name."""
         symbol = self.linker.symbols.get(name)
         if symbol is None:
             return Definition()
@@ -509,7 +511,8 @@ class Program(Recorded):
             change.symbols.append(symbol)
 
     def _taken_for(self, symbol: Symbol, change: Change) -> Any:
-        """What a cell that a change removes takes a symbol for: the type before the change."""
+        """The type that a cell which a change removes takes a symbol for: the one before the
+        change."""
         if self.linker.symbols.get(symbol.name) is not symbol:
             return symbol.info  # a stale version has its own
         was = change.before.get(("name", symbol.name))
@@ -521,7 +524,8 @@ class Program(Recorded):
 def _read(
     summary: Summary,
 ) -> tuple[dict[str, str], frozenset[str], list[tuple[str, Any]]]:
-    """What a module imports, by kind; which of its definitions give way; every name's type."""
+    """The names that a module imports, by kind; which of its definitions give way; every name's
+    type."""
     functions, variables = summary.functions, summary.variables
     kinds = {f.name: "function" for f in functions if not f.defined}
     kinds |= {v.name: "variable" for v in variables if not v.defined}

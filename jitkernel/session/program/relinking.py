@@ -76,7 +76,7 @@ def replace(program: Program, cell: Cell, record: Record) -> None:
 
 
 def _variables(program: Program, image: Image) -> dict[str, tuple[int, int]]:
-    """Where the variables stand that an image defines now, and their sizes."""
+    """The addresses and sizes of the variables that an image defines now."""
     data = program.linker.arena.zones["data"]
     return {
         symbol.name: (address, size)

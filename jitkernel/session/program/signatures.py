@@ -63,7 +63,7 @@ class Signature(NamedTuple):
     shown: str
 
     def same(self, other: Signature) -> bool:
-        """Whether a call compiled for one reaches the other rightly."""
+        """True if a call compiled for one reaches the other rightly."""
         return self[:4] == other[:4]
 
     def __str__(self) -> str:
@@ -88,7 +88,7 @@ class Variable(NamedTuple):
     shown: str
 
     def same(self, other: Variable) -> bool:
-        """Whether code compiled for one may use the other's storage."""
+        """True if code compiled for one may use the other's storage."""
         return self.type == other.type
 
     def __str__(self) -> str:
@@ -96,7 +96,7 @@ class Variable(NamedTuple):
 
 
 def same_type(one: Signature | Variable, other: Signature | Variable) -> bool:
-    """Whether two of what symbols are known as agree."""
+    """True if two of what symbols are known as agree."""
     if isinstance(one, Signature):
         return isinstance(other, Signature) and one.same(other)
     return isinstance(other, Variable) and one.same(other)
@@ -150,7 +150,7 @@ def variable_of(info: VariableInfo, types: Mapping[str, str]) -> Variable:
 
 
 def described(summary: Summary) -> Iterator[tuple[str, Signature | Variable, bool]]:
-    """What a module says of its names, functions first: the type, and whether it defines it."""
+    """The names of a module, functions first: the type of each, and whether it defines it."""
     for f in summary.functions:
         yield f.name, signature_of(f, summary.types), f.defined
     for v in summary.variables:
@@ -222,7 +222,7 @@ def declaration(name: str, info: Signature | Variable) -> str:
 
 
 def too_long(info: Signature | Variable) -> bool:
-    """Whether it passes a value of so many parts that its type cannot be written without names:
+    """True if it passes a value of so many parts that its type cannot be written without names:
     then a cell has to declare it."""
     return isinstance(info, Signature) and is_digest(info.attributes)
 

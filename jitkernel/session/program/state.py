@@ -52,7 +52,7 @@ class State:
         return ((kind, key) for kind, table in self.tables.items() for key in table)
 
     def get(self, kind: Kind, key: str) -> Any:
-        """What is said, None for nothing."""
+        """The value of a fact, None for nothing."""
         return self.tables[kind].get(key)
 
     def put(self, kind: Kind, key: str, value: Any, before: Before | None = None) -> None:
@@ -69,7 +69,7 @@ class State:
             table.pop(key, None)
 
     def defines(self, cell: Cell) -> bool:
-        """Whether a type is still as a cell's own text defines it."""
+        """True if a type is still as a cell's own text defines it."""
         return any(self.owners.get(name) == cell.number for name in cell.defines)
 
     def clear(self) -> None:

@@ -82,7 +82,8 @@ def _sentence(moved: Sequence[_Moved], moves: str) -> str:
 def _moves(
     program: Program, cell: Cell, image: Image, change: Change, spelled: Mapping[str, str]
 ) -> Iterator[str]:
-    """What other cells defined before: a line each, or one for all where they are many."""
+    """The definitions that other cells had before: a line each, or one for all where they are
+    many."""
     found: dict[int, list[_Moved]] = {}
     replaced = change.before.get(("id", cell.cell_id))
     for name, (owner, info, _) in change.facts("name").items():
@@ -115,7 +116,7 @@ def _duration(nanoseconds: int, places: int) -> str:
 
 
 def type_line(program: Program, cell: Cell, change: Change) -> str:
-    """What a cell has defined that has types alone: `cell 3: %pt { i32, i32 }`."""
+    """The types of a cell that has nothing else: `cell 3: %pt { i32, i32 }`."""
     types = program.state.types
     defined = [
         f"%{quote_name(name)} {shortened(types[name])}"

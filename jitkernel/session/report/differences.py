@@ -77,7 +77,7 @@ class Difference(NamedTuple):
 
 
 def differences(session: Session, fresh: Session) -> list[str]:
-    """What differs, a line each: empty where `session` is what `fresh` is.
+    """The differences, a line each: empty where `session` is what `fresh` is.
 
     Neither may run code meanwhile.  Nothing of either changes.
     """
@@ -87,7 +87,7 @@ def differences(session: Session, fresh: Session) -> list[str]:
 def compare(
     here: Core, there: Core, tick: Callable[[], object] = lambda: None
 ) -> Iterator[Difference]:
-    """What differs, in the order of names; `tick` is called between them."""
+    """The differences, in the order of names; `tick` is called between them."""
     return iter(_Comparison(here, there, tick))
 
 
@@ -139,7 +139,7 @@ class _Comparison:
         return Difference("type", self._called(name), _short(says[0]), _short(says[1]), one.cell)
 
     def _declarations(self, known: set[str]) -> Iterator[Difference]:
-        """What cells have declared beside definitions; `known` are names of which it is told."""
+        """The declarations of cells beside definitions; `known` are names of which it is told."""
         here, there = _declared(self._here), _declared(self._there)
         for fact in sorted({*here, *there}):
             name, one, cell = here.get(fact) or there[fact]._replace(text="", cell=0)
@@ -159,7 +159,7 @@ class _Comparison:
         return found and found._replace(name=self._called(name) + found.name, cell=one.cell)
 
     def _seen(self, name: str, info: object, size: int) -> DataType:
-        """What its bytes are, as the compared session has it: nothing is asked of this one."""
+        """Its bytes, as the compared session has it: nothing is asked of this one."""
         there = self._there
         try:
             if there.has_prototypes and (said := there.prototypes.of(name).result) is not None:
@@ -216,7 +216,7 @@ class _Comparison:
 
     @staticmethod
     def _said(core: Core, name: str) -> str:
-        """How its language declares it; "" where that is IR."""
+        """The declaration in its language; "" where that is IR."""
         notes, symbol = core.program.state.notes, core.program.linker.symbols[name]
         cell = symbol.cell
         if not (language := notes.language_of(cell)):
@@ -228,7 +228,7 @@ class _Comparison:
     # -- what variables hold ---------------------------------------------------------------------
 
     def _first_difference(self, type: DataType, here: bytes, there: bytes) -> Difference | None:
-        """Where two variables of one type differ; None where they hold the same."""
+        """The place where two variables of one type differ; None where they hold the same."""
         self._looks = 0
         return next(self._differ(type, memoryview(here), memoryview(there), ""), None)
 
@@ -295,7 +295,7 @@ class _Comparison:
         return here, there
 
     def _same_place(self, one: memoryview, other: memoryview) -> bool:
-        """Whether two words are pointers, and lead to the same."""
+        """True if two words are pointers, and lead to the same."""
         pairs = zip(self._leads, map(_number, (one, other)), strict=True)
         if not all(leads.is_place(address) for leads, address in pairs):
             return False
@@ -312,8 +312,8 @@ class _Declared(NamedTuple):
 
 
 def _declared(core: Core) -> dict[tuple[str, str], _Declared]:
-    """What languages have declared: types, macros, signs of numbers; and the types that cells of IR
-    name, those of other languages are among the former."""
+    """The declarations of languages: types, macros, signs of numbers; and the types that cells of
+    IR name, those of other languages are among the former."""
     state, found = core.program.state, {}
     for key, note in state.notes.found.items():
         text = find(key.partition(":")[0]).declares(note.kept)
@@ -332,7 +332,7 @@ def _of_two(name: str, here: str, there: str, cell: int) -> Difference:
 
 
 def _own(core: Core) -> dict[str, Symbol]:
-    """What cells define."""
+    """The definitions of cells."""
     return {
         name: symbol
         for name, symbol in core.program.linker.symbols.items()
@@ -372,12 +372,12 @@ def _unknown(size: int) -> DataType:
 
 
 def _asks(symbol: Symbol) -> bool:
-    """Whether it is a function of Python's."""
+    """True if it is a function of Python's."""
     return symbol.image is not None and any(used.name == ASK for used in symbol.image.refs)
 
 
 class Leads:
-    """What addresses of a session's program lead to, whatever they are."""
+    """The meaning of addresses of a session's program, whatever they lead to."""
 
     def __init__(self, core: Core):
         self._core = core
@@ -403,7 +403,7 @@ class Leads:
         return self._inside(address) or self._text(address)
 
     def is_place(self, address: int) -> bool:
-        """Whether a number is a pointer, as far as can be seen: to something that has a name, to
+        """True if a number is a pointer, as far as can be seen: to something that has a name, to
         text, or to memory of the program that is there."""
         if address in self._core.engine.arena:
             words = self.of(address)
@@ -413,7 +413,7 @@ class Leads:
 
     @cached_property
     def _memory(self) -> list[tuple[int, int]]:
-        """Where the program's process has memory."""
+        """The ranges of memory that the program's process has."""
         found = regions(self._core.engine.executor.pid)
         return [(region.start, region.stop) for region in found]
 
@@ -435,7 +435,7 @@ class Leads:
         return ""
 
     def _text(self, address: int) -> str:
-        """What stands there up to its end, as text."""
+        """The text that stands there up to its end."""
         arena = self._core.engine.arena
         zone = arena.zones[arena.zone_of(address)]
         data = arena.read(address, min(_TEXT, zone.stop - address))

@@ -137,7 +137,7 @@ class _Digests:
         return digest
 
     def _at(self, section: int, offset: int) -> bytes:
-        """What stands at an offset of a section."""
+        """The content of a section at an offset."""
         named = self._named.get(section, [])
         index = bisect_right(named, offset, key=lambda part: part.start) - 1
         if index >= 0 and offset < (found := named[index]).start + max(found.size, 1):

@@ -101,7 +101,7 @@ def error_of(outcome: Outcome, places: Places, kept: str) -> tuple[Fault, Stoppe
 
 
 def _has_called(outcome: Outcome, record: FaultRecord) -> bool:
-    """Whether what was stopped had called something, and its address is where that returns."""
+    """True if what was stopped had called something, and its address is where that returns."""
     return outcome.kind in ("stub", "exit") or record.cause in ("abort", "stack smashed")
 
 
@@ -221,7 +221,7 @@ def _fault(record: FaultRecord, places: Places) -> str:
 
 
 def _undefined_behaviour(arena: Arena, pc: int) -> str:
-    """What the check at an address of code has found; "" where there is none."""
+    """The finding of the check at an address of code; "" where there is none."""
     if pc not in arena or arena.zone_of(pc) != "text":
         return ""
     code = arena.read(pc, len(_UD1) + 2)
@@ -301,8 +301,8 @@ class NamedFrame:
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """How a cell was stopped (`Outcome.kind`), in words; its registers and a copy of its stack; its
-    frames, innermost first."""
+    """The way in which a cell was stopped (`Outcome.kind`), in words; its registers and a copy of
+    its stack; its frames, innermost first."""
 
     kind: str
     message: str

@@ -72,7 +72,7 @@ class MemoryLog:
 
     @property
     def samples(self) -> Sequence[Sample]:
-        """What was noted, the oldest first."""
+        """The records, the oldest first."""
         return tuple(self._samples)
 
     def sample(self, cell: int, executor: int, workers: Sequence[int], now: bool = False) -> None:
@@ -110,7 +110,7 @@ class Pages(NamedTuple):
 
 
 def pages(pid: int) -> Pages:
-    """What a process holds, the slab left out; zeros where that cannot be read.
+    """The memory of a process, the slab left out; zeros where that cannot be read.
 
     A page of a file that n processes map counts for one n-th in each.
     """
@@ -244,7 +244,7 @@ def _state(cell: Cell) -> str:
 
 
 def _starts(image: Image | None) -> Iterator[int]:
-    """Where the extents of an image begin."""
+    """The addresses at which the extents of an image begin."""
     if image is None:
         return
     if image.text is not None:

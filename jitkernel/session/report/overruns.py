@@ -26,8 +26,8 @@ _MOST = 4  # names that are told
 
 
 def overruns(program: Program, pages: Sequence[tuple[int, bytes]]) -> str:
-    """What was overrun, in words, and its neighbours; `pages` are those that have changed, with
-    their old bytes.  Empty where nothing was."""
+    """The overrun variables, in words, and their neighbours; `pages` are those that have changed,
+    with their old bytes. Empty where nothing was."""
     arena = program.linker.arena
     zone = arena.zones["data"]
     fill = bytes([zone.poison or 0])
@@ -50,7 +50,7 @@ def overruns(program: Program, pages: Sequence[tuple[int, bytes]]) -> str:
 
 
 def _origin(arena: Arena, old: dict[int, bytes], at: int) -> int:
-    """Where the bytes begin that have changed without a gap up to an address; a word that is as it
+    """The start of the bytes that have changed without a gap up to an address; a word that is as it
     was may be one that was written, too."""
     same, first, stop = 0, at, at
     while same < 2 and (was := old.get((at - 4) & -PAGE, b"")[(at - 4) % PAGE :][:4]):
@@ -76,8 +76,8 @@ def _paddings(zone: Zone, pages: Sequence[tuple[int, bytes]]) -> Iterator[tuple[
 
 
 def _told(program: Program, origin: int, start: int, stop: int, last: int) -> str:
-    """Which variable an overrun ran from, and which it has reached: from `origin` on bytes have
-    changed, and `[start, stop)` and others up to `last` are nobody's."""
+    """The variable that an overrun ran from, and those that it has reached: from `origin` on bytes
+    have changed, and `[start, stop)` and others up to `last` are nobody's."""
     known = [
         s for s in program.linker.symbols.values() if s.image is not None and not s.is_function
     ]

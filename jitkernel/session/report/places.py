@@ -164,7 +164,7 @@ class Places:
         return self._executor.services.locate([address])[0]
 
     def describe(self, address: int) -> str:
-        """How a value of IR has a pointer: `@g+4`, `0x7f12 (heap)`."""
+        """The form of a pointer in a value of IR: `@g+4`, `0x7f12 (heap)`."""
         data = self.data(address, shown)
         if data:
             return data
@@ -178,7 +178,8 @@ class Places:
         return f"{address:#x} ({self._in_library(address) or called(address) or what})"
 
     def _in_library(self, address: int) -> str:
-        """What of a library a pointer leads to: `stdout, libc.so.6`; empty where it is none's."""
+        """The symbol of a library that a pointer leads to: `stdout, libc.so.6`; empty where it is
+        none's."""
         services = self._executor.services
         file = services.file_at(address)
         if not file:
@@ -191,7 +192,7 @@ class Places:
         return re.sub(r"\b_IO_2_1_(stdin|stdout|stderr)_", r"\1", name)
 
     def former(self, address: int) -> str:
-        """What used to be at an address of text that is free now."""
+        """The former content of an address of text that is free now."""
         if self.owner(address) is not None or self.is_thunk(address):
             return ""
         return self._former(address)
@@ -261,7 +262,8 @@ class Ranges(Generic[T]):
         self._what: list[T] = []
 
     def find(self, address: int) -> list[T]:
-        """What of the ranges that hold an address, in the order in which `read` gives them."""
+        """The entries of the ranges that hold an address, in the order in which `read` gives
+        them."""
         version = self._version()
         if version != self._seen:
             self._seen, self._asked = version, 0
@@ -359,8 +361,8 @@ class LineTables:
         )
 
     def _table(self, request: Request, code: bytes) -> LineTable:
-        """Which line each stretch of an object's code comes from, the object being what the request
-        has become."""
+        """The line that each stretch of an object's code comes from, the object being what the
+        request has become."""
         tables = self.tables
         key = request._replace(label="", context="throwaway", cell=0)
         table = tables.get(key)

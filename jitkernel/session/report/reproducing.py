@@ -35,8 +35,8 @@ _STOPPED = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Reproduced:
-    """What came of it: how many texts of cells ran, for how many seconds, and how many did not
-    because time was up; then nothing is compared but how the others ended."""
+    """The outcome: how many texts of cells ran, for how many seconds, and how many did not because
+    time was up; then nothing is compared but how the others ended."""
 
     cells: int
     seconds: float
@@ -45,7 +45,7 @@ class Reproduced:
 
     @property
     def same(self) -> bool:
-        """Whether the cells' text gives what is here."""
+        """True if the cells' text gives what is here."""
         return not self.differences and not self.unfinished
 
     @property
@@ -179,7 +179,7 @@ class _Replay(Sink):
         self._tell(self._now)
 
     def _ended(self, text: Text, error: JitError | None) -> Difference | None:
-        """How a cell ended, where that is not how it ended here."""
+        """The end of a cell, where that is not how it ended here."""
         name = f"cell {text.was}" if text.was else f"%{text.kind}"
         there = type(error).__name__ if error is not None else ""
         if there == text.ended:
@@ -192,7 +192,7 @@ class _Replay(Sink):
         return Difference("ends", name, text.ended or "no error", words, text.was)
 
     def explained(self, difference: Difference) -> Difference:
-        """What is missing because its cell fails is so for that reason."""
+        """Give the failing cell as the reason for what is missing because of it."""
         failed = {found.cell for found in self.found}
         if difference.kind == "gone" and difference.cell in failed:
             return difference._replace(there=f"cell {difference.cell} fails in a fresh run")

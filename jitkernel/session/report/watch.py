@@ -139,7 +139,7 @@ def _why_not(host: SessionHost, name: str) -> str:
 
 
 class Observers:
-    """Who looks at a session's program, during a run and after it; its lock is held.
+    """An observer of a session's program, during a run and after it; its lock is held.
 
     While nobody wants to, the executor does not call back, and waits undisturbed.  The one who
     watches globals is called with all of them, from the thread that runs the cell: while code runs,

@@ -41,7 +41,7 @@ _BYTES = 1 << 14  # of memory that are looked through for each cell that may go
 
 @dataclass(frozen=True, slots=True)
 class Garbage:
-    """What a collection did, or would do where `dry_run`.
+    """The result of a collection, or what it would do where `dry_run`.
 
     `cells` are numbers and what each defined; `freed` and `processes` bytes given back by zone and
     by process (the slab counts as one), `undo` bytes of each zone that the history keeps for what
@@ -103,13 +103,13 @@ def _pointed_to(program: Program, cells: Mapping[int, Cell]) -> set[int]:
 
 
 def _sizes(cells: Sequence[Cell]) -> dict[str, int]:
-    """What taking those cells out frees at once: their data stays for undo."""
+    """The bytes that taking those cells out frees at once: their data stays for undo."""
     sizes = [c.sizes for c in cells]
     return {z: sum(s.get(z, 0) for s in sizes) if z in ("text", "unwind") else 0 for z in ZONES}
 
 
 def has_only_data(program: Program, cell: Cell) -> bool:
-    """Whether nothing is left of a cell but data that its statements brought."""
+    """True if nothing is left of a cell but data that its statements brought."""
     if cell.image is not None or not cell.strings or cell.extras:
         return False
     return not program.state.defines(cell)

@@ -60,7 +60,7 @@ class Residency:
                     self._asleep[stub] = cell.number, name
 
     def failed(self) -> JitError | None:
-        """Why the code that was called last did not come back; None where it did."""
+        """The reason why the code that was called last did not come back; None where it did."""
         if (failure := self.failure) is not None:
             self.failure = None
         return failure
@@ -136,7 +136,7 @@ class Residency:
             self._hibernate(cell)
 
     def why_not(self, cell: Cell) -> str:
-        """Why a cell's code cannot leave; empty where it can."""
+        """The reason why a cell's code cannot leave; empty where it can."""
         image = cell.image
         if image is None or image.text is None or cell.state is CellState.HIBERNATED:
             return "it has no code in memory"
@@ -147,7 +147,7 @@ class Residency:
         return cell.pin_reason
 
     def _pin_reason(self, cell: Cell, image: Image) -> str:
-        """Why code has to stay; empty where it has not."""
+        """The reason why code has to stay; empty where it has not."""
         if image.fini or image.dso:
             return "it has constructors or destructors"
         try:
@@ -216,7 +216,8 @@ class Residency:
                     del self._asleep[at]
 
     def wake(self, stub: int, alone: bool) -> int:
-        """Where a call through a stub goes on; called while a thread waits for that."""
+        """The address at which a call through a stub goes on; called while a thread waits for
+        that."""
         found = self._asleep.get(stub)
         cell = self._program.cells.get(found[0]) if found is not None else None
         try:

@@ -81,7 +81,7 @@ def _times(loops: Sequence[Callable[[int], int]], number: int, repeat: int) -> l
 
 
 def _count(loop: Callable[[int], int]) -> int:
-    """How many calls make a repetition worth timing."""
+    """The number of calls that make a repetition worth timing."""
     number = 1
     while (spent := loop(number)) < _TRUSTED and number < 1 << 40:
         number *= 10 if spent < _TRUSTED // 10 else 2
@@ -416,7 +416,7 @@ class Caller(Scratch):
         return partial(_spent, self, target, 0, entries)
 
     def value(self, expression: str) -> TypedValue:
-        """What one call line gives; a value of type void where it gives nothing.
+        """The value of one call line; one of type void where it gives nothing.
 
         It leaves no trace in the session but what it does.  Raises UsageError for anything else.
         """

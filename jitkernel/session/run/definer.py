@@ -122,7 +122,7 @@ class Definer(Execution):
     def request(
         self, plan: Plan, part: Any, options: Options | None = None
     ) -> tuple[Assembled, Request]:
-        """What the compiler is asked for a part of a plan."""
+        """The compiler's request for a part of a plan."""
         program = self.program
         symbols = program.linker.symbols
         own: set[str] = set()
@@ -285,7 +285,7 @@ class Definer(Execution):
         self._hide_block(image)
 
     def record(self, request: Request, compiled: Compiled, source: str) -> Record:
-        """What the store keeps of code of the cell."""
+        """The store's record of code of the cell."""
         return Record(
             self.cell.number, source, request.source, request.first_line, row(request.options),
             compiled.object, tuple(request.nobuiltin),
@@ -338,7 +338,7 @@ class Definer(Execution):
 
     @property
     def block_entry(self) -> int:
-        """Where the instruction block begins that is part of the cell's module."""
+        """The address at which the instruction block begins that is part of the cell's module."""
         image = present(self.cell.image, f"the code of {self.cell}")
         return present(image.text, f"the code of {self.cell}").start + self._block_at
 

@@ -38,7 +38,7 @@ _TYPE = operator.attrgetter("type")
 
 
 class SessionHost:
-    """What expressions ask of a program."""
+    """The questions of expressions to a program."""
 
     links = False  # names are looked up in the session's archives, too
 
@@ -134,7 +134,7 @@ class SessionHost:
         return nearest(name, [*names, *PRELUDE] if self._prelude else names)
 
     def hint(self, name: str) -> str:
-        """What to do about a name that is not known here; "" where nothing comes near."""
+        """The remedy for a name that is not known here; "" where nothing comes near."""
         symbol = self.program.symbol(name)
         if symbol is not None and symbol.info is None and symbol.state is SymbolState.DEFINED:
             called = self.called(name)
@@ -186,7 +186,7 @@ class SessionHost:
         return TypedValue(type.result, data, self.layout)
 
     def entry(self, symbol: Symbol) -> int:
-        """Where a function's code begins, in memory from now on."""
+        """The address at which a function's code begins, in memory from now on."""
         self.core.residency.use(symbol.image)
         return self.engine.linker.entry(symbol)
 
@@ -233,7 +233,7 @@ class SessionHost:
             self.engine.arena.write(address, data)
 
     def buffer(self, thing: object, what: str) -> int:
-        """Where the program sees an array that is shared with it."""
+        """The address at which the program sees an array that is shared with it."""
         return self.core.arrays.address(thing, what)
 
     def address_in(self, handle: SupportsIndex, what: str) -> int:
@@ -347,11 +347,11 @@ class Execution(SessionView):
 
     @cached_property
     def change(self) -> Change:
-        """What this does to the program; not kept where it is no run."""
+        """The change that this makes to the program; not kept where it is no run."""
         return Change("")
 
     def begin(self, title: str, **given: Any) -> None:
-        """What happens to the program from now on is one change (`self.change`, of which this is
+        """Make one change of what happens to the program from now on (`self.change`, of which this is
         known), or nothing where the block that is open raises."""
         self.engine.executor.services.watch_low_memory()
         self.change = self.core.history.begin(title, self.cell.number, **given)
@@ -414,7 +414,7 @@ class Execution(SessionView):
         return self.program.users(symbol) if symbol is not None else []
 
     def is_defined(self, name: str) -> bool:
-        """Whether a cell, an archive that was linked or a library has the name."""
+        """True if a cell, an archive that was linked or a library has the name."""
         symbol = self.program.named(name)
         if symbol is not None and symbol.state is not SymbolState.MISSING:
             return True
@@ -423,7 +423,7 @@ class Execution(SessionView):
         return self.engine.linker.known(name, SymbolKind.DATA) is not None
 
     def describe(self, address: int) -> str:
-        """What an address is called."""
+        """The name of an address."""
         return self.core.places.describe(address)
 
     def read_memory(self, address: int, size: int) -> bytes:

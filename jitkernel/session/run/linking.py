@@ -173,7 +173,7 @@ def _labels(taken: Sequence[Taken]) -> str:
 
 
 def _has(program: Program, name: str) -> bool:
-    """Whether no archive is asked for a name: the session defines it, or its runtime does."""
+    """True if no archive is asked for a name: the session defines it, or its runtime does."""
     symbol = program.named(name)
     if symbol is not None and symbol.state in (SymbolState.DEFINED, SymbolState.FIXED):
         return True

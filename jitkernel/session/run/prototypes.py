@@ -45,7 +45,7 @@ class Prototypes:
         self._given[name] = prototype
 
     def of(self, name: str) -> Prototype:
-        """What is said of a name; nothing where it is none of such a language."""
+        """The declaration of a name; nothing where it is none of such a language."""
         program = self._core.program
         symbol = program.named(name)
         image = symbol.image if symbol is not None else None
@@ -71,12 +71,12 @@ class Prototypes:
         return said
 
     def is_settled(self, name: str) -> bool:
-        """Whether what was said of a name holds as long as its definition."""
+        """True if what was said of a name holds as long as its definition."""
         return name not in self._known or not self._known[name][1]
 
     def _ask(self, name: str, cell: int, what: Literal["prototype", "spelled"]) -> Any:
-        """What the language of a cell says; of an object or a library (0), what those that declare
-        the name do."""
+        """The view of a cell's language; of an object or a library (0), what those that declare the
+        name do."""
         notes = self._core.program.state.notes
         view = SessionView(self._core)
         if language := notes.language_of(cell):
@@ -87,12 +87,13 @@ class Prototypes:
         return next(filter(None, every), None)
 
     def _is_foreign(self, cell: int) -> bool:
-        """Whether a cell is an object that was linked; 0: a library is none of the session's."""
+        """True if a cell is an object that was linked; 0: a library is none of the session's."""
         record = self._core.store.get(cell) if cell else None
         return record is None or record.is_linked
 
     def spelling(self, name: str) -> Spelling | None:
-        """How the language of a name's definition writes it; None where that is as IR does."""
+        """The form that the language of a name's definition gives it; None where that is as IR
+        does."""
         program = self._core.program
         symbol, notes = program.named(name), program.state.notes
         if not notes.found or (symbol is None and name not in program.state.declared):
@@ -119,7 +120,7 @@ class Prototypes:
                 return
 
     def check(self, name: str, arguments: Sequence[Any]) -> Sequence[DataType | None]:
-        """What pointers lead to, by parameter: None, or nothing, where nothing is said.
+        """The types that pointers lead to, by parameter: None, or nothing, where nothing is said.
 
         Raises UsageError for an array whose elements are others than a pointer's.  Only what says
         what it holds is looked at, numpy's arrays, `array` and ctypes; plain bytes may be anything.
@@ -143,7 +144,7 @@ class Prototypes:
 
 
 def _fits(held: DataType, wanted: DataType) -> bool:
-    """Whether numbers of a type are what a pointer leads to; whether integers have a sign is the
+    """True if numbers of a type are what a pointer leads to; whether integers have a sign is the
     function's business."""
     code, given = code_of_elements(wanted), held.code
     if given[:1] in ("i", "u") and code[0] in "iu":

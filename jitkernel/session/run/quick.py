@@ -159,7 +159,7 @@ class DirectCalls:
             return value
 
     def error(self) -> Exception:
-        """What stopped a direct call."""
+        """The reason why a direct call stopped."""
         from jitkernel.executor.direct import DIRECT
 
         return Execution(self._core).error(self._executor.outcome(DIRECT))

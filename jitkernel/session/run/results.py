@@ -61,8 +61,8 @@ class Results(RecordedDict[int, TypedValue], Recorded):
                 total -= size
 
     def recall(self) -> Callable[[], TypedValue | None]:
-        """What finds the value that is the last one now, later on: a large one as long as it is
-        among the results."""
+        """A function that finds the value that is the last one now, later on: a large one as long
+        as it is among the results."""
         last = self.last
         if last is None or len(last.data) <= LARGE:
             return lambda: last
@@ -116,7 +116,7 @@ class Result:
 
 
 class Sink(Protocol):
-    """Where a running cell reports to.  All calls come from the thread that runs the cell.
+    """The receiver of a running cell's reports. All calls come from the thread that runs the cell.
 
     What is not defined otherwise shows nothing and has no input; magics need a kernel.
     """
@@ -139,7 +139,8 @@ class Sink(Protocol):
         return
 
     def progress(self, text: str) -> None:
-        """What takes long, and for how long so far: in the place of what was told before."""
+        """The work that takes long, and for how long so far: in the place of what was told
+        before."""
         return
 
     def magic(self, action: Any, run: Any = None) -> None:
@@ -179,7 +180,7 @@ class Streams(Sink):
 
 
 class StreamsOf(Sink):
-    """What the program prints and asks for, for `sink`; status lines and values are not shown."""
+    """The program's output and questions, for `sink`; status lines and values are not shown."""
 
     def __init__(self, sink: Sink):
         self.output, self.input = sink.output, sink.input  # type: ignore[method-assign]

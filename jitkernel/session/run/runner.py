@@ -87,7 +87,7 @@ class Runner(Definer):
                 change.affected(printed=change.effects.printed + printed)
 
     def planned(self, source: str, language: str) -> Plan:
-        """What a cell would be: nothing of it is compiled or run."""
+        """The plan of a cell: nothing of it is compiled or run."""
         self._language = find(language)
         return self._read(source)
 
@@ -250,7 +250,7 @@ class Runner(Definer):
             self.tee.note(self.engine.notices.pop(0))
 
     def _overruns(self) -> str:
-        """Where code of the cell has run: what it has written behind variables, in words."""
+        """The writes behind variables of the cell's code, in words."""
         for action in self.plan.actions:
             if isinstance(action, CallAction | RunAction | BlockAction):
                 return overruns(self.program, self.core.history.look())
@@ -352,7 +352,7 @@ class Runner(Definer):
             self.core.cleanups.done(drop)
 
     def _place_block(self, block: PreparedBlock) -> int:
-        """Where code begins that is in memory from now on, until it is dropped."""
+        """The address of code that is in memory from now on, until it is dropped."""
         linker, request, compiled = self.program.linker, block.request, block.compiled
         kinds = {f.name: "function" for f in compiled.summary.functions if not f.defined}
         kinds |= {v.name: "variable" for v in compiled.summary.variables if not v.defined}
@@ -452,6 +452,6 @@ _TOLD = frozenset(("name", "type", "object"))
 
 
 def _label(text: str) -> str:
-    """What a value is shown with: of instructions the last one's name, else the statement."""
+    """The label of a value: of instructions the last one's name, else the statement."""
     *above, last = text.rstrip().splitlines() or [""]
     return Instruction.read(last).result or (last.strip() if above else text)

@@ -61,11 +61,11 @@ class Thunks:
 
     @property
     def images(self) -> list[Image]:
-        """What the thunks occupy."""
+        """The extents of the thunks."""
         return [thunk.image for thunk in self._thunks.values()]
 
     def __contains__(self, address: int) -> bool:
-        """Whether an address of text is in a thunk."""
+        """True if an address of text is in a thunk."""
         texts = (image.text for image in self.images)
         return any(text.start <= address < text.start + text.size for text in texts if text)
 
@@ -118,7 +118,7 @@ class Thunks:
         return self._thunks.get((*signature[:4], types, False))
 
     def has(self, thunk: Thunk) -> bool:
-        """Whether a thunk is still there."""
+        """True if a thunk is still there."""
         return self._thunks.get(thunk.key) is thunk
 
     def intrinsic(self, name: str, result: str, arguments: tuple[tuple[str, str], ...]) -> Thunk:
@@ -162,7 +162,7 @@ _FIND: Final = Signature("ptr (ptr)", "", "", "", "ptr (ptr)")
 
 
 class ThreadCopies:
-    """Where the executor's own thread, which runs the cells, has its thread-local variables.
+    """The address of the thread-local variables of the executor's own thread, which runs the cells.
 
     The executor is asked when a variable was not yet found in its present process; otherwise, and
     always while code runs, what it said before holds.
@@ -219,7 +219,7 @@ class ThreadCopies:
 
 
 def _struct(types: Sequence[str]) -> str:
-    """What a thunk reads its arguments from."""
+    """The buffer that a thunk reads its arguments from."""
     return "{ " + ", ".join(types) + " }" if types else "{}"
 
 

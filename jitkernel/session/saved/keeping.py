@@ -39,7 +39,7 @@ __all__ = ["SessionFile", "open_copy", "open_rebuilt"]
 
 
 class SessionFile:
-    """What a session's store has of it; made before the session's engine is.
+    """The store's side of a session; made before the session's engine is.
 
     A store that holds a session decides its `saved_settings`, but for those that `chosen` names.
     Raises Damaged where the store is not as it was written.

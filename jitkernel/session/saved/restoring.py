@@ -58,8 +58,8 @@ _loads = json.JSONDecoder().decode
 
 @dataclass(slots=True)
 class Restored:
-    """What came back: how many cells, when they were saved (seconds since 1970, 0: not known), what
-    the user is to know of it, and the number of the latest cell."""
+    """The result of a restore: how many cells, when they were saved (seconds since 1970, 0: not
+    known), what the user is to know of it, and the number of the latest cell."""
 
     cells: int
     saved: float
@@ -203,7 +203,7 @@ _HEAD = {
 
 
 def read_head(path: str, body: str) -> dict[str, Any]:
-    """What concerns the session as a whole.  Raises Damaged."""
+    """The data of the session as a whole. Raises Damaged."""
     with Reading(path):
         head: dict[str, Any] = _loads(body)
         check(head, _HEAD)

@@ -71,7 +71,8 @@ def numbering(known: Mapping[Symbol, int]) -> defaultdict[Symbol, int]:
 
 
 class Index:
-    """What rows refer to: symbols by number, and blocks by address, each once however many hold it.
+    """The things that rows refer to: symbols by number, and blocks by address, each once however
+    many hold it.
 
     `extents` is all that is in the arena.
     """
@@ -306,8 +307,8 @@ def _copy_code(spans: Iterable[list[Any] | None], content: bytes, index: Index) 
 
 
 class FactRow(NamedTuple):
-    """How the facts of a kind (`program.state`) are rows: what a row says of a key and its value
-    (None: nothing), the form of that, and the value that it says."""
+    """The form of the rows of a kind of facts (`program.state`): what a row says of a key and its
+    value (None: nothing), the form of that, and the value that it says."""
 
     row: Callable[[Program, str, Any], Any]
     form: Any

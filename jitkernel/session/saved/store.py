@@ -72,7 +72,7 @@ class Record(NamedTuple):
 
     @property
     def is_linked(self) -> bool:
-        """Whether it is another compiler's object, of which there is no IR."""
+        """True if it is another compiler's object, of which there is no IR."""
         return self.source.startswith(LINKED)
 
 
@@ -140,12 +140,12 @@ class Store:
 
     @property
     def durable(self) -> bool:
-        """Whether it stays when the session ends."""
+        """True if it stays when the session ends."""
         return bool(self.path)
 
     @property
     def saved(self) -> bool:
-        """Whether a session can come back from it.  Raises Damaged."""
+        """True if a session can come back from it. Raises Damaged."""
         with reading(self.name):
             query = "select 1 from facts where id = 'session'"
             return self._db.execute(query).fetchone() is not None

@@ -161,7 +161,7 @@ _OUTSIDE = ("unable to open", "disk I/O error", "full", "readonly")
 
 
 def refusal(path: str, error: Exception) -> UsageError:
-    """What is said for what SQLite says."""
+    """The error for what SQLite says."""
     if "locked" in str(error):
         return UsageError(
             f"{path} is in use by another session, which saves to it; there, %save writes a copy"
@@ -174,7 +174,7 @@ def refusal(path: str, error: Exception) -> UsageError:
 
 @contextlib.contextmanager
 def reading(path: str) -> Iterator[None]:
-    """What SQLite says of a file that is damaged, as Damaged."""
+    """Raise Damaged for what SQLite says of a damaged file."""
     try:
         yield
     except UNREADABLE as error:

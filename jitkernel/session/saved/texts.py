@@ -144,7 +144,7 @@ class Texts:
 
     @property
     def busy(self) -> bool:
-        """Whether a text is running."""
+        """True if a text is running."""
         return bool(self._open)
 
     # -- what is asked ---------------------------------------------------------------------------
@@ -189,7 +189,7 @@ class Texts:
             text.answered = True
 
     def end(self, error: BaseException | None, was: int = 0, **arguments: Any) -> None:
-        """What began last is over; what is known of it besides."""
+        """End what began last; what is known of it besides."""
         if self._muted:
             self._muted -= 1
             return

@@ -184,7 +184,7 @@ class Writer:
     def changes(
         self, symbols: Iterable[Symbol], cells: Iterable[int], facts: Iterable[Fact]
     ) -> bool:
-        """What was written since the last call, inside a transaction; whether anything was."""
+        """Write what is new since the last call, inside a transaction; true if anything was."""
         program, tables, numbers = self._session.program, self._tables, self.numbers
         there, gone = [], []
         for symbol in symbols:
@@ -244,7 +244,7 @@ class Writer:
         return bool(new or gone)
 
     def _head(self) -> str:
-        """What concerns the session as a whole."""
+        """The data of the session as a whole."""
         session, engine = self._session, self._session.engine
         who = engine.pool.identity()
         services = engine.executor.services
@@ -265,7 +265,7 @@ class Writer:
 
 
 def _lasts(symbol: Symbol, stale: bool) -> bool:
-    """Whether a symbol is there for more than thunks and what can be undone."""
+    """True if a symbol is there for more than thunks and what can be undone."""
     if not symbol.name:
         return False
     if not stale and symbol.state in (SymbolState.DEFINED, SymbolState.FAR, SymbolState.FIXED):
@@ -296,7 +296,7 @@ def write_file(path: str, write: Callable[[Tables], None]) -> int:
 
 
 def _place(path: str) -> str:
-    """Where a file of that name is, or will be; a link stays one.  Raises UsageError."""
+    """The path of a file of that name, there or to be; a link stays one. Raises UsageError."""
     try:
         return os.path.realpath(path)
     except (OSError, ValueError) as error:
