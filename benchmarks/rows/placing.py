@@ -37,7 +37,7 @@ def messages(scale: Scale) -> Iterator[Figure]:
     with Session(spare=False) as s:
         s.run(tiny("base"))
         s.call("base", 2)
-        child: Any = s.inspect.engine.executor._channel.child
+        child: Any = s.inspect.engine.executor._child
         counting = child.socket = _Counting(child.socket)
         s.call("base", 2)
         assert counting.sent == 1, "a call is one message: the count works"

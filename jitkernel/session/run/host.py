@@ -351,8 +351,8 @@ class Execution(SessionView):
         return Change("")
 
     def begin(self, title: str, **given: Any) -> None:
-        """Make one change of what happens to the program from now on (`self.change`, of which this is
-        known), or nothing where the block that is open raises."""
+        """Make one change of what happens to the program from now on (`self.change`, of which this
+        is known), or nothing where the block that is open raises."""
         self.engine.executor.services.watch_low_memory()
         self.change = self.core.history.begin(title, self.cell.number, **given)
         self.is_run = True
