@@ -10,7 +10,8 @@ The code comes back by being linked again from its object, wherever there is roo
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
 
 from jitkernel.arena import Arena, Extent
 from jitkernel.errors import present
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from jitkernel.linker.linker import Linker
 
 __all__ = ["hibernate", "reclaimable", "rewrite_stubs", "wake"]
+
+T = TypeVar("T")
 
 
 def reclaimable(image: Image) -> int:
@@ -50,8 +53,7 @@ def hibernate(linker: Linker, image: Image) -> dict[int, str]:
                 at += STUB_SIZE
         _forget_sites(linker.arena, image)
         linker.release_code(image, stubs)
-        _retarget(linker, image, exports)
-        return rewrite_stubs(linker, image)
+        return _retarget(linker, image, exports, lambda: rewrite_stubs(linker, image))
 
 
 def wake(linker: Linker, image: Image, data: bytes) -> None:
@@ -75,8 +77,7 @@ def wake(linker: Linker, image: Image, data: bytes) -> None:
             image.unwind, image.extra = frames[0], tuple(frames[1:])
         own = plan.resolution.exports
         exports = [(s, own[s][1] if s in own else at, size) for s, at, size in image.exports]
-        _retarget(linker, image, exports)
-        linker.put_content(image, plan)
+        _retarget(linker, image, exports, lambda: linker.put_content(image, plan))
 
 
 def _functions(image: Image, text: Extent) -> int:
@@ -84,12 +85,21 @@ def _functions(image: Image, text: Extent) -> int:
     return sum([text.start <= address < text.stop for _, address, _ in image.exports])
 
 
-def _retarget(linker: Linker, image: Image, exports: list[tuple[Symbol, int, int]]) -> None:
-    """Give an image's functions new addresses, and the users of those that are still its own."""
+def _retarget(
+    linker: Linker, image: Image, exports: list[tuple[Symbol, int, int]], write: Callable[[], T]
+) -> T:
+    """Give an image's functions new addresses, `write` what is there from now on, and let the users
+    of those that are still its own follow: only then, for threads of the program may run."""
     before, image.exports = image.exports, tuple(exports)
+    moved: list[tuple[Symbol, int]] = []
     for (symbol, address, size), (_, was, _) in zip(exports, before, strict=True):
         if address != was and symbol.image is image:
-            linker.redefine(symbol, (SymbolState.DEFINED, address, size, image, symbol.kind, ""))
+            moved.append((symbol, linker.bind.former_value(symbol.definition, symbol.stub)))
+            symbol.definition = (SymbolState.DEFINED, address, size, image, symbol.kind, "")
+    written = write()
+    for symbol, value in moved:
+        linker.bind.rebind(symbol, value)
+    return written
 
 
 def _forget_sites(arena: Arena, image: Image) -> None:

@@ -24,6 +24,8 @@ from jitkernel.errors import (
     UsageError,
     WorkerDied,
 )
+from jitkernel.linker import Symbol
+from jitkernel.linker.binding import Bindings
 from jitkernel.session.program.cell import CellState
 
 SQUARES = "define i32 @f(i32 %x) {\n  %v = call i32 @sq(i32 %x)\n  ret i32 %v\n}"
@@ -288,3 +290,21 @@ def test_threads_keep_code_in_memory_and_it_is_said(s: Session) -> None:
     assert s.call("f", 2) == 4
     assert s.inspect.residency.code <= 1000
     assert "thread" not in residency(s).text
+
+
+def test_nobody_is_led_to_code_that_is_not_there_yet(s, monkeypatch):
+    """Threads of the program run meanwhile: users follow when the bytes have been written."""
+    led: list[bytes] = []
+    rebind = Bindings.rebind
+
+    def looking(self: Bindings, symbol: Symbol, was: int) -> None:
+        if symbol.name == "sq":
+            led.append(self.arena.read(symbol.address, 1))
+        rebind(self, symbol, was)
+
+    monkeypatch.setattr(Bindings, "rebind", looking)
+    s.hibernate("f")
+    assert s.call("f", 3) == 9
+    s.hibernate("sq")
+    assert s.call("f", 4) == 16
+    assert len(led) == 3 and b"\xcc" not in led
