@@ -12,8 +12,6 @@ from pathlib import Path
 
 from jitkernel._version import __version__
 
-__all__ = ["main"]
-
 
 def install(arguments: argparse.Namespace) -> int:
     from jitkernel.kernel.install import install as copy

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import sys
 
-__all__ = ["platform_message"]
-
 
 def platform_message() -> str:
     """The reason this machine cannot run sessions; empty where it can."""

@@ -18,8 +18,6 @@ from typing import Any, NamedTuple
 
 from jitkernel.errors import WrongArgument
 
-__all__ = ["blamed", "check"]
-
 _SHOWN = 60  # characters of a value in a message
 
 

@@ -27,8 +27,6 @@ from functools import partial
 from itertools import starmap
 from typing import NamedTuple
 
-__all__ = ["Answer", "Child", "ask", "spawning"]
-
 _ANSWER = 1 << 30  # bytes of output that are taken
 _STEP = 0.002  # seconds between looks, where the system cannot tell of an end
 _GRACE = 1.0  # seconds that a process which was killed is waited for

@@ -16,18 +16,6 @@ from collections.abc import Iterator
 
 from jitkernel.errors import UsageError
 
-__all__ = [
-    "LIMIT",
-    "create_private",
-    "private_folder",
-    "read_bytes",
-    "read_text",
-    "refuse_irregular",
-    "working_folder",
-    "write_text",
-    "write_whole",
-]
-
 LIMIT = 1 << 30  # bytes that are read of one file
 _PIECE = 1 << 20
 _KINDS = {

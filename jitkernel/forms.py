@@ -11,9 +11,6 @@ import zlib
 from itertools import repeat
 from typing import Any, NamedTuple
 
-__all__ = ["Maybe", "check", "decompress"]
-
-
 _END = 1 << 64
 
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["printable", "shortened"]
-
 #: Controls but tab and line feed, marks of direction and others that show nothing, lone halves of
 #: characters, and what is no character.
 _HIDDEN = re.compile(

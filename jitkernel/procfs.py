@@ -16,30 +16,6 @@ from typing import NamedTuple
 from jitkernel.reach import reached
 from jitkernel.syscalls import SYS
 
-__all__ = [
-    "Activity",
-    "Mapped",
-    "Region",
-    "activity",
-    "family",
-    "first_thread",
-    "handled",
-    "libraries",
-    "marked",
-    "memory",
-    "memory_totals",
-    "own_bytes",
-    "processor_time",
-    "regions",
-    "session_members",
-    "thread_count",
-    "threads",
-    "threads_that_block",
-    "waits_for_input",
-    "waits_to_open",
-    "write_memory",
-]
-
 #: Calls that wait to read, by how their arguments name descriptors.
 _READS, _POLLS, _SELECTS = (
     {SYS[name] for name in names.split()}

@@ -18,8 +18,6 @@ import stat
 from collections.abc import Callable
 from glob import escape, glob
 
-__all__ = ["keep", "publish", "sync"]
-
 _PIECE = 64 << 20
 
 

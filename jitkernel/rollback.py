@@ -18,19 +18,6 @@ from functools import wraps
 from types import TracebackType
 from typing import Any, SupportsIndex, TypeVar
 
-__all__ = [
-    "Atomic",
-    "Recorded",
-    "RecordedDict",
-    "RecordedList",
-    "Rollback",
-    "later",
-    "log_undo",
-    "recording",
-    "set_first",
-    "written",
-]
-
 K = TypeVar("K")
 V = TypeVar("V")
 

@@ -15,8 +15,6 @@ from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cache
 from typing import Any, Literal, TypeVar
 
-__all__ = ["Setting", "declared", "documented", "setting"]
-
 Effect = Literal["now", "next cell", "start"]
 Saved = Literal["no", "unless given", "always", "harmless"]
 Settings = TypeVar("Settings", bound=type)

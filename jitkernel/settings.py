@@ -12,8 +12,6 @@ from typing import Literal
 
 from jitkernel.setting import documented, setting
 
-__all__ = ["SessionSettings"]
-
 
 @documented
 @dataclass(slots=True)

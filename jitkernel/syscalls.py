@@ -6,8 +6,6 @@ arch/x86/entry/syscalls/syscall_64.tbl.
 
 from __future__ import annotations
 
-__all__ = ["SYS"]
-
 SYS = {
     "read": 0, "open": 2, "close": 3, "fstat": 5, "poll": 7, "lseek": 8, "mmap": 9, "mprotect": 10,
     "munmap": 11, "rt_sigaction": 13, "rt_sigprocmask": 14, "rt_sigreturn": 15, "readv": 19,

@@ -12,8 +12,6 @@ from functools import partial
 from types import TracebackType
 from typing import Any
 
-__all__ = ["rendered", "shortened"]
-
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 
-__all__ = ["Transaction"]
-
 
 class Transaction:
     """All or nothing.  What an earlier one left open that was torn out of its end is nothing."""

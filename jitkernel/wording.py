@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-__all__ = ["counted", "cut_list", "did_you_mean", "listed"]
-
 
 def counted(number: int, what: str, form: str = "") -> str:
     """`1 cell`, `3 cells`; `form` is how the number is written, such as `,`."""

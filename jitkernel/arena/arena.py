@@ -23,8 +23,6 @@ from jitkernel.arena.zone import PAGE, Region, Zone, memfd
 from jitkernel.errors import ArenaFull, JitError
 from jitkernel.rollback import Recorded, RecordedDict, Rollback, later, log_undo, recording
 
-__all__ = ["LOWEST", "HIGHEST", "Arena", "Region", "Zone"]
-
 #: Freed bytes that an atomic block may need again: so many are copied, more stay until it ends.
 _COPIED = 64 << 10
 #: Bases lie in [LOWEST, HIGHEST - capacity]: below 2 GiB absolute 32-bit relocations hold, and

@@ -13,8 +13,6 @@ from typing import NamedTuple
 
 from jitkernel.rollback import log_undo
 
-__all__ = ["Extent", "FreeList"]
-
 #: How many holes are tried for an aligned request before a larger one is cut.
 _TRIES = 32
 

@@ -21,8 +21,6 @@ from jitkernel.arena.arena import Arena
 from jitkernel.arena.zone import PAGE
 from jitkernel.rollback import RecordedDict, log_undo
 
-__all__ = ["ChangedPage", "Digests", "Mirror", "Range", "Snapshot"]
-
 _PIECE = 16 * PAGE
 _LONGEST = 64  # looks
 _LARGE = 4 << 20  # bytes from which on it pays to ask who wrote before any are compared

@@ -26,8 +26,6 @@ from typing import Any
 from jitkernel.arena.zone import PAGE, create_memfd, libc
 from jitkernel.errors import JitError
 
-__all__ = ["SharedMemory", "called", "find"]
-
 #: Above what programs that are linked for a fixed address have, below libraries and most heaps.
 _LOWEST, _HIGHEST = 0x2000_0000_0000, 0x4000_0000_0000
 _READ_WRITE, _SHARED, _FIXED_NOREPLACE, _FAILED = 3, 1, 0x100000, 2**64 - 1  # mmap(2)

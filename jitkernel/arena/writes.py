@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from jitkernel.arena.arena import Arena
     from jitkernel.arena.mirror import Mirror
 
-__all__ = ["PageTable", "Writes", "protectable"]
-
 Range = tuple[int, int]
 
 _USER_MODE_ONLY = 1

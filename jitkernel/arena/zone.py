@@ -20,8 +20,6 @@ from jitkernel.rollback import log_undo
 if TYPE_CHECKING:
     from jitkernel.arena.arena import Arena
 
-__all__ = ["PAGE", "Region", "Zone", "create_memfd", "libc", "memfd"]
-
 PAGE = mmap.PAGESIZE
 #: What freed bytes are filled with; None: the linker keeps the zone walkable and proves it itself.
 POISON: dict[str, int | None] = {"text": 0xCC, "rodata": 0xDD, "unwind": None, "data": 0xDD}

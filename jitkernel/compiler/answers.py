@@ -12,8 +12,6 @@ from jitkernel.compiler.records import Compiled, Summary, diagnostics_of
 from jitkernel.compiler.wire import readable
 from jitkernel.errors import CompileError, Interrupted, WorkerDied
 
-__all__ = ["ask", "compiled", "interrupted", "refuse"]
-
 _SPIN = 2_000_000  # nanoseconds; the answer to a tiny cell comes within two milliseconds
 _SHORT = 4096  # bytes of a request that may be one
 _TICK = 0.5  # seconds

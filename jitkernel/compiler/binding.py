@@ -20,8 +20,6 @@ import llvmlite
 
 from jitkernel.compiler.passes import SINGLE
 
-__all__ = ["LLVMError", "Machine", "lib", "set_option", "take"]
-
 _FILE = os.path.join(llvmlite.__path__[0], "binding", "libllvmlite.so")
 _REF = c_void_p
 _OUT = POINTER(c_void_p)

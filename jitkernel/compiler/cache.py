@@ -27,8 +27,6 @@ from jitkernel.compiler.records import Compiled, Request, Summary, diagnostics_o
 from jitkernel.compiler.wire import LENGTHS, frame
 from jitkernel.files import private_folder
 
-__all__ = ["CacheMemory", "ObjectCache", "open_cache"]
-
 SCHEMA = 4
 _CPU_FIELDS = (b"vendor_id", b"cpu family", b"model", b"stepping", b"flags")
 _PENDING_BYTES = 16 << 20

@@ -20,8 +20,6 @@ from jitkernel.errors import UsageError
 from jitkernel.files import create_private, private_folder, refuse_irregular
 from jitkernel.transactions import Transaction
 
-__all__ = ["CacheDatabase", "cache_home"]
-
 _WAIT = 1.0  # seconds for another process that is writing
 _PAGE = 4096
 _TABLE = "create table if not exists entries (name text primary key, used real, content blob)"

@@ -16,8 +16,6 @@ from typing import Any
 from jitkernel.compiler.binding import lib
 from jitkernel.compiler.memory import held
 
-__all__ = ["ContextPool"]
-
 _COSTS_KEPT = 4096
 
 

@@ -6,8 +6,6 @@ and then refuses, such as processors without 64-bit mode for x86-64.
 
 from __future__ import annotations
 
-__all__ = ["CPUS"]
-
 _X86_64 = """
         alderlake amdfam10 arrowlake arrowlake-s arrowlake_s athlon-fx athlon64 athlon64-sse3
         atom atom_sse4_2 atom_sse4_2_movbe barcelona bdver1 bdver2 bdver3 bdver4 bonnell

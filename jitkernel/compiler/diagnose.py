@@ -13,8 +13,6 @@ from jitkernel.compiler.prepare import PREFIX_LINES
 from jitkernel.errors import Diagnostic
 from jitkernel.ir.names import NAME
 
-__all__ = ["fatal_error", "parse_error", "verify_error", "warnings"]
-
 _MESSAGE = re.compile(r"^(?:<string>|[^\n:]*):(\d+):(\d+): (error|warning|note): (.*)$", re.M)
 _PREFIXED = re.compile(r"^(error|warning|note|remark): ?", re.I)
 _FATAL = re.compile(r"^(?:LLVM ERROR: |fatal error: |error: )?(?:<unknown>:\d+:(?:\d+:)? )?")

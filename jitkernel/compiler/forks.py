@@ -18,8 +18,6 @@ from jitkernel.compiler.memory import give_back
 from jitkernel.compiler.wire import readable
 from jitkernel.syscalls import SYS
 
-__all__ = ["Fork", "content", "in_child", "next_socket"]
-
 _CLONE_PARENT = 0x8000  # clone(2), <linux/sched.h>
 _IDLE = 1.0  # seconds without a request until there is time for what can wait
 _PAUSE = 0.1  # the same where it is warm: LLVM's file, 60 MB, is unmapped in some milliseconds

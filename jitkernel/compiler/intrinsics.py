@@ -14,8 +14,6 @@ from typing import Any
 from jitkernel.compiler import binding
 from jitkernel.compiler.binding import LLVMError, lib
 
-__all__ = ["signature"]
-
 _MOST = 4000  # forms that are tried; each takes LLVM about 30 us
 
 

@@ -11,8 +11,6 @@ from jitkernel.elf import read_object
 from jitkernel.elf.constants import SHF_EXECINSTR
 from jitkernel.linker.cfi import Cursor
 
-__all__ = ["line_table", "same_code"]
-
 
 def same_code(left: bytes, right: bytes) -> bool:
     """True if two objects hold the same bytes in the same executable sections."""

@@ -16,8 +16,6 @@ from jitkernel.linker.builder import Builder
 from jitkernel.linker.ifuncs import make_ordinary
 from jitkernel.linker.thread_locals import NO_CONSTANT, emulate
 
-__all__ = ["without_loader"]
-
 _LABEL = 16  # digits that tell the variables of one module's own from another's
 
 

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 
 from jitkernel.compiler.pass_trace import Step
 
-__all__ = ["LEFT_OUT", "STAGES", "Stage", "stages"]
-
 LEFT_OUT = "Left out: the implicit operands $rsp and $ssp, and $eflags where it is dead."
 
 #: What each stage is called; the keys are the options of %mir.

@@ -11,8 +11,6 @@ from typing import Any
 
 from jitkernel.procfs import own_bytes
 
-__all__ = ["IDLE", "give_back", "held"]
-
 #: Seconds without a request until memory is given back.  The next compile takes 2 ms more.
 IDLE = 5.0
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from llvmlite.binding import ModuleRef
     from llvmlite.ir import Module
 
-__all__ = ["Source", "module_text"]
-
 #: text, bitcode, or a module of `llvmlite.ir` or `llvmlite.binding`
 Source: TypeAlias = "str | bytes | bytearray | memoryview | Module | ModuleRef"
 

@@ -14,8 +14,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-__all__ = ["PassRun", "codegen_times", "pass_times", "read_log", "with_times"]
-
 _HEAD = re.compile(
     rb"^\*\*\* IR (?:Dump (?P<start>At Start)|"
     rb"(?:Dump|Deleted) After (?P<title>.+?) on (?P<unit>(?s:.+?))"

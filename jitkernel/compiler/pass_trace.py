@@ -9,8 +9,6 @@ from typing import Any, NamedTuple
 
 from jitkernel.compiler.passes import name_of
 
-__all__ = ["PassTrace", "Step"]
-
 
 class Step(NamedTuple):
     """One pass that changed something.

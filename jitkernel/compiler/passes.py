@@ -12,17 +12,6 @@ import re
 from jitkernel.errors import CompileError
 from jitkernel.wording import did_you_mean
 
-__all__ = [
-    "DESCRIPTIONS",
-    "IN_DEFAULT",
-    "KNOWN",
-    "SINGLE",
-    "canonical",
-    "disabled_for",
-    "name_of",
-    "parse_passes",
-]
-
 #: The passes: name in pipelines, class in LLVM's logs less `Pass`, what it does.  A `+`: llvmlite's
 #: pass managers can be given it, by LLVMPY_module_Add(class)Pass; a `-`: the default pipeline does
 #: without.  Nothing is said of what may not be asked for: parts of the default pipeline that change

@@ -25,8 +25,6 @@ from jitkernel.errors import CompileError, Diagnostic
 from jitkernel.ir.module import has_switch
 from jitkernel.ir.names import CONTROL
 
-__all__ = ["account", "compile_module", "compiled", "contexts", "machine", "module_of", "tidy"]
-
 _machines: dict[tuple[Any, ...], Machine] = {}
 _MODELS = {
     "reloc": ("default", "static", "pic", "dynamicnopic"),

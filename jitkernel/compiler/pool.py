@@ -34,8 +34,6 @@ from jitkernel.errors import CompileError, JitError, LinkError, WorkerDied
 if TYPE_CHECKING:
     from jitkernel.compiler.cache import ObjectCache
 
-__all__ = ["CompilerPool"]
-
 _COMPILE, _CONTEXTS = "pipeline:compiled", "its contexts"
 _NO_LIMIT = 1e6  # seconds
 _LARGE = 64 << 10  # bytes of a request that may take a second and more

@@ -20,8 +20,6 @@ from jitkernel.ir.text import replaced, split_at_commas, type_at
 if TYPE_CHECKING:
     from jitkernel.compiler.binding import Machine
 
-__all__ = ["PREFIX_LINES", "Prepared", "place", "prepare"]
-
 PREFIX_LINES = 2
 
 _VENDORS = frozenset({"pc", "unknown", "w64", "none", "redhat", "suse", "debian"})

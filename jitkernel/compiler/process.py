@@ -31,8 +31,6 @@ from jitkernel.errors import JitError
 if TYPE_CHECKING:
     from jitkernel.compiler.records import Identity
 
-__all__ = ["WorkerProcess", "Zygote", "close_first", "first_worker", "packages"]
-
 _SCRIPT = os.path.join(os.path.dirname(__file__), "worker.py")
 _STDERR_SIZE = 1 << 20
 _STDERR_SHOWN = 4000

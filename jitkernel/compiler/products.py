@@ -27,8 +27,6 @@ from jitkernel.errors import CompileError
 from jitkernel.ir.module import without_targets
 from jitkernel.ir.names import written
 
-__all__ = ["assembly", "disassembled", "internalised", "merged", "printed"]
-
 Answer = tuple[dict[str, Any], bytes]
 
 _X86 = re.compile(r"(?:x86_64|i[3-6]86)\b")

@@ -11,8 +11,6 @@ from jitkernel.compiler.records import Options, Part, Request
 from jitkernel.compiler.wire import frame
 from jitkernel.errors import CompileError
 
-__all__ = ["Question", "question", "read"]
-
 
 class Question(NamedTuple):
     """A question as it travels, the thing that it is about, in words, and the module, if any."""

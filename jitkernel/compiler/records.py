@@ -11,23 +11,6 @@ from typing import Any, Final, NamedTuple
 
 from jitkernel.errors import Diagnostic
 
-__all__ = [
-    "NO_TIMES",
-    "CallInfo",
-    "Compiled",
-    "ContextAccount",
-    "ContextCost",
-    "FunctionInfo",
-    "Identity",
-    "LineTable",
-    "Options",
-    "Part",
-    "Request",
-    "Summary",
-    "VariableInfo",
-    "WorkerMemory",
-]
-
 # One row per stretch of code: (section name, offset of its first byte in that section, line).
 LineTable = tuple[tuple[str, int, int], ...]
 

@@ -23,8 +23,6 @@ from jitkernel.ir.signature import abi_features, headers, may_matter
 from jitkernel.ir.text import squeeze, type_at
 from jitkernel.reach import reached
 
-__all__ = ["ambiguous", "renamed_types", "summarise"]
-
 # LLVMLinkage of llvm-c/Core.h
 LINKAGES = {
     0: "external",

@@ -40,8 +40,6 @@ from jitkernel.ir.debug_info import without_metadata
 from jitkernel.ir.module import entities
 from jitkernel.ir.names import mentions
 
-__all__ = ["surroundings", "trace", "verified_alone"]
-
 _STDERR = 2
 _SO_TIMESTAMPNS = 35  # asm-generic/socket.h; not in Python's socket module
 # With more functions than this the whole module is not printed after each pass over one of them.

@@ -25,8 +25,6 @@ from jitkernel.ir.constants import undefined
 from jitkernel.ir.module import functions
 from jitkernel.ir.text import has_word
 
-__all__ = ["notes", "vanished"]
-
 _KINDS = {14: "undef", 25: "poison"}  # llvmlite's ValueKind
 _MOST = 4096  # instructions of an entry block that are walked
 _FEW = 4  # functions whose passes are logged

@@ -18,8 +18,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from _typeshed import FileDescriptorLike
 
-__all__ = ["SPIN_ALLOWED", "FrameReader", "frame", "readable"]
-
 LENGTHS = struct.Struct("<IQ")  # bytes of JSON, bytes of blob
 _CHUNK = 1 << 16
 

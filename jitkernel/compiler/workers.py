@@ -13,8 +13,6 @@ from jitkernel.compiler.process import WorkerProcess, Zygote
 from jitkernel.compiler.records import WorkerMemory
 from jitkernel.errors import JitError
 
-__all__ = ["Workers", "memory_of"]
-
 # Bytes that a worker may hold beyond its first measurement: what some 3,000 compiles leave
 # (`binding.Machine.dispose`), of which a fresh process has none.  A new one costs a millisecond
 # where something waits to fork it, else a tenth of a second.

@@ -16,17 +16,6 @@ from jitkernel.elf import constants as c
 from jitkernel.elf.reader import ElfObject, read_object
 from jitkernel.errors import LinkError
 
-__all__ = [
-    "MAGIC",
-    "THIN_MAGIC",
-    "Archive",
-    "Member",
-    "foreign_object",
-    "is_archive",
-    "read_archive",
-    "write_archive",
-]
-
 MAGIC: Final = b"!<arch>\n"
 THIN_MAGIC: Final = b"!<thin>\n"
 _HEADER: Final = 60  # name 16, date 12, owner 6, group 6, mode 8, size 10, end 2

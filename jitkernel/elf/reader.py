@@ -14,8 +14,6 @@ from jitkernel.elf import constants as c
 from jitkernel.elf.constants import HEADER, RELA, SECTION, SYMBOL
 from jitkernel.errors import LinkError
 
-__all__ = ["ElfObject", "Section", "SymbolEntry", "read_object"]
-
 _WORD = struct.Struct("<I")
 _RELA_SIZE = RELA.size
 _REFUSED = {

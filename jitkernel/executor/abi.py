@@ -13,8 +13,6 @@ from types import MappingProxyType
 
 from jitkernel.syscalls import SYS
 
-__all__ = ["CAUSES", "FIELDS", "KINDS", "NAMES", "RECORD", "REGISTERS", "signal_set"]
-
 # Messages on the socket: what is asked, and what the answer repeats.  From HELLO on they are
 # child.py's, the others are the native loop's.
 CALL, CHECK, PARK, UNPARK, WAKE, ASK = 1, 2, 3, 4, 5, 6

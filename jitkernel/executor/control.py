@@ -9,8 +9,6 @@ import struct
 
 from jitkernel.executor import abi
 
-__all__ = ["ControlBlock"]
-
 _WORD = struct.Struct("<Q")
 
 

@@ -22,8 +22,6 @@ from jitkernel.ir.types import FunctionType
 if TYPE_CHECKING:
     from jitkernel.executor.inline import InlineExecutor
 
-__all__ = ["Values", "address_of", "ctypes_function", "direct_call"]
-
 _CtypesPointer: Any = ctypes._Pointer
 _CtypesFunction: Any = ctypes._CFuncPtr  # type: ignore[attr-defined]
 _CtypesNumber: Any = ctypes._SimpleCData

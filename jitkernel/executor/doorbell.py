@@ -18,8 +18,6 @@ import time
 from jitkernel.executor import abi
 from jitkernel.executor.control import ControlBlock
 
-__all__ = ["Doorbell"]
-
 _WORD, _PAIR, _THREE = struct.Struct("<Q"), struct.Struct("<2Q"), struct.Struct("<3Q")
 _CYCLES = 250_000  # for which the executor looks: about 100 us
 _NEAR = 80_000  # nanoseconds between an answer and the next request up to which it is to look

@@ -18,8 +18,6 @@ from jitkernel.executor.control import ControlBlock
 from jitkernel.executor.records import ExecutorSettings, FaultRecord, Outcome
 from jitkernel.executor.services import Services
 
-__all__ = ["Executor"]
-
 #: Regions whose places are control words, and what these begin with.
 _ZONES = {"text": "text", "data": "data", "runtime.text": "runtime"}
 

@@ -14,8 +14,6 @@ from jitkernel.executor import abi
 from jitkernel.executor.control import ControlBlock
 from jitkernel.executor.records import FaultRecord, Outcome, signal_name
 
-__all__ = ["LOST", "left_library", "process_ended", "record_of"]
-
 _RECORD = struct.Struct(f"<{len(abi.RECORD)}Q")
 _CAUSES = tuple(abi.CAUSES.values())
 #: si_code of what kill, sigqueue, mq_notify and tgkill send; all have the sender's number.

@@ -31,8 +31,6 @@ from jitkernel.syscalls import SYS
 if TYPE_CHECKING:
     from jitkernel.executor.executor import Executor
 
-__all__ = ["HEAD", "Inbox", "ThreadRequests", "new_number", "undisturbed"]
-
 #: A request: op, seq, then up to six words; an answer: op, seq, then up to six words.
 HEAD = struct.Struct("<8Q")
 _NOTHING = bytes(HEAD.size)

@@ -33,8 +33,6 @@ from jitkernel.executor.turn import Turn
 if TYPE_CHECKING:
     from jitkernel.executor.own_map import OwnMap
 
-__all__ = ["InlineExecutor"]
-
 #: What a user does who wants what only a process of its own can do.
 _REMEDY = 'Session(executor="process") runs code in a process of its own'
 _STALE = (

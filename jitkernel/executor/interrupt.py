@@ -16,8 +16,6 @@ from jitkernel import procfs
 from jitkernel.executor import abi
 from jitkernel.executor.control import ControlBlock
 
-__all__ = ["Check", "Interruption"]
-
 AGAIN = 0.05  # seconds between signals
 CHILDREN = 0.06  # when the cell's own programs get SIGINT, as from a terminal
 BLOCKED, LATE = 0.25, 0.7  # fractions of the grace period: when to leave a library by force

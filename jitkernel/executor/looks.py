@@ -11,8 +11,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 
-__all__ = ["Lent", "looked_at"]
-
 _FIRST_LOOK, _LOOK = 0.02, 0.03  # seconds until code counts as running long, and between looks
 
 

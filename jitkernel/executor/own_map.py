@@ -21,8 +21,6 @@ from jitkernel.executor import child
 if TYPE_CHECKING:
     from jitkernel.arena import Arena
 
-__all__ = ["OwnMap"]
-
 _PRIVATE, _FIXED, _ANONYMOUS, _NORESERVE = 2, 0x10, 0x20, 0x4000  # mmap(2)
 _NOTHING = 0  # PROT_NONE
 _FREE = _PRIVATE | _ANONYMOUS | _NORESERVE

@@ -13,8 +13,6 @@ import time
 
 from jitkernel import procfs
 
-__all__ = ["OwnThreads"]
-
 _LOOKS = 5  # 1 ms apart, before a thread counts as the program's
 
 

@@ -21,8 +21,6 @@ from jitkernel.executor.control import ControlBlock
 from jitkernel.executor.records import FaultRecord, LockHolder
 from jitkernel.procfs import memory, regions, threads_that_block
 
-__all__ = ["lock_holder", "peek", "stack_pointer", "unblock_faults"]
-
 _SEIZE, _INTERRUPT, _GETREGS, _DETACH = 0x4206, 0x4207, 12, 17
 _GETSIGMASK, _SETSIGMASK = 0x420A, 0x420B
 _FAULTS = signal_set(FAULTS)

@@ -19,8 +19,6 @@ from jitkernel import procfs
 if TYPE_CHECKING:
     from jitkernel.arena import Arena
 
-__all__ = ["Range", "Unreadable", "live_words", "pointed_to", "program_words"]
-
 #: `(start, stop, whose)`
 Range = tuple[int, int, int]
 

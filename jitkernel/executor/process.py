@@ -22,8 +22,6 @@ from jitkernel.executor.peek import lock_holder, peek, unblock_faults
 from jitkernel.executor.records import FaultRecord, Outcome
 from jitkernel.executor.spawn import Spawned
 
-__all__ = ["ProcessExecutor"]
-
 #: What the runtime handles (native/enter.ll), and the C library for itself (nptl(7)).
 _OUR_SIGNALS = abi.OUR_SIGNALS | abi.signal_set((32, 33))
 _LEAST_STACK = 1 << 20  # bytes; child.py runs on the same stack

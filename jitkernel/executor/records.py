@@ -10,16 +10,6 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-__all__ = [
-    "ExecutorSettings",
-    "FaultRecord",
-    "LockHolder",
-    "NotReturned",
-    "Outcome",
-    "Unfit",
-    "signal_name",
-]
-
 _EMPTY: Mapping[str, Any] = MappingProxyType({})
 
 

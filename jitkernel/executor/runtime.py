@@ -19,8 +19,6 @@ from types import MappingProxyType
 
 from jitkernel.executor import abi
 
-__all__ = ["INLINE_INTERPOSED", "INTERPOSED", "built_runtime", "digest", "runtime_ir"]
-
 #: What session code gets for the functions that would end the executor, and for the one whose child
 #: runs on its parent's stack: it would return from the cell there.
 INTERPOSED: Mapping[str, str] = MappingProxyType(

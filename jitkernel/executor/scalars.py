@@ -12,8 +12,6 @@ from typing import NamedTuple
 
 from jitkernel.ir.types import FloatType, FunctionType, IntType, PointerType, Type, VoidType
 
-__all__ = ["Scalars", "scalars"]
-
 _INTEGERS = {8: "b", 16: "h", 32: "i", 64: "q"}
 _MOST_KINDS = 64
 

@@ -21,8 +21,6 @@ from jitkernel.files import refuse_irregular
 if TYPE_CHECKING:
     from jitkernel.executor.executor import Executor
 
-__all__ = ["UPPER", "Services"]
-
 _MANY_NAMES, _MANY_PLACES, _MANY_RANGES = 2000, 100, 1000  # in one message
 _MOST_SHARED = 4000  # arrays: the first message of a process names them
 _MARSHALLED = 5  # bytes before those of a string

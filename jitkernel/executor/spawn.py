@@ -25,8 +25,6 @@ from jitkernel import procfs
 from jitkernel.children import spawning
 from jitkernel.errors import JitError
 
-__all__ = ["MARK", "Pipes", "Spawned", "waiting"]
-
 _OWN_THREADS = 2  # the one that runs cells, the one that watches for the kernel process's end
 MARK = "JITKERNEL_EXECUTOR"  # environment variable
 #: child.py as a module, not as a script: then its compiled form is kept.  Its folder comes last, so

@@ -13,8 +13,6 @@ from itertools import pairwise
 
 from jitkernel.arena.writes import PageTable
 
-__all__ = ["Tracking"]
-
 _PAGE = 4096
 _RUSAGE_THREAD, _MINOR_FAULTS = 1, 8  # getrusage(2), index of `ru_minflt` in longs
 _SLAB = b"/memfd:jitkernel (deleted)"

@@ -6,8 +6,6 @@ import contextlib
 from collections.abc import Callable, Iterator
 from threading import Lock, get_ident
 
-__all__ = ["Turn"]
-
 
 class Turn:
     """The calls in progress, and who may change the program meanwhile.

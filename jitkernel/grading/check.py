@@ -40,8 +40,6 @@ from jitkernel.wording import counted
 if TYPE_CHECKING:
     from jitkernel.session import Session
 
-__all__ = ["Report", "check"]
-
 #: Seconds that one call may take where `Executor.cell_timeout` does not say, and how many times as
 #: long all calls of a check.
 PATIENCE, ALL = 2.0, 10

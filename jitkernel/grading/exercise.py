@@ -41,8 +41,6 @@ from jitkernel.wording import did_you_mean
 if TYPE_CHECKING:
     from jitkernel.session import Session
 
-__all__ = ["REFERENCE", "Exercise", "exercises", "find_exercise", "make_exercise"]
-
 #: What the reference is called in its bitcode, so that it is never taken for the student's.
 REFERENCE = "jk.reference"
 FOLDER = "exercises"

@@ -18,11 +18,6 @@ from jitkernel.errors import UsageError
 from jitkernel.ir.names import written
 from jitkernel.ir.types import FloatType, FunctionType, IntType, PointerType, Type
 
-__all__ = [
-    "MOST", "Kind", "capacity", "decode", "draw", "encode", "filled", "kinds_of", "smaller",
-    "told", "written_call",
-]  # fmt: skip
-
 MOST = 32  # elements of an array, characters of a text
 
 _ELEMENT = r"(?P<element>i\d+|float|double)"

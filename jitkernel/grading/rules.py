@@ -18,8 +18,6 @@ from jitkernel.wording import counted
 if TYPE_CHECKING:
     from jitkernel.session import Session
 
-__all__ = ["RULES", "Finding", "Rule", "read_rule"]
-
 
 @dataclass(frozen=True, slots=True)
 class Finding:

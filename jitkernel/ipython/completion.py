@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from jitkernel.ipython.notebook import Notebook
 
-__all__ = ["matcher"]
-
 _JIT = re.compile(r"(%{1,2})jit[ \t]+")
 
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from jitkernel.kernel.frontend import Frontend
     from jitkernel.session import Result, Session
 
-__all__ = ["load", "unload"]
-
 _HERE = (
     "Here %NAME is written %jit NAME, and %%NAME is %%jit NAME; cells of languages keep their own "
     "first line: %%llvm, %%c. `%jit @f(3)` is a call line. jitkernel.session is the session."

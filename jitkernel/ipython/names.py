@@ -20,8 +20,6 @@ from jitkernel.wording import cut_list
 if TYPE_CHECKING:
     from jitkernel.session import Session
 
-__all__ = ["Names", "Placed"]
-
 _SHOWN = 4  # names in a sentence
 #: IPython's own: the last results and inputs.
 _HISTORY = re.compile(r"_+i*\d*\Z")

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
     from jitkernel.session import Result, Session
 
-__all__ = ["Notebook"]
-
 _log = logging.getLogger("jitkernel")
 
 

@@ -18,8 +18,6 @@ from jitkernel.views.view import View
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-__all__ = ["NotebookOutput"]
-
 
 class NotebookOutput(OutputStreams):
     """The frontend's `Output` in IPython.

@@ -6,8 +6,6 @@ import re
 
 from jitkernel.kernel.magics import MAGICS
 
-__all__ = ["in_python"]
-
 _MAGIC = re.compile(r"(?<![\w%@.])(%{1,2})([a-z]\w*)")
 
 

@@ -13,8 +13,6 @@ import re
 
 from jitkernel.ir.names import SKIP
 
-__all__ = ["cpu", "drop_default_cpu", "optnone_at", "values", "without_cpu", "without_optnone"]
-
 _OPTNONE = re.compile(r"^[ \t]*(?:attributes\b|define\b).*\boptnone\b.*$", re.M)
 _DROPPED = re.compile(SKIP + r"|\boptnone\b|\bnoinline\b")
 _CPU = re.compile(r' "(?:target-cpu|target-features|tune-cpu)"="[^"]*"')

@@ -20,8 +20,6 @@ from jitkernel.ir.text import (
     type_at,
 )
 
-__all__ = ["Call", "call_declaration", "find_calls", "suspects"]
-
 _CALL = re.compile(SKIP + r"|c(?<![-\w$.@%]c)all(?:br)?\b|i(?<![-\w$.@%]i)nvoke\b")
 _MORE = re.compile(rf"{SPACE}([(*])")
 _CALLEE = re.compile(rf"{SPACE}@({NAME}){SPACE}(?=\()")

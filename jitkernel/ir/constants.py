@@ -11,8 +11,6 @@ from typing import NamedTuple
 from jitkernel.ir.module import Entity, functions
 from jitkernel.ir.names import NAME, SKIP
 
-__all__ = ["Finding", "truncated", "undefined"]
-
 # `i32 7`, and the second operand of `add i32 %x, 7`, which has no type of its own.
 _CONSTANT = re.compile(
     SKIP + r"|\b(add|sub|mul|[su]div|[su]rem|shl|[al]shr|and|or|xor|icmp)\b((?:\s+[a-z]+){0,6})"

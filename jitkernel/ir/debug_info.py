@@ -18,18 +18,6 @@ from jitkernel.ir.module import functions
 from jitkernel.ir.names import SKIP, decode_name
 from jitkernel.ir.text import replaced
 
-__all__ = [
-    "Origins",
-    "fields",
-    "has_locations",
-    "members",
-    "nodes",
-    "split_location",
-    "with_locations",
-    "without_locations",
-    "without_metadata",
-]
-
 _OWN = re.compile(r"!llvm\.dbg\.cu\b|!DILocation\(")
 _ATTACHED = r",?[ \t]*!dbg[ \t]+!(\d+|DILocation\([^()\n]*\))"
 _AT = re.compile(_ATTACHED)

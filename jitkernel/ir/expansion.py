@@ -12,8 +12,6 @@ from collections.abc import Callable
 
 from jitkernel.ir.names import NAME, decode_name
 
-__all__ = ["LIMIT", "Expansion", "is_digest"]
-
 LIMIT = 1 << 16  # characters; a longer text is told by its digest
 # A text's bytes as one number, modulo a prime: that of two texts one after the other follows from
 # theirs.

@@ -20,19 +20,6 @@ from jitkernel.ir.statements import diagnostic
 from jitkernel.ir.text import TYPE_WORD, Cursor
 from jitkernel.ir.types import NamedType, Type, TypeSyntaxError, parse_type_at
 
-__all__ = [
-    "Aggregate",
-    "Call",
-    "Expr",
-    "Load",
-    "Number",
-    "Result",
-    "SymbolRef",
-    "Text",
-    "Word",
-    "parse_expression",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class _Node:

@@ -33,18 +33,6 @@ from jitkernel.ir.types import (
     resolve,
 )
 
-__all__ = [
-    "CONTINUES",
-    "Block",
-    "Flow",
-    "Instruction",
-    "blocks",
-    "flow",
-    "has_labelled_assembly",
-    "instructions",
-    "successors",
-]
-
 _HEAD = re.compile(
     rf"\s*(?:(%{NAME})\s*=\s*)?"
     r"(?:(?:tail|musttail|notail)\s+(?=call\b))?([a-z_]+)(?![-\w$.:])"

@@ -8,19 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-__all__ = [
-    "BINARY_OPCODES",
-    "CAST_OPCODES",
-    "ENTITY_WORDS",
-    "FLOAT_TYPES",
-    "KEYWORDS",
-    "OPCODES",
-    "TERMINATORS",
-    "VARIABLE_WORDS",
-    "describe_word",
-    "nearest",
-]
-
 _TERMINATORS = """
 ret: end the function, with a value or void
 br: go to another block, or to one of two by an i1

@@ -24,8 +24,6 @@ from jitkernel.ir.keywords import (
 from jitkernel.ir.names import NAME, decode_name, unescape
 from jitkernel.ir.text import SCALAR, integer_bits, without_comments
 
-__all__ = ["most_telling", "nearest_form", "repaired", "rules", "said"]
-
 _T = rf"(?:{SCALAR}|%{NAME})"
 _V = r"(?:[%@]" + NAME + r"|[-+]?[\d.]+(?:e[-+]?\d+)?|true|false|null|undef|poison)"
 _INTEGER = {"fadd": "add", "fsub": "sub", "fmul": "mul", "fdiv": "sdiv", "frem": "srem"}

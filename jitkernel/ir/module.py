@@ -17,19 +17,6 @@ from typing import NamedTuple
 from jitkernel.ir.names import COMMENT, NAME, SKIP, SPACE, symbol_name
 from jitkernel.ir.text import after_space, closing, line_end, replaced, split_at_commas, type_at
 
-__all__ = [
-    "Entity",
-    "body_end",
-    "entities",
-    "functions",
-    "global_values",
-    "has_switch",
-    "said_arrays",
-    "symbols_of",
-    "undefining",
-    "without_targets",
-]
-
 # A keyword's first letter stands before what may not precede it, so that the search can skip to it.
 _WORD = r"(?<![-\w$.@%!]{0})"
 # The heads of entities.  The group that ends last is their name's or their kind's.

@@ -8,31 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Mapping
 
-__all__ = [
-    "ASK",
-    "COMMENT",
-    "CONTROL",
-    "INLINE_SPACE",
-    "NAME",
-    "SKIP",
-    "SPACE",
-    "bare",
-    "decode_name",
-    "escaped",
-    "labels_in",
-    "locals_in",
-    "mentions",
-    "quote_name",
-    "renamed",
-    "shown",
-    "symbol_name",
-    "symbols_in",
-    "unescape",
-    "unnumbered",
-    "verbatim_in",
-    "written",
-]
-
 #: A pattern for a name behind its `@`, `%`, `$` or `!`, quoted or not.
 NAME = r'(?:"[^"]*"|[-a-zA-Z$._0-9]+)'
 # Possessive quantifiers do not match as they should before Python 3.11.5.  What follows is written

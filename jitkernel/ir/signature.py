@@ -11,8 +11,6 @@ from jitkernel.ir.attributes import values
 from jitkernel.ir.module import functions
 from jitkernel.ir.text import closing, integer_bits
 
-__all__ = ["abi_features", "alignment", "convention", "headers", "may_matter"]
-
 # Attributes by which a callee finds what it is passed, and those of them that are of a type.
 _PASSED = "signext zeroext noext inreg nest swiftself swifterror swiftasync".split()
 _OF_A_TYPE = "byval byref sret preallocated inalloca".split()

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from jitkernel.ir.names import NAME
 from jitkernel.ir.text import SCALAR
 
-__all__ = ["Spot"]
-
 # What may begin at a place, and what may end there.
 _HERE = {
     "number": r"([-+]?(?:0x[HKLMR]?[0-9A-Fa-f]+|\d+\.\d*(?:[eE][-+]?\d+)?|\d+))",

@@ -19,11 +19,6 @@ from jitkernel.ir.module import body_end
 from jitkernel.ir.names import COMMENT, INLINE_SPACE, NAME, SKIP, SPACE, symbol_name
 from jitkernel.ir.text import after_space, without_comments
 
-__all__ = [
-    "Kind", "Problem", "Statement", "call_behind", "diagnostic", "normalise", "scan",
-    "split", "word_at",
-]  # fmt: skip
-
 
 class Kind(Enum):
     """The kind of a statement, by its first tokens (interface, section 1)."""

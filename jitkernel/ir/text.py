@@ -13,25 +13,6 @@ from functools import cache
 from jitkernel.ir.keywords import FLOAT_TYPES
 from jitkernel.ir.names import COMMENT, NAME, SKIP, SPACE
 
-__all__ = [
-    "SCALAR",
-    "TYPE_WORD",
-    "Cursor",
-    "after_flags",
-    "after_space",
-    "closing",
-    "commas",
-    "has_word",
-    "integer_bits",
-    "line_end",
-    "replaced",
-    "split_at_commas",
-    "squeeze",
-    "type_at",
-    "without_comments",
-    "without_strings",
-]
-
 _SPACE = re.compile(SPACE)
 _SPACE_BEGINS = frozenset(" \t\r\n;/")
 _BRACKETS = re.compile(SKIP + r"|[(\[{<>}\])]")

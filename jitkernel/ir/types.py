@@ -16,32 +16,6 @@ from jitkernel.ir.keywords import FLOAT_TYPES
 from jitkernel.ir.names import NAME, SPACE, decode_name, quote_name
 from jitkernel.ir.text import Cursor
 
-__all__ = [
-    "ArrayType",
-    "FloatType",
-    "FunctionType",
-    "I8",
-    "I32",
-    "I64",
-    "IntType",
-    "NamedType",
-    "OtherType",
-    "PTR",
-    "PointerType",
-    "StructType",
-    "Type",
-    "TypeSyntaxError",
-    "VOID",
-    "VectorType",
-    "VoidType",
-    "function_type",
-    "is_first_class",
-    "parse_type",
-    "parse_type_at",
-    "resolve",
-    "types_named",
-]
-
 
 class TypeSyntaxError(ValueError):
     """Text that is no type; `position` is the offset at which reading stopped."""

@@ -38,8 +38,6 @@ from jitkernel.kernel.settings import (
     ObjectCache,
 )
 
-__all__ = ["JITKernelApp"]
-
 
 class Session(jupyter_client.session.Session, settings.Session):
     """The growing program, and the wire to the client: both are set in the section `Session`."""

@@ -23,10 +23,6 @@ from jitkernel.languages.language import Suggestion
 if TYPE_CHECKING:
     from jitkernel.kernel.frontend import Frontend
 
-__all__ = [
-    "argument_matches", "cell_symbols", "library_symbols", "paths", "session_symbols",
-]  # fmt: skip
-
 _DEFINED = re.compile(rf"(?m)^\s*(?:(?:define|declare)\b[^@\n]*)?(@(?!\d){NAME})\s*[=(]")
 #: Arguments with what was typed for each, as `given` reads them.
 Given = Sequence[tuple[Argument, str | None]]

@@ -12,8 +12,6 @@ import threading
 
 from jitkernel.kernel.frontend import Frontend
 
-__all__ = ["IDLE_AFTER", "Between"]
-
 IDLE_AFTER = 0.5  # seconds
 
 

@@ -16,11 +16,6 @@ from typing import Any, NamedTuple
 from jitkernel.kernel.displays import plain
 from jitkernel.kernel.install import KERNELS, NAME, kernelspec_source
 
-__all__ = [
-    "Ran", "answers_of", "code_cells", "kernel_for", "language_of", "outputs_text", "read_notebook",
-    "run_cell", "run_cells", "running_kernel",
-]  # fmt: skip
-
 START_TIMEOUT = 60.0  # seconds
 #: What a notebook stores of each message that is an output.
 _OUTPUTS = {

@@ -13,8 +13,6 @@ import textwrap
 from jitkernel.errors import CompileError, JitError
 from jitkernel.printable import printable
 
-__all__ = ["FOLD", "error_content", "mask", "plain"]
-
 # No red: JupyterLab's reds are hard to read on the red of an error, in its dark theme above all.
 _BOLD, _OFF = "\x1b[1m", "\x1b[0m"
 FOLD = 100  # columns, as of any plain text

@@ -17,8 +17,6 @@ from typing import Literal
 
 from jitkernel._platform import platform_message
 
-__all__ = ["CHECKS", "Finding", "examine", "report"]
-
 
 @dataclass(frozen=True, slots=True)
 class Finding:

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from jitkernel.languages import Language
     from jitkernel.session import Session
 
-__all__ = ["EarlySession", "find_language", "with_file"]
-
 # Two threads that import modules of one package in different orders wait for each other, and Python
 # then gives one of them a module that is not whole: an ImportError, for good.
 _importing = threading.Lock()

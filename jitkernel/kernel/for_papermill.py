@@ -21,8 +21,6 @@ from papermill.translators import Translator, papermill_translators
 
 from jitkernel.ir.names import NAME, decode_name, escaped, written
 
-__all__ = ["JITKernelEngine", "KaleidoscopeTranslator", "LLVMTranslator"]
-
 _ASSIGNED = re.compile(rf"^\s*@({NAME})\s*=\s*([^;\n]+?)\s*(?:;\s*(.*))?$", re.M)
 _FUNCTION = re.compile(r"^\s*def\s+([A-Za-z]\w*)\s*\(\s*\)\s*([^#\n]+?)\s*(?:#\s*(.*))?$", re.M)
 _TYPE = re.compile(r"(?:global\s+|constant\s+)?(\[.*?\]|<.*?>|\{.*?\}|[A-Za-z]\w*)\s+(.*)$")

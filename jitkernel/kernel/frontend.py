@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from html import unescape
+from html import escape, unescape
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import CompileError, Interrupted, UsageError
@@ -21,15 +21,12 @@ from jitkernel.kernel.history import History
 from jitkernel.kernel.output import Output
 from jitkernel.kernel.shell import ShellCommand
 from jitkernel.printable import printable
-from jitkernel.views.view import View, escape, preformatted, prose
+from jitkernel.views.view import View, preformatted, prose
 
 if TYPE_CHECKING:
     from traitlets.config import Configurable
 
     from jitkernel.session import CellOptions, Result, Session
-
-__all__ = ["Frontend", "deleted_cells"]
-
 
 # What people type to get out of a console; none of it is IR.
 LEAVE = frozenset(("exit", "quit", "exit()", "quit()"))

@@ -14,8 +14,6 @@ from pathlib import Path
 from jitkernel.errors import UsageError
 from jitkernel.files import create_private, private_folder
 
-__all__ = ["Entry", "History"]
-
 # (session, line, source) or, when outputs are asked for, (session, line, (source, output))
 Entry = tuple[int, int, str | tuple[str, str | None]]
 

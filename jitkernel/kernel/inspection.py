@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from jitkernel.languages import Language
     from jitkernel.session.handles import Symbol
 
-__all__ = ["inspect_at", "look_up"]
-
 _WORD = re.compile("[@%!]{0,2}" + NAME)
 
 

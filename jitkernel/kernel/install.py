@@ -16,8 +16,6 @@ import sys
 import sysconfig
 from pathlib import Path
 
-__all__ = ["KERNELS", "NAME", "install", "kernelspec_source"]
-
 NAME = "jitkernel"
 # The same kernel, with another default language.
 KERNELS = (NAME, "jitkernel-c", "jitkernel-kaleidoscope")

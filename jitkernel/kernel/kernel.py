@@ -32,9 +32,6 @@ from jitkernel.views.view import View
 if TYPE_CHECKING:
     from jitkernel.languages import Language
 
-__all__ = ["JITKernel"]
-
-
 LISTENER_PATIENCE, CLOSING_PATIENCE = 1.0, 2.0  # seconds
 
 

@@ -19,9 +19,6 @@ from jitkernel.files import private_folder, working_folder
 from jitkernel.publishing import keep
 from jitkernel.wording import counted
 
-__all__ = ["last_session", "offer", "prepare"]
-
-
 _KEPT = 50  # files, of all notebooks together
 
 

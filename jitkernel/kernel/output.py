@@ -7,8 +7,6 @@ from uuid import uuid4
 
 from jitkernel.views.view import View
 
-__all__ = ["Output"]
-
 
 class Output(ABC):
     """The place where a cell's output goes; its client may have no pager and no input box.

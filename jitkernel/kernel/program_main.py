@@ -15,8 +15,6 @@ from jitkernel.ir.types import FunctionType, IntType
 if TYPE_CHECKING:
     from jitkernel.kernel.frontend import Frontend
 
-__all__ = ["has_main", "run_main"]
-
 _PARAMETERS = ["i32", "ptr", "ptr"]  # argc, argv, and the environment: C11 5.1.2.2.1, J.5.1
 
 

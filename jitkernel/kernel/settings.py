@@ -31,22 +31,6 @@ from traitlets.config import Application, Config, Configurable
 from jitkernel.setting import Setting, declared, setting
 from jitkernel.settings import SessionSettings
 
-__all__ = [
-    "ALIASES",
-    "FLAGS",
-    "Arena",
-    "ByteSize",
-    "Compiler",
-    "Executor",
-    "KernelSettings",
-    "ObjectCache",
-    "SETTINGS",
-    "Session",
-    "configured",
-    "sections",
-    "session_settings",
-]
-
 CONFIG_NAME = "jitkernel_config"
 Section = TypeVar("Section", bound=Configurable)
 

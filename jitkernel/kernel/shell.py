@@ -17,8 +17,6 @@ import threading
 import time
 from collections.abc import Callable
 
-__all__ = ["ShellCommand"]
-
 GRACE = 0.5  # seconds between SIGINT and each of these
 _SIGNALS = (signal.SIGTERM, signal.SIGKILL)
 _GUARD = os.path.join(os.path.dirname(os.path.abspath(__file__)), "guard.py")

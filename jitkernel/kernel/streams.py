@@ -22,8 +22,6 @@ from typing import IO
 
 from jitkernel.kernel.output import Output
 
-__all__ = ["OutputStreams"]
-
 INTERVAL = 0.05  # seconds between two messages of one cell
 _LONGEST_PROMPT = 4096  # characters
 _FILES = 8  # of cells whose output was cut that are kept

@@ -17,8 +17,6 @@ from jitkernel.kernel.output import Output
 from jitkernel.printable import printable
 from jitkernel.views.view import View
 
-__all__ = ["TerminalOutput", "console", "run_file"]
-
 
 class TerminalOutput(Output):
     """The frontend's `Output` on this process's own streams.

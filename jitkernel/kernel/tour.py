@@ -29,8 +29,6 @@ from jitkernel.kernel.client import (
 )
 from jitkernel.wording import counted
 
-__all__ = ["tour"]
-
 MASKED = "Times and addresses differ each time: `?` and `0x…` stand for them here."
 
 

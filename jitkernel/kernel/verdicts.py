@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from jitkernel.compiler.pass_trace import PassTrace
     from jitkernel.transform import Effect
 
-__all__ = ["effect_view"]
-
 _LINES = 400
 
 

@@ -18,8 +18,6 @@ from jitkernel.views.view import View
 if TYPE_CHECKING:
     from ipykernel.kernelbase import Kernel
 
-__all__ = ["WireOutput"]
-
 
 class WireOutput(OutputStreams):
     """The frontend's `Output` in a kernel."""

@@ -23,30 +23,13 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 from jitkernel.errors import CompileError
 from jitkernel.ir.names import renamed, shown
 from jitkernel.ir.types import FunctionType, Type
-from jitkernel.languages.llvm.plan import ENTRY, Kept, Plan, Remake, RunAction, parse_cell
+from jitkernel.languages.llvm.plan import ENTRY, Kept, Plan, RunAction, parse_cell
 from jitkernel.values.conversion import Host as ValueHost
 from jitkernel.values.ir import Layouts
 from jitkernel.values.value import TypedValue
 
 if TYPE_CHECKING:
     from jitkernel.languages.prototypes import Foreign, Prototype, Spelling
-
-__all__ = [
-    "Commands",
-    "Completeness",
-    "Completions",
-    "Host",
-    "Known",
-    "Language",
-    "Names",
-    "Once",
-    "Remake",
-    "Suggestion",
-    "at_close",
-    "plain_call",
-    "plan",
-    "split_commands",
-]
 
 #: Called when a session ends: what a language has started for cells to come.
 at_close: list[Callable[[], object]] = []

@@ -17,8 +17,6 @@ from pygments.lexers.c_cpp import CLexer
 from pygments.token import Comment, Keyword, Name, Number, Operator, Punctuation, Text
 from pygments.util import ClassNotFound
 
-__all__ = ["CCellLexer", "CellLexer", "KaleidoscopeCellLexer", "KaleidoscopeLexer"]
-
 _HEAD = re.compile(r"[ \t]*%%([\w.]+)([^\n]*)(?:\n|\Z)")
 #: Cell magics whose body is no cell language by itself.
 _BODIES = {"python": "python", "pass": "python", "cpp": "cpp", "exercise": "llvm"}

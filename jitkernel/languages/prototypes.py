@@ -12,8 +12,6 @@ from typing import Any, NamedTuple
 from jitkernel.values.datatype import DataType, number
 from jitkernel.values.rows import read_type, row_of
 
-__all__ = ["Foreign", "Prototype", "Spelling", "code_of_elements", "pointer_to"]
-
 
 class Spelling(NamedTuple):
     """The spelling of a definition in its language: `text` declares it, `types` are its parameters'

@@ -21,8 +21,6 @@ from jitkernel.wording import did_you_mean
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-__all__ = ["GROUP", "add", "find", "installed", "load_file", "names", "of_file"]
-
 GROUP = "jitkernel.languages"
 OWN = {
     "llvm": "jitkernel.languages.llvm.language",

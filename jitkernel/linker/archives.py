@@ -24,8 +24,6 @@ from jitkernel.linker.builder import Builder
 from jitkernel.linker.prepare import prepare
 from jitkernel.linker.resolver import Resolver
 
-__all__ = ["LinkedArchive", "Taken", "combine", "offered", "select"]
-
 
 class LinkedArchive(NamedTuple):
     """An archive that cells may take members from; `read` gives a file's bytes."""

@@ -15,8 +15,6 @@ from jitkernel.linker.cfi import REGISTER_NAMES, RETURN_ADDRESS, row_at
 from jitkernel.linker.instructions import instruction_at
 from jitkernel.linker.linker import Linker
 
-__all__ = ["StackFrame", "unwind", "walk"]
-
 #: No more frames than this are looked for, and no wider gap between two of them is believed.
 MAX_FRAMES, MAX_FRAME_SIZE = 256, 8 << 20
 

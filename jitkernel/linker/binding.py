@@ -17,8 +17,6 @@ from jitkernel.linker import x86_64
 from jitkernel.linker.records import SITE, Definition, Symbol, SymbolKind, SymbolState
 from jitkernel.linker.x86_64 import BRANCH, STUB_SIZE, TABLE
 
-__all__ = ["Bindings", "OutOfRange", "Target"]
-
 _I32 = struct.Struct("<i")
 _U64 = struct.Struct("<Q")
 

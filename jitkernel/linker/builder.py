@@ -21,9 +21,6 @@ from jitkernel.errors import LinkError
 from jitkernel.ir.names import written
 from jitkernel.linker.x86_64 import GOTPCRELX, REX_GOTPCRELX, TABLE
 
-__all__ = ["Builder", "Relocation", "SectionDraft", "SymbolDraft"]
-
-
 _TABLES = frozenset(
     (c.SHT_SYMTAB, c.SHT_STRTAB, c.SHT_RELA, c.SHT_REL, c.SHT_GROUP, c.SHT_SYMTAB_SHNDX)
 )

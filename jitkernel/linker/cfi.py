@@ -15,11 +15,6 @@ import struct
 from collections.abc import Callable
 from typing import NamedTuple
 
-__all__ = [
-    "FORMATS", "OMIT", "REGISTER_NAMES", "RETURN_ADDRESS", "Cie", "Cursor", "Row", "pc_range",
-    "read_cie", "row_at",
-]  # fmt: skip
-
 Read = Callable[[int, int], bytes]
 
 #: DWARF register numbers of x86-64 (AMD64 psABI 3.6.2); 16 is the return address column.

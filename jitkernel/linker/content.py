@@ -25,8 +25,6 @@ from jitkernel.linker.x86_64 import (
     Relocation,
 )
 
-__all__ = ["Content", "Entry", "Fixup", "ends_behind", "refusal"]
-
 _I32 = struct.Struct("<i")
 
 #: A relocation as the object has it: offset, info, addend.

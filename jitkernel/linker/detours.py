@@ -15,8 +15,6 @@ from jitkernel.linker.builder import Builder, Relocation, SectionDraft, SymbolDr
 from jitkernel.linker.instructions import Instruction, instruction_at
 from jitkernel.linker.x86_64 import BRANCH, R_32, R_32S
 
-__all__ = ["BACK_OVER_RED_ZONE", "SKIP_RED_ZONE", "Detours", "Stub", "touches_stack"]
-
 SKIP_RED_ZONE: Final = b"\x48\x8d\x64\x24\x80"  # lea -128(%rsp), %rsp
 BACK_OVER_RED_ZONE: Final = b"\x48\x8d\xa4\x24\x80\0\0\0"  # lea 128(%rsp), %rsp
 

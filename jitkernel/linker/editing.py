@@ -23,21 +23,6 @@ from jitkernel.linker.records import (
 from jitkernel.linker.x86_64 import STUB_SIZE
 from jitkernel.rollback import RecordedDict, RecordedList
 
-__all__ = [
-    "add_variable",
-    "adopt",
-    "attach_variable",
-    "drop_initialisers",
-    "file",
-    "rebind_all",
-    "restore_exports",
-    "restore_image",
-    "restore_symbol",
-    "restore_uses",
-    "set_image",
-    "unname",
-]
-
 
 def unname(linker: Linker, image: Image, name: str) -> int:
     """Take a name that an image defines out of the session: it is reached by its address alone.

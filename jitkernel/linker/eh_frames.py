@@ -29,8 +29,6 @@ from jitkernel.linker.resolution import Job, Resolution
 from jitkernel.linker.unwind import UnwindRegion, pad, split
 from jitkernel.linker.x86_64 import PC32, R_32, R_32S, SLOT32
 
-__all__ = ["add_frames", "indirect_types"]
-
 _I32 = struct.Struct("<i")
 _INDIRECT = 0x80
 

@@ -18,8 +18,6 @@ from functools import lru_cache
 from jitkernel.linker.instrumented import remedy
 from jitkernel.linker.libraries import folders
 
-__all__ = ["exporter", "exports", "nobodys"]
-
 _GNU_HASH = 0x6FFFFFF6  # SHT_GNU_HASH
 _NAME = re.compile(r"lib(.+)\.so((?:\.\d+)*)")
 _LONGEST = 0.5  # seconds: what was not read from the disk for long takes its time

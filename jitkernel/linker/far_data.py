@@ -24,8 +24,6 @@ from jitkernel.linker.detours import (
 from jitkernel.linker.instructions import Instruction
 from jitkernel.linker.x86_64 import PC32, R_32, R_32S
 
-__all__ = ["NEAR", "detour", "is_branch", "near_names"]
-
 _ABSOLUTE: Final = 1  # R_X86_64_64
 #: relocation types of fields that the variable has to be near for
 NEAR: Final = frozenset((PC32, R_32, R_32S))

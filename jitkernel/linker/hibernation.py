@@ -24,8 +24,6 @@ from jitkernel.linker.x86_64 import STUB_SIZE, raise_stub
 if TYPE_CHECKING:
     from jitkernel.linker.linker import Linker
 
-__all__ = ["hibernate", "reclaimable", "rewrite_stubs", "wake"]
-
 T = TypeVar("T")
 
 

@@ -12,8 +12,6 @@ from jitkernel.elf import constants as c
 from jitkernel.linker.builder import Builder
 from jitkernel.linker.x86_64 import BRANCH, PC32
 
-__all__ = ["make_ordinary"]
-
 _ABSOLUTE, _SIZE = 1, 16  # R_X86_64_64; bytes of a stub
 _WRITTEN, _CODE = c.SHF_ALLOC | c.SHF_WRITE, c.SHF_ALLOC | c.SHF_EXECINSTR
 

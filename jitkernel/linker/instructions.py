@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-__all__ = ["Instruction", "decode", "instruction_at"]
-
 _PREFIXES: Final = frozenset((0x26, 0x2E, 0x36, 0x3E, 0x64, 0x65, 0x66, 0x67, 0xF0, 0xF2, 0xF3))
 
 #: Of one-byte opcodes: those with a ModRM byte, and what immediate follows (`z`: 2 or 4 bytes by

@@ -5,8 +5,6 @@ Start from `remedy`.  Those runtimes take a process over from its beginning: the
 
 from __future__ import annotations
 
-__all__ = ["remedy"]
-
 #: GCC manual, "Program Instrumentation Options"; clang's "SanitizerCoverage", "Source-based Code
 #: Coverage".
 _FLAGS = {

@@ -17,24 +17,6 @@ from jitkernel.errors import LinkError
 from jitkernel.ir.names import written
 from jitkernel.linker.x86_64 import REGISTERING
 
-__all__ = [
-    "SPECIAL",
-    "Export",
-    "Layout",
-    "Names",
-    "PinnedRange",
-    "ReadObject",
-    "arrange",
-    "describes_code",
-    "group_members",
-    "initialisers",
-    "is_special",
-    "pinned_ranges",
-    "pinned_sections",
-    "read_names",
-    "same_places",
-]
-
 #: Indirect pointers to personality routines: every object has its own copy, in a COMDAT group.
 #: Sharing them would make cells depend on each other that have nothing in common.
 PRIVATE = "DW.ref."

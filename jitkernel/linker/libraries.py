@@ -14,8 +14,6 @@ from jitkernel.elf.archive import is_archive
 from jitkernel.errors import UsageError
 from jitkernel.files import read_bytes
 
-__all__ = ["find_library", "folders"]
-
 #: What ld looks through on x86-64 (`ld --verbose`, SEARCH_DIR), Debian's and others'.
 _FOLDERS = (
     "/usr/local/lib/x86_64-linux-gnu", "/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu",

@@ -40,8 +40,6 @@ from jitkernel.linker.resolver import Resolver
 from jitkernel.linker.unwind import UnwindRegion, split
 from jitkernel.rollback import Recorded, RecordedDict, RecordedList, set_first
 
-__all__ = ["Linker"]
-
 MISSING, DEFINED = SymbolState.MISSING, SymbolState.DEFINED
 _I32 = struct.Struct("<i")
 _FAR = "; it is a library's, which is far from here: compile with -fPIC"

@@ -26,17 +26,6 @@ from jitkernel.linker.records import Image, Symbol, SymbolState
 from jitkernel.linker.unwind import split
 from jitkernel.linker.x86_64 import BRANCH, GOTPCRELX, PC32, REX_GOTPCRELX, TABLE
 
-__all__ = [
-    "LinkMap",
-    "LinkedVariable",
-    "MappedRelocation",
-    "MappedSection",
-    "MappedSymbol",
-    "linked_variables",
-    "read_link_map",
-    "read_symbols",
-]
-
 _KINDS = {
     c.SHT_PROGBITS: "bits", c.SHT_SYMTAB: "symbols", c.SHT_STRTAB: "strings",
     c.SHT_RELA: "relocations", c.SHT_NOBITS: "zeros", c.SHT_NOTE: "note", c.SHT_GROUP: "group",

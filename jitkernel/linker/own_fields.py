@@ -18,8 +18,6 @@ from jitkernel.linker.records import Symbol, SymbolState
 from jitkernel.linker.resolution import Resolution
 from jitkernel.linker.x86_64 import BRANCH, PC32
 
-__all__ = ["OwnFields"]
-
 _I32, _U64 = struct.Struct("<i"), struct.Struct("<Q")
 _ABSOLUTE = 1  # R_X86_64_64
 _NEAR = 1 << 31

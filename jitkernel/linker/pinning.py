@@ -10,8 +10,6 @@ from jitkernel.elf import constants as c
 from jitkernel.linker.layout import arrange, describes_code
 from jitkernel.linker.x86_64 import BRANCH, PC32
 
-__all__ = ["may_escape", "pin_reason"]
-
 _CALL_OR_JUMP = (0xE8, 0xE9)
 
 

@@ -42,8 +42,6 @@ from jitkernel.linker.resolution import (
 from jitkernel.linker.unwind import UnwindRegion
 from jitkernel.linker.x86_64 import BRANCH
 
-__all__ = ["Extents", "Plan", "make_plan", "plan_runtime"]
-
 _I32 = struct.Struct("<i")
 _FEW = 16 * RELA.size  # bytes of relocations of a section that are looked at one by one
 _NO_GROUPS = Groups()

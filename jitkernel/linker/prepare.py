@@ -20,8 +20,6 @@ from jitkernel.linker.records import SymbolState
 from jitkernel.linker.resolver import Resolver
 from jitkernel.linker.thread_locals import emulate
 
-__all__ = ["prepare", "prepared"]
-
 _SPECIAL = (c.STT_TLS, c.STT_GNU_IFUNC)
 
 

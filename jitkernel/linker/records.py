@@ -15,23 +15,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from jitkernel.arena import Extent
 from jitkernel.rollback import Recorded, RecordedDict, RecordedList, set_first
 
-__all__ = [
-    "NOWHERE",
-    "SITE",
-    "Block",
-    "Definition",
-    "Export",
-    "Image",
-    "Site",
-    "Symbol",
-    "SymbolKind",
-    "SymbolState",
-    "appended",
-    "new_image",
-    "new_symbol",
-    "sites",
-]
-
 
 class SymbolKind(IntEnum):
     """The kind of a symbol; decides whether an address taken goes through a canonical entry."""

@@ -34,19 +34,6 @@ from jitkernel.linker.resolver import Resolver
 from jitkernel.linker.x86_64 import GOTPCRELX
 from jitkernel.rollback import set_first
 
-__all__ = [
-    "Former",
-    "Groups",
-    "Job",
-    "NEW",
-    "Resolution",
-    "local_targets",
-    "place_commons",
-    "resolve",
-    "resolve_again",
-    "select_groups",
-]
-
 MISSING, DEFINED, FAR, FIXED, NULL = SymbolState
 UNKNOWN, FUNCTION, DATA = SymbolKind
 _TYPE = 0xFFFF_FFFF  # of a relocation: its symbol is above

@@ -13,8 +13,6 @@ from jitkernel.linker.binding import Bindings
 from jitkernel.linker.records import Symbol, SymbolState
 from jitkernel.rollback import RecordedDict
 
-__all__ = ["Found", "Resolver"]
-
 MISSING, DEFINED, FAR, FIXED, NULL = SymbolState
 
 #: What a name was found to be outside the session (FAR or FIXED) and where; None: nobody has it.

@@ -14,8 +14,6 @@ from jitkernel.linker.linker import Linker
 from jitkernel.linker.records import Image, Symbol, SymbolKind, new_symbol
 from jitkernel.rollback import RecordedDict
 
-__all__ = ["Retargeting", "keep_stale", "stale_symbols"]
-
 
 class Retargeting:
     """Makes images refer to other versions of symbols, many at once: the list of what an image

@@ -25,8 +25,6 @@ from jitkernel.linker.builder import Builder, Relocation, SectionDraft, SymbolDr
 from jitkernel.linker.thread_offsets import KINDS, Offsets
 from jitkernel.linker.x86_64 import BRANCH, PC32
 
-__all__ = ["NO_CONSTANT", "emulate", "value_of"]
-
 NO_CONSTANT: Final = "is thread-local: its address is no constant, each thread has another"
 
 _ABSOLUTE = 1  # R_X86_64_64

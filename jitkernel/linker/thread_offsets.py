@@ -29,8 +29,6 @@ from jitkernel.linker.detours import (
 from jitkernel.linker.instructions import Instruction
 from jitkernel.linker.x86_64 import BRANCH, PC32
 
-__all__ = ["KINDS", "Offsets"]
-
 _TPOFF64, _GOTTPOFF, _TPOFF32, _DESCRIPTOR, _DESCRIBED = 18, 22, 23, 34, 35
 #: relocation types that are done here
 KINDS: Final = frozenset((_TPOFF64, _GOTTPOFF, _TPOFF32, _DESCRIPTOR, _DESCRIBED))

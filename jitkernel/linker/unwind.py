@@ -19,8 +19,6 @@ from jitkernel.errors import LinkError
 from jitkernel.linker.cfi import Cie, pc_range, read_cie
 from jitkernel.rollback import Recorded, RecordedDict
 
-__all__ = ["Record", "UnwindRegion", "split"]
-
 _HEAD = struct.Struct("<II")
 _WORD = struct.Struct("<I")
 _SIGNED = struct.Struct("<i")

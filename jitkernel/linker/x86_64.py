@@ -9,32 +9,6 @@ from __future__ import annotations
 import struct
 from typing import Final, NamedTuple
 
-__all__ = [
-    "REGISTERING",
-    "BRANCH",
-    "BRANCHES",
-    "GOTPCREL",
-    "GOTPCRELX",
-    "IGNORED",
-    "PC32",
-    "REFUSED",
-    "RELAXABLE",
-    "REX_GOTPCRELX",
-    "R_32",
-    "R_32S",
-    "SLOT32",
-    "STUB_SIZE",
-    "TABLE",
-    "Relocation",
-    "far_stub",
-    "jump_stub",
-    "raise_stub",
-    "refusal_of",
-    "registering_stub",
-    "relax",
-    "type_name",
-]
-
 STUB_SIZE: Final = 16
 
 PC32: Final = 2

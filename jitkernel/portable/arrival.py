@@ -24,8 +24,6 @@ from jitkernel.portable.content import Content
 if TYPE_CHECKING:
     from jitkernel.session.settings import CellOptions
 
-__all__ = ["call", "process_session"]
-
 
 class _Process:
     """A process's functions that were called: by digest, their names in its session, and their

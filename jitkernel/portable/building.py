@@ -33,8 +33,6 @@ from jitkernel.wording import cut_list
 if TYPE_CHECKING:
     from jitkernel.session.program.program import Program
 
-__all__ = ["Built", "build", "merge_objects", "pack"]
-
 _ADDRSIG = 0x6FFF4C03  # SHT_LLVM_ADDRSIG: it names symbols by their numbers
 _NOBITS = c.SHT_NOBITS
 _AGAIN = 8  # times; a name that only code mentions that the optimiser took away

@@ -21,8 +21,6 @@ from jitkernel.ir.names import written
 from jitkernel.languages.prototypes import Prototype
 from jitkernel.session.program.signatures import Signature
 
-__all__ = ["VERSION", "Content", "contents", "digest_of", "other_form", "read_content"]
-
 VERSION = 4
 _FORM = b"jkf"
 _MAGIC = b"%s%d" % (_FORM, VERSION)

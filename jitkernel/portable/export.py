@@ -24,8 +24,6 @@ from jitkernel.wording import counted, cut_list
 if TYPE_CHECKING:
     from jitkernel.portable.gathering import ExportSource
 
-__all__ = ["Exported", "export"]
-
 _MANY = 8  # labels or names that are shown
 
 

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from jitkernel.session.program.cell import Cell
     from jitkernel.session.program.program import Program
 
-__all__ = ["ExportSource", "Gathered", "cells_of", "gather"]
-
 #: An appending array of `{ i32 priority, ptr function, ptr data }`: LLVM's Language Reference, "The
 #: 'llvm.global_ctors' Global Variable".
 _CONSTRUCTORS = "llvm.global_ctors"

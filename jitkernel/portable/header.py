@@ -20,8 +20,6 @@ from jitkernel.values.c import type_in_c
 if TYPE_CHECKING:
     from jitkernel.session.program.program import Program
 
-__all__ = ["NoEquivalent", "check_callable", "header"]
-
 #: Words of C that C++ has others for.
 _ONLY_C = {"restrict": "__restrict", "_Bool": "bool"}
 _EXTENDED = ("signext", "zeroext", "noundef")

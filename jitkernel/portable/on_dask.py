@@ -29,8 +29,6 @@ from jitkernel.portable.content import Content, contents
 if TYPE_CHECKING:
     from jitkernel.portable.travelling import PortableFunction
 
-__all__ = ["arrived", "fetch", "may_be_message"]
-
 _PLUGIN = "jitkernel"
 _GRAPHS = 4  # in which a function that has arrived is looked for
 _KEPT = 64 << 20  # bytes of contents that a scheduler keeps, whoever else still has them

@@ -20,8 +20,6 @@ from jitkernel.session.program.signatures import Signature, Variable
 if TYPE_CHECKING:
     from jitkernel.portable.gathering import ExportSource
 
-__all__ = ["python_module"]
-
 _WIDTH = 96
 _CODES = frozenset("i1 i8 i16 i32 i64 float double ptr".split())  # of what ctypes passes
 

@@ -19,8 +19,6 @@ from jitkernel.errors import LinkError
 from jitkernel.linker.builder import Builder
 from jitkernel.linker.x86_64 import BRANCH, PC32, REGISTERING, registering_stub
 
-__all__ = ["find_linker", "shared_library"]
-
 _TIMEOUT = 120  # seconds
 _DSO = "__dso_handle"
 

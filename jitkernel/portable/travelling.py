@@ -19,8 +19,6 @@ from jitkernel.portable.content import (
     read_content,
 )  # fmt: skip
 
-__all__ = ["PortableFunction", "arrive", "known"]
-
 
 class PortableFunction:
     """A function with all that it needs, apart from the session that it comes from.

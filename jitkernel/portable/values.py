@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from jitkernel.session.program.cell import Cell
     from jitkernel.session.program.program import Program
 
-__all__ = ["OURS", "PresentValues"]
-
 _MOST_ALIGNED = 64
 OURS = ".jk"  # after the names of what a cell has for itself
 

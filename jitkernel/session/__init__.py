@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from jitkernel.session.program.cell import Cell, CellState
     from jitkernel.session.run.results import Result, Sink
     from jitkernel.session.session import Session
-    from jitkernel.session.settings import CellOptions, SessionSettings
+    from jitkernel.session.settings import CellOptions
+    from jitkernel.settings import SessionSettings
 
 __all__ = [
     "Cell",

@@ -18,8 +18,6 @@ from jitkernel.session.arrays import dtype_of, numpy, of_dtype, refuse_order
 from jitkernel.values.c import code_of
 from jitkernel.values.datatype import DataType, number
 
-__all__ = ["ArraySignature", "elements_of", "named", "refuse_other_members"]
-
 _PARAMETER = re.compile(r"\s*([A-Za-z_][\w ]*?)\s*(?:\[([^\]]*)\])?\s*\Z")
 _SIDE = re.compile(r"\d+|[A-Za-z_]\w*|:")
 #: LLVM's names that mean something else to numpy.

@@ -29,18 +29,6 @@ from jitkernel.values.datatype import DataType, Member, number
 if TYPE_CHECKING:
     from jitkernel.session.engine import Engine
 
-__all__ = [
-    "Arrays",
-    "Buffer",
-    "Copies",
-    "buffer_of",
-    "dtype_of",
-    "numpy",
-    "of_dtype",
-    "refuse_order",
-    "view_of",
-]
-
 _Pointer: Any = ctypes._Pointer
 _KEPT = 16 << 20  # bytes for copies that are kept from call to call
 _TOLD = 1 << 20  # bytes of copies from which on the user is told, once

@@ -12,16 +12,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from jitkernel.errors import JitError, UsageError
 from jitkernel.session.operation import operation
 from jitkernel.session.running import Running
-from jitkernel.session.settings import SessionSettings, check_inline, check_value
+from jitkernel.session.settings import check_inline, check_value
 from jitkernel.setting import declared
+from jitkernel.settings import SessionSettings
 
 if TYPE_CHECKING:
     from jitkernel.session.program.cell import Cell
     from jitkernel.session.residency.garbage import Garbage
     from jitkernel.session.run.results import Result
-
-
-__all__ = ["Changing"]
 
 Path: TypeAlias = str | os.PathLike[str]
 

@@ -44,9 +44,8 @@ if TYPE_CHECKING:
     from jitkernel.session.run.quick import DirectCalls, QuickCalls
     from jitkernel.session.run.results import Sink
     from jitkernel.session.saved.restoring import Restored
-    from jitkernel.session.settings import CellOptions, SessionSettings
-
-__all__ = ["Core"]
+    from jitkernel.session.settings import CellOptions
+    from jitkernel.settings import SessionSettings
 
 _cores: weakref.WeakSet[Core] = weakref.WeakSet()
 

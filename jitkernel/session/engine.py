@@ -24,14 +24,12 @@ from jitkernel.linker import Linker
 from jitkernel.procfs import memory
 from jitkernel.rollback import recording
 from jitkernel.session.run.thunks import ThreadCopies, Thunks
-from jitkernel.session.settings import SessionSettings
+from jitkernel.settings import SessionSettings
 
 if TYPE_CHECKING:
     from jitkernel.compiler.cache import ObjectCache
     from jitkernel.compiler.process import WorkerProcess
     from jitkernel.executor.own_map import OwnMap
-
-__all__ = ["Engine", "EngineClient"]
 
 _INTERNAL = Options(opt_level=1, internal=True)
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from jitkernel.session.report.faults import Stopped
     from jitkernel.session.run.results import Sink
 
-__all__ = ["FrontendSide"]
-
 
 class FrontendSide:
     """A session as kernels and notebook extensions see it, beside what every user sees."""

@@ -39,11 +39,6 @@ if TYPE_CHECKING:
     from jitkernel.session.session import Session
     from jitkernel.session.settings import CellOptions
 
-__all__ = [
-    "CompiledCell", "FunctionHandle", "Symbol", "SymbolTable", "VariableHandle", "handle",
-    "names_of",
-]  # fmt: skip
-
 T = TypeVar("T")
 
 

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from jitkernel.session.saved.store import Store
     from jitkernel.values.value import TypedValue
 
-__all__ = ["Inspect", "UndoStep"]
-
 
 @dataclass(frozen=True, slots=True)
 class UndoStep:

@@ -9,8 +9,6 @@ import os
 from collections.abc import Mapping
 from typing import Literal, TypedDict
 
-__all__ = ["Again", "Given"]
-
 
 class Again(TypedDict, total=False):
     """The keywords of `Session.restore`."""

@@ -29,11 +29,6 @@ from jitkernel.tracebacks import shortened
 if TYPE_CHECKING:
     from jitkernel.session.core import Core
 
-__all__ = [
-    "FORKED", "Cleanups", "InterruptibleCall", "Signals", "checked", "operation",
-    "without_collections",
-]  # fmt: skip
-
 FORKED = (
     "this process is a fork of the one that the session belongs to: make a Session here, or hand "
     "functions over as pickles, which run in a session of their own (a process pool does that)"

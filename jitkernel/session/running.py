@@ -23,14 +23,13 @@ if TYPE_CHECKING:
     from jitkernel.session.program.cell import Cell
     from jitkernel.session.report.watch import Watched
     from jitkernel.session.run.results import Result, Sink
-    from jitkernel.session.settings import CellOptions, SessionSettings
+    from jitkernel.session.settings import CellOptions
+    from jitkernel.settings import SessionSettings
     from jitkernel.values.value import TypedValue
 
     Element = TypeVar("Element", bound=numpy.generic)
     Sides = TypeVar("Sides", bound=tuple[int, ...])
     Type = TypeVar("Type", bound=numpy.dtype[Any])
-
-__all__ = ["Running", "check_argument"]
 
 
 class Running:

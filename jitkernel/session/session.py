@@ -25,7 +25,8 @@ from jitkernel.errors import JitError, UnknownName, UsageError, limit_met
 from jitkernel.session.changing import Changing, Path
 from jitkernel.session.operation import checked, operation, without_collections
 from jitkernel.session.running import check_argument
-from jitkernel.session.settings import SessionSettings, settings_with
+from jitkernel.session.settings import settings_with
+from jitkernel.settings import SessionSettings
 from jitkernel.wording import counted
 
 if TYPE_CHECKING:
@@ -43,8 +44,6 @@ if TYPE_CHECKING:
     from jitkernel.session.saved.store import Store
 
     Function = TypeVar("Function", bound=Callable[..., Any])
-
-__all__ = ["Session"]
 
 
 class Session(Changing):

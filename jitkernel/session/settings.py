@@ -23,20 +23,6 @@ if TYPE_CHECKING:
     from jitkernel.arena import Arena
     from jitkernel.session.saved.store import Record
 
-__all__ = [
-    "USUAL",
-    "CellOptions",
-    "SessionSettings",
-    "check_inline",
-    "check_value",
-    "options_for",
-    "row",
-    "saved_settings",
-    "settings_with",
-    "stored_options",
-    "stored_request",
-]
-
 
 def settings_with(
     settings: SessionSettings | None, overrides: Mapping[str, Any]

@@ -20,8 +20,6 @@ from jitkernel.session.operation import operation
 from jitkernel.session.run.results import Collector
 from jitkernel.transform.process import Transformed, transform
 
-__all__ = ["Effect", "Figure", "apply_pass"]
-
 _REPEAT = 5
 
 

@@ -11,8 +11,6 @@ from dataclasses import dataclass, field
 from jitkernel.ir.instructions import blocks
 from jitkernel.ir.module import functions
 
-__all__ = ["Block", "Function", "Module"]
-
 
 @dataclass
 class Block:

@@ -14,8 +14,6 @@ from time import monotonic
 from jitkernel.children import Child
 from jitkernel.errors import CompileError, Interrupted
 
-__all__ = ["Transformed", "transform"]
-
 _OUTPUT = 1 << 16  # bytes of what a pass prints that are kept
 _STEP = 0.05  # seconds between two looks at `stopped`
 

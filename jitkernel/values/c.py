@@ -13,8 +13,6 @@ from jitkernel.ir.types import ArrayType, FunctionType, Type, VectorType, parse_
 from jitkernel.values.datatype import VOID, DataType
 from jitkernel.values.ir import data_type_of
 
-__all__ = ["code_of", "declare", "function_in_c", "promoted", "type_in_c"]
-
 #: C's names for LLVM's types, and those of <stdint.h> and <stdbool.h>, where they are others.
 _IN_C = {
     "i1": ("_Bool", "bool"), "i8": ("signed char", "int8_t"), "i16": ("short", "int16_t"),

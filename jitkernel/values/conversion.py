@@ -26,17 +26,6 @@ if TYPE_CHECKING:
     from jitkernel.values.datatype import DataType
     from jitkernel.values.ir import Layouts
 
-__all__ = [
-    "PLAIN",
-    "SIMPLE",
-    "Host",
-    "from_python",
-    "has_buffer",
-    "is_buffer",
-    "is_memory",
-    "to_bytes",
-]
-
 _LARGEST_FLOAT = 3.4028234663852886e38
 _MANY = 16  # elements from which on they are converted at once
 

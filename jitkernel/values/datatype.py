@@ -12,8 +12,6 @@ from typing import Literal, TypeAlias
 
 from jitkernel.values.literals import FORMATS, Format
 
-__all__ = ["VOID", "DataType", "Kind", "Member", "number", "plain"]
-
 Kind: TypeAlias = Literal[
     "void", "bool", "int", "float", "complex", "pointer", "array", "vector", "struct", "union",
     "enum", "function", "typedef", "const", "volatile", "restrict", "atomic", "bytes",

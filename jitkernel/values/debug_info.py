@@ -11,8 +11,6 @@ from functools import cached_property
 from jitkernel.ir.debug_info import fields, members
 from jitkernel.values.datatype import VOID, DataType, Kind, Member
 
-__all__ = ["Types"]
-
 _KINDS: dict[str, Kind] = {
     "DW_TAG_pointer_type": "pointer",
     "DW_TAG_typedef": "typedef",

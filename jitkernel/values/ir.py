@@ -27,8 +27,6 @@ from jitkernel.ir.types import (
 )
 from jitkernel.values.datatype import DataType, Member
 
-__all__ = ["Layouts", "data_type", "data_type_of", "ir_type"]
-
 #: From a type to how it lies in memory.
 Layouts = Callable[[Type], DataType]
 

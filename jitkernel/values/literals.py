@@ -16,20 +16,6 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_HALF_UP, Context, Decimal
 from fractions import Fraction
 
-__all__ = [
-    "FORMATS",
-    "Format",
-    "bits_of",
-    "convert",
-    "decimal_of",
-    "fraction_of",
-    "from_number",
-    "hex_text",
-    "integer",
-    "shortest",
-    "to_double",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Format:

@@ -16,8 +16,6 @@ from jitkernel.errors import UsageError
 from jitkernel.values import literals
 from jitkernel.values.datatype import DataType, Member
 
-__all__ = ["LETTERS", "Pointer", "bit_field", "part_of", "read_int", "to_python"]
-
 #: Letters of `struct` by numpy's codes.
 LETTERS = {
     "i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I", "i8": "q", "u8": "Q",

@@ -6,8 +6,6 @@ from typing import Any
 
 from jitkernel.values.datatype import DataType, Member
 
-__all__ = ["read_type", "row_of"]
-
 _DEEPEST, _LARGEST = 32, 1 << 33  # types in types; bits and bytes
 _NUMBERS = ("int", "bool", "float", "complex")
 

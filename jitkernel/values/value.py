@@ -19,16 +19,6 @@ from jitkernel.values.datatype import DataType
 from jitkernel.values.ir import Layouts
 from jitkernel.values.python import part_of, read_int, to_python
 
-__all__ = [
-    "Describe",
-    "LanguageValue",
-    "TypedValue",
-    "encode_int",
-    "pack",
-    "value_html",
-    "void",
-]
-
 # From an address to what it is called: `@g+4`, `0x7f.. (heap)`.
 Describe = Callable[[int], str]
 

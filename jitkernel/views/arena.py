@@ -19,8 +19,6 @@ from jitkernel.wording import counted, cut_list
 if TYPE_CHECKING:
     from jitkernel.session import Session
 
-__all__ = ["FILLS", "PARTS", "Part", "arena", "letter", "level", "parts"]
-
 #: A zone with more extents and holes than this is shown in parts.
 SINGLY = 40
 PARTS = 64  # at most, a zone

@@ -23,11 +23,6 @@ if TYPE_CHECKING:
     from jitkernel.linker import Image
     from jitkernel.session import Cell, Session
 
-__all__ = [
-    "Code", "Instruction", "asm", "code_of", "decode", "describer", "disassemble", "meant",
-    "source_lines", "wake",
-]  # fmt: skip
-
 _IMMEDIATE = re.compile(r"(?<![\w+-] )(?<!\w)\$?(0x[0-9a-f]+)(?![\w(])")
 # A check of clang's sanitizer that failed, with its number.
 _CHECK = re.compile(rb"\x67\x0f\xb9(?:\x40(.)|\x00)", re.DOTALL)

@@ -25,8 +25,6 @@ from jitkernel.wording import counted, cut_list
 if TYPE_CHECKING:
     from jitkernel.session import Session
 
-__all__ = ["callgraph", "deps"]
-
 DRAWN, ROWS, NAMES = 40, 200, 20  # functions; names in a row of one, where not all are asked for
 _PART = 24  # boxes where not all are drawn
 _SHOWN, _CELLS_DRAWN = 200, 60  # rows; cells in the picture

@@ -19,8 +19,6 @@ from jitkernel.wording import counted, did_you_mean
 if TYPE_CHECKING:
     from jitkernel.session import Session
 
-__all__ = ["cfg"]
-
 LISTED = 3000  # instructions
 DRAWN = 60  # boxes
 _PART = 24  # where that is not all

@@ -11,6 +11,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
+from html import escape
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -19,13 +20,11 @@ from jitkernel.errors import LinkError, UsageError
 from jitkernel.ir.names import bare, written
 from jitkernel.views.asm import Instruction, code_of, decode, describer, source_lines
 from jitkernel.views.foreign import code_for, cpu_of, triple_of
-from jitkernel.views.view import View, escape, join, preformatted, table, time_text, titled
+from jitkernel.views.view import View, join, preformatted, table, time_text, titled
 
 if TYPE_CHECKING:
     from jitkernel.compiler.records import Request
     from jitkernel.session import Session
-
-__all__ = ["compare"]
 
 WIDTH = 44  # columns of one side in plain text
 _ALIKE = 0.4  # below this share of equal lines, two codes stand side by side as they are

@@ -15,8 +15,6 @@ from jitkernel.views.svg import INK, LETTER, PAPER, SHEET, image, label
 from jitkernel.views.view import shorten
 from jitkernel.wording import counted
 
-__all__ = ["Arrow", "Node", "diagram"]
-
 LINE = 15  # pixels from line to line
 PAGE = 770  # pixels that a page has
 NARROW = 600.0  # of a layer, where one must be folded

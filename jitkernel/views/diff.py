@@ -8,16 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from difflib import SequenceMatcher
+from html import escape
 from itertools import groupby
 
 from jitkernel.ir.module import entities, functions
 from jitkernel.ir.names import mentions, written
-from jitkernel.views.view import View, escape, fold, preformatted
-
-__all__ = [
-    "REST", "clip", "counts", "diff", "difference", "difference_view", "optnone", "parts",
-    "shown_unit",
-]  # fmt: skip
+from jitkernel.views.view import View, fold, preformatted
 
 # A tint of the page itself, whose ink stays: over 9:1 on a white page and on a black one.
 _TINTS = {"+": "rgba(46,160,67,0.25)", "-": "rgba(218,54,51,0.25)"}

@@ -28,8 +28,6 @@ from jitkernel.wording import counted
 if TYPE_CHECKING:
     from jitkernel.session import Cell, Session
 
-__all__ = ["explain", "timeline"]
-
 _LINES = 300  # of a listing
 _DIFF = 60  # of one step's diff
 _STEPS = 40

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from jitkernel.compiler.records import Request
     from jitkernel.session import Session
 
-__all__ = ["TARGETS", "ForeignCode", "code_for", "foreign", "triple_of", "unplaced"]
-
 #: Short names of machines, for `--target`; any triple that LLVM knows will do as well.
 TARGETS = {
     "x86_64": "x86_64-unknown-linux-gnu",

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping
 from typing import TypeVar
 
-__all__ = ["back_edges", "folded", "links", "nearest", "within"]
-
 T = TypeVar("T", bound=Hashable)
 
 

@@ -17,8 +17,6 @@ from itertools import pairwise
 
 from jitkernel.views.graph import back_edges
 
-__all__ = ["Drawing", "Route", "lay_out"]
-
 GAP_X, GAP_Y, LANE, MARGIN, PORT = 26.0, 58.0, 12.0, 14.0, 22.0
 GAP_LANE = 2.0  # between two edges that pass the same layer
 _SWEEPS = 12

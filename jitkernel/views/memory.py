@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from jitkernel.session import Session
     from jitkernel.session.program.cell import Cell
 
-__all__ = ["contexts", "last_use", "memory", "plot", "residency", "threads"]
-
 WIDTH, LEFT, RIGHT, TOP, BOTTOM = 740, 84, 150, 8, 26
 TALL, GAP, LOW = 150, 24, 60  # the processes, and beneath them the slab
 HEIGHT = TOP + TALL + GAP + LOW + BOTTOM

@@ -17,8 +17,6 @@ from jitkernel.views.view import View, join, table
 if TYPE_CHECKING:
     from jitkernel.session import Cell, Session
 
-__all__ = ["object"]
-
 ROWS = 100  # of each table, where not all are asked for; more are counted
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cached_property
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.compiler.machine_ir import LEFT_OUT, STAGES, Stage, stages
@@ -30,7 +31,6 @@ from jitkernel.views.diff import (
 )
 from jitkernel.views.view import (
     View,
-    escape,
     fold,
     folding,
     join,
@@ -45,11 +45,6 @@ from jitkernel.wording import did_you_mean
 
 if TYPE_CHECKING:
     from jitkernel.session import Session
-
-__all__ = [
-    "STEP_COLUMNS", "Changed", "Watched", "changed_steps", "entity", "ir", "marked", "mir",
-    "passes", "spill_note", "watched",
-]  # fmt: skip
 
 _LINES = 200  # of a step's diff
 _STEPS = 400  # shown

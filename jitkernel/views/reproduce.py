@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from jitkernel.session.report.differences import Difference
     from jitkernel.session.report.reproducing import Reproduced
 
-__all__ = ["reproduce", "reproduced"]
-
 ROWS = 200  # listed; more are counted
 
 

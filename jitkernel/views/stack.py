@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from jitkernel.session import Session
     from jitkernel.session.report.faults import NamedFrame, Stopped
 
-__all__ = ["stack"]
-
 FRAMES, WORDS = 24, 40  # shown; of a frame with more words the ends are
 _REGISTERS = (
     "rip", "rsp", "rbp", "rax", "rbx", "rcx", "rdx", "rsi", "rdi",

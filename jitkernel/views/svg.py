@@ -14,8 +14,6 @@ from html import escape
 
 from jitkernel.printable import printable
 
-__all__ = ["FAINT", "INK", "PAPER", "SHEET", "Fill", "image", "label", "rectangle"]
-
 INK = "#1a1a1a"
 PAPER = "#c3cbd6"  # of the card
 SHEET = "#e3e8ee"  # of what lies on it: boxes, what is free

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from jitkernel.session.report.watch import Watched
     from jitkernel.session.residency.garbage import Garbage
 
-__all__ = ["cells", "garbage", "symbol_names", "symbols", "undo", "watch", "watched_view"]
-
 ROWS, NAMES = 200, 20  # listed, and of one cell; more are counted
 _HISTORY = 24
 

@@ -15,11 +15,6 @@ from html import escape
 
 from jitkernel.printable import printable
 
-__all__ = [
-    "View", "escape", "fold", "folding", "join", "listing", "paragraph", "preformatted", "prose",
-    "shorten", "size_text", "sparkline", "table", "time_text", "titled",
-]  # fmt: skip
-
 WIDTH = 100  # columns of a plain-text view
 
 

@@ -21,8 +21,9 @@ from jitkernel.kernel.settings import (
     sections,
     session_settings,
 )
-from jitkernel.session.settings import SessionSettings, saved_settings, settings_with
+from jitkernel.session.settings import saved_settings, settings_with
 from jitkernel.setting import declared
+from jitkernel.settings import SessionSettings
 
 
 @pytest.mark.parametrize(

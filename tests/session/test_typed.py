@@ -22,7 +22,7 @@ from jitkernel.portable.travelling import PortableFunction
 from jitkernel.session import Cell, FunctionHandle, Result, VariableHandle
 from jitkernel.session.handles import Symbol
 from jitkernel.session.keywords import Given
-from jitkernel.session.settings import SessionSettings
+from jitkernel.settings import SessionSettings
 
 ROOT = Path(__file__).parents[2]
 

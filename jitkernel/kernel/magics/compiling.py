@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from jitkernel.kernel.frontend import Frontend
     from jitkernel.session import CellOptions
 
-__all__ = ["language_magic", "pipeline"]
-
 _KEEP_CPU = Argument(
     "--keep-cpu", "compile for the CPU that pasted functions name by default", "flag"
 )

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from jitkernel.kernel.frontend import Frontend
     from jitkernel.setting import Setting
 
-__all__ = []
-
 
 @magic(
     "config",

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from jitkernel.grading import Report
     from jitkernel.kernel.frontend import Frontend
 
-__all__ = ["report_view"]
-
 _PASSED = "✓"
 _GREEN_TICK = f'<b style="color:#ffffff;background:#00664b">&nbsp;{_PASSED}&nbsp;</b>'
 

@@ -14,8 +14,6 @@ from jitkernel.views.view import View, join, listing, paragraph, table
 if TYPE_CHECKING:
     from jitkernel.kernel.frontend import Frontend
 
-__all__ = ["WORDS", "explained", "grouped"]
-
 CELLS = {
     "llvm": """\
 define i32 @sq(i32 %x) { ... }   define a function; running the cell again replaces it

@@ -13,8 +13,6 @@ from jitkernel.views.view import time_text
 if TYPE_CHECKING:
     from jitkernel.kernel.frontend import Frontend
 
-__all__ = []
-
 _CODE = Argument("code", "a call line, such as @sq(7)", "rest", completes="code")
 _LEAST = 0.5  # seconds between two updates of a display
 

@@ -14,8 +14,6 @@ from jitkernel.views.view import size_text
 if TYPE_CHECKING:
     from jitkernel.kernel.frontend import Frontend
 
-__all__ = []
-
 _CONTEXTS = {
     "throwaway": "each cell is compiled in an LLVM context of its own, which goes with its IR",
     "shared": "all cells are compiled in one LLVM context, which only grows",

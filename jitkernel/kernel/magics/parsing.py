@@ -13,11 +13,6 @@ from typing import Any
 from jitkernel.errors import UsageError
 from jitkernel.kernel.magics.registry import Argument, Magic
 
-__all__ = [
-    "CELLS", "SHOWN", "CellCall", "cell_magic", "given", "help_text", "one_of", "parse", "shown",
-    "split_option", "targets", "usage",
-]  # fmt: skip
-
 SHOWN = Argument(
     "target", "a function or a cell; without it, the last cell", "?", completes="target"
 )

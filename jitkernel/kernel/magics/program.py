@@ -18,8 +18,6 @@ from jitkernel.wording import counted, cut_list
 if TYPE_CHECKING:
     from jitkernel.kernel.frontend import Frontend
 
-__all__ = []
-
 _NAMES = 1000  # that %who lists
 _LINKED = 12  # that %link names
 _PATTERN = Argument("pattern", "only names that match, * and ? allowed", "?", completes="symbol")

@@ -17,8 +17,6 @@ from jitkernel.wording import did_you_mean
 if TYPE_CHECKING:
     from jitkernel.kernel.frontend import Frontend
 
-__all__ = ["HABITS", "LEVELS", "Argument", "Magic", "Registry", "magic"]
-
 #: What the values of an argument are; `kernel/arguments.py` offers them.  `symbol` is any name,
 #: `target` a name or a cell's number, `code` a call line, `pipeline` a level or names of passes.
 Completes = Literal[

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from jitkernel.kernel.frontend import Frontend
     from jitkernel.session import Session
 
-__all__ = []
-
 
 @magic(
     "save",

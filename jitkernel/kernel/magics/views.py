@@ -15,8 +15,6 @@ from jitkernel.kernel.magics.registry import LEVELS, Argument, magic
 if TYPE_CHECKING:
     from jitkernel.kernel.frontend import Frontend
 
-__all__ = []
-
 _EVERY = 0.5  # seconds between two words of progress
 
 

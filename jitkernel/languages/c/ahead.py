@@ -21,8 +21,6 @@ from jitkernel.files import working_folder
 from jitkernel.languages.c.flags import folders_of
 from jitkernel.languages.language import at_close
 
-__all__ = ["end", "prepare", "start", "take"]
-
 #: Flags that a folder, or a precompiled header, stands behind.
 _NAMED = "I|iquote|isystem|idirafter|F|isysroot|internal-isystem|include-pch"
 _IDLE = 5.0  # seconds

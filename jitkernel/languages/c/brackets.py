@@ -13,8 +13,6 @@ from dataclasses import dataclass, field
 from jitkernel.languages.c.tokens import CLOSING, Token
 from jitkernel.languages.c.words import CONTROL
 
-__all__ = ["wrong_bracket"]
-
 
 def wrong_bracket(source: str, found: Sequence[Token]) -> tuple[str, Token] | None:
     """The error and the token to blame, in a text with these tokens; None where every bracket is

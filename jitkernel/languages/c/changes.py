@@ -10,8 +10,6 @@ from jitkernel.languages.c.packing import Packing
 from jitkernel.languages.c.reading import Reading
 from jitkernel.languages.language import Known
 
-__all__ = ["Changes", "old_objects"]
-
 _WORD = 8
 _LOWEST = 1 << 16  # no address is below: vm.mmap_min_addr
 _MOST = 1 << 16  # bytes of a variable that are looked at

@@ -36,8 +36,6 @@ from jitkernel.languages.c.precompiled import HeaderCache
 from jitkernel.linker.libraries import find_library
 from jitkernel.printable import printable
 
-__all__ = ["Clang", "Complaint", "Output", "check", "clang_of", "find_clang"]
-
 #: Tried: 22.1 (ziglang 0.17, by the tests), and Debian's 19.1 and 22.1.
 OLDEST = 19
 _PATIENCE = 20.0  # seconds for what clang says of itself

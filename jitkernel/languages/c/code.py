@@ -9,8 +9,6 @@ from functools import cached_property
 from itertools import accumulate
 from typing import NamedTuple
 
-__all__ = ["Code", "Part"]
-
 
 class Part(NamedTuple):
     """The lines for what stands from one offset of a text to another: as many as stand there."""

@@ -23,8 +23,6 @@ from jitkernel.languages.c.tokens import Token, Unfinished, closing, tokens
 from jitkernel.languages.c.unit import Unit
 from jitkernel.wording import did_you_mean
 
-__all__ = ["Complaints", "missed"]
-
 _DIFFERS = (
     r"conflicting types for '|redefinition of '(?=\w+' as different)"
     r"|re(?:declaration|definition) of '(?=\w+' with a different)"

@@ -30,8 +30,6 @@ from jitkernel.languages.c.unit import Unit, unit_of
 from jitkernel.languages.language import Completions, StateView, Suggestion, split_commands
 from jitkernel.values.c import function_in_c
 
-__all__ = ["comment_above", "complete", "declared_by_headers", "inspect"]
-
 _SECONDS = 2.0  # for clang, and for man
 _HERE = f"{OWN}here"
 _KINDS = {

@@ -23,20 +23,6 @@ from jitkernel.languages.c.words import (
     WITH_ARGUMENTS,
 )
 
-__all__ = [
-    "ATTRIBUTES",
-    "Declarator",
-    "Specifiers",
-    "Tag",
-    "declarators",
-    "enumerators",
-    "hiding",
-    "parameters",
-    "specifiers",
-    "tags",
-    "unsized",
-]
-
 ATTRIBUTES = WITH_ARGUMENTS - TYPE_OPERATORS - ASSEMBLY
 _NO_MACROS = Macros()
 _UNTYPED = STORAGE | QUALIFIERS

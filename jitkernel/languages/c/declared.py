@@ -29,8 +29,6 @@ from jitkernel.languages.c.reading import Reading
 from jitkernel.languages.c.tokens import closing
 from jitkernel.languages.c.words import TAGS, THREAD_LOCAL
 
-__all__ = ["Declared", "is_old_style"]
-
 _DIRECTIVE = re.compile(r"#\s*(\w+)\s*([A-Za-z_]\w*)?")
 _HEADER = re.compile(r"#\s*(?:include|include_next|import)\s*<")
 _ALIAS = re.compile(

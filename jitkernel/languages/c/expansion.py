@@ -43,8 +43,6 @@ from jitkernel.languages.c.words import (
 )
 from jitkernel.reach import reached
 
-__all__ = ["Expansion", "written"]
-
 _LINE = re.compile(r'# (\d+) "(.*)"')
 _BRANCH = re.compile(r"#\s*(if|el|endif)")
 _CHANGED = re.compile(r"#\s*(?:define|undef)\s+(\w+)")

@@ -19,8 +19,6 @@ from jitkernel.children import ask
 from jitkernel.errors import UsageError
 from jitkernel.printable import printable
 
-__all__ = ["Flags", "flags_of", "folders_of", "harmless", "level_of"]
-
 _LINKED = "cells are linked by the session: %lib and %link take libraries, archives and objects"
 _INCLUDED = "#include it in a cell: later cells have it too"
 _SHOWN = "a cell is compiled for the session and nothing else; %ir and %asm show what becomes of it"

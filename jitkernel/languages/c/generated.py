@@ -9,21 +9,6 @@ from dataclasses import dataclass
 from jitkernel.values.datatype import DataType
 from jitkernel.values.debug_info import Types
 
-__all__ = [
-    "FUNCTION_LEVEL",
-    "LENGTH",
-    "OWN",
-    "PLAIN",
-    "TOP_LEVEL",
-    "VALUE",
-    "WIDE",
-    "Part",
-    "Text",
-    "file_name",
-    "value_function",
-    "value_type",
-]
-
 #: What names begin with that are no program's.
 OWN = "__jk_"
 #: Columns that are filled with blanks so that clang counts as the cell does.

@@ -25,11 +25,6 @@ from jitkernel.languages.c.reading import Reading
 from jitkernel.languages.c.tokens import Unfinished, tokens
 from jitkernel.printable import printable
 
-__all__ = [
-    "Header", "HeaderMacros", "brings", "is_of", "macros_of_headers", "read_header",
-    "refuse_others",
-]  # fmt: skip
-
 _INCLUDE = re.compile(r'#\s*(?:include|include_next|import)\s*(?:"([^"\n]+)"|<([^>\n]+)>)')
 _OTHERS = ((stat.S_ISFIFO, "named pipe"), (stat.S_ISSOCK, "socket"),
            (stat.S_ISCHR, "device"), (stat.S_ISBLK, "device"))  # fmt: skip

@@ -20,8 +20,6 @@ from jitkernel.languages.llvm.plan import Kept
 from jitkernel.printable import printable
 from jitkernel.values.value import LanguageValue, TypedValue
 
-__all__ = ["LANGUAGE"]
-
 _INDENT = "    "
 _CONDITION = re.compile(r"#\s*(if|endif)")
 

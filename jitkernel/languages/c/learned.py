@@ -30,8 +30,6 @@ from jitkernel.languages.llvm.plan import LanguageNote
 from jitkernel.values.c import declare, promoted
 from jitkernel.values.debug_info import Types
 
-__all__ = ["included", "learned", "left", "outdated", "reasons", "spelled"]
-
 _SPELLED = 80  # characters of a declaration in a status line
 
 

@@ -18,8 +18,6 @@ from jitkernel.languages.c.words import (
     WITH_ARGUMENTS,
 )
 
-__all__ = ["PUSHED", "Call", "Macro", "Macros", "Use", "tokens_of"]
-
 _DEEPEST = 200
 _OPERATOR = "_Pragma"
 _DEFINE = re.compile(r"#\s*define\s+([A-Za-z_]\w*)(\([^)]*\))?((?:.|\n)*)")

@@ -10,8 +10,6 @@ from difflib import get_close_matches
 
 from jitkernel.languages.c.words import C23, STANDARD_HEADERS, STANDARD_NAMES
 
-__all__ = ["NAMELESS", "UNKNOWN", "hint_of", "is_foreign", "python_line"]
-
 #: clang's words for a name that it does not know.
 UNKNOWN = r"(?:undeclared (?:identifier|(?:library )?function)|unknown type name) '"
 NAMELESS = re.compile(rf"{UNKNOWN}(\w+)'")

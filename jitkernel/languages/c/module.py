@@ -24,8 +24,6 @@ from jitkernel.ir.types import ArrayType, StructType, Type, parse_type
 from jitkernel.languages.c.generated import PLAIN
 from jitkernel.reach import reached
 
-__all__ = ["Entity", "Module", "parse"]
-
 EntityKind: TypeAlias = Literal["variable", "function", "declaration", "alias"]
 _KINDS: dict[str, EntityKind] = {"define": "function", "alias": "alias", "ifunc": "alias"}
 

@@ -23,25 +23,6 @@ from jitkernel.languages.c.tokens import all_words, asked_for, tokens, words
 from jitkernel.languages.llvm.plan import Kept, LanguageNote
 from jitkernel.reach import reached
 
-__all__ = [
-    "DIRECTIVE",
-    "IDENTIFIER",
-    "LABEL",
-    "MACRO",
-    "TAG",
-    "Alias",
-    "Note",
-    "NoteKind",
-    "Notes",
-    "declared",
-    "decoded",
-    "key_name",
-    "mentioned",
-    "on_line",
-    "plan_notes",
-    "spelling",
-]
-
 NoteKind: TypeAlias = Literal[
     "include",
     "header",

@@ -13,8 +13,6 @@ from collections.abc import Iterable
 
 from jitkernel.languages.c.notes import Note
 
-__all__ = ["Packing", "is_pack"]
-
 _PACK = re.compile(r"#\s*pragma\s+pack\s*\(([^)]*)\)")
 Place = tuple[int, int]
 

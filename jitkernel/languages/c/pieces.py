@@ -28,8 +28,6 @@ from jitkernel.languages.c.words import (
     WITH_ARGUMENTS,
 )
 
-__all__ = ["Mismatch", "Piece", "PieceKind", "cut"]
-
 _BEGINS = STORAGE | QUALIFIERS | BASIC_TYPES | TAGS | ASSERTIONS | (WITH_ARGUMENTS - ASSEMBLY)
 _NO_BREAK = re.compile(r"[^\n]")
 # However it is spaced, it is the same header's.

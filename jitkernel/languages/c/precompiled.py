@@ -31,8 +31,6 @@ from zlib import crc32
 
 from jitkernel.files import private_folder
 
-__all__ = ["Build", "HeaderCache"]
-
 _NAME = re.compile(r"([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{16})")
 _NOTHING = "0" * 16  # what the first entry of a chain stands on
 _WRITTEN = 1_000_000_000_000_000_000  # nanoseconds: the modification time of every entry

@@ -35,8 +35,6 @@ from jitkernel.values.c import code_of, declare
 from jitkernel.values.datatype import VOID, DataType, Member, number, plain
 from jitkernel.values.debug_info import Types
 
-__all__ = ["declaration", "foreign", "prototype", "spelled", "type_of"]
-
 _PLACE = 16  # bytes: what a result and each argument begin at a multiple of
 #: Nothing is said of characters: they may be any bytes.
 _CHARACTERS = ("i1", "u1")

@@ -20,8 +20,6 @@ from jitkernel.languages.c.pointed import forward, pointers
 from jitkernel.languages.c.reading import Reading
 from jitkernel.languages.c.tokens import all_words
 
-__all__ = ["placed", "reached"]
-
 _FIRST = ("define", "undef", "pragma", "header")  # kinds of notes that stand before all others
 _DEEPEST = 3  # pointers that a text may go through before clang is asked
 _TAGGED = re.compile(r"\s*(struct|union)\b")

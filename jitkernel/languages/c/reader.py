@@ -37,14 +37,12 @@ from jitkernel.languages.c.tokens import Unfinished, tokens, without_digraphs
 from jitkernel.languages.c.unit import Unit, unit_of
 from jitkernel.languages.c.values import present
 from jitkernel.languages.c.words import TAGS
-from jitkernel.languages.language import Known, Once, Remake, plan, split_commands
-from jitkernel.languages.llvm.plan import LanguageNote, Plan
+from jitkernel.languages.language import Known, Once, plan, split_commands
+from jitkernel.languages.llvm.plan import LanguageNote, Plan, Remake
 from jitkernel.values.c import function_in_c, type_in_c
 from jitkernel.values.datatype import DataType
 from jitkernel.values.debug_info import Types
 from jitkernel.values.value import TypedValue
-
-__all__ = ["read", "superseded"]
 
 _QUOTED = re.compile(r'#\s*(?:include|embed)\s*"([^"\n]+)"')
 _MARK = re.compile("^\ufeff", re.MULTILINE)  # also behind lines of magics

@@ -13,8 +13,6 @@ from jitkernel.languages.c.pieces import Piece
 if TYPE_CHECKING:
     from jitkernel.languages.c.headers import Header
 
-__all__ = ["Guesses", "Reading", "Written"]
-
 
 class Written(NamedTuple):
     """Braces of a piece: where they are in the code that was cut, and the text that was written."""

@@ -11,11 +11,6 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Literal, NamedTuple, TypeAlias
 
-__all__ = [
-    "CLOSING", "CONDITION", "HAS_CONDITION", "Token", "Unfinished", "after", "all_words",
-    "asked_for", "closing", "divided", "tokens", "without_digraphs", "words",
-]  # fmt: skip
-
 Kind: TypeAlias = Literal[
     "name", "number", "string", "character", "operator", "directive", "other", "end"
 ]

@@ -36,8 +36,6 @@ from jitkernel.languages.c.tokens import Token, all_words, closing, words
 from jitkernel.languages.c.words import STORAGE
 from jitkernel.languages.language import Once
 
-__all__ = ["Unit", "unit_of"]
-
 _TARGET = re.compile(r"\b(?:__)?target(?:__|_clones)?\s*\(")  # for another processor
 
 

@@ -17,8 +17,6 @@ from jitkernel.values.ir import ir_type
 from jitkernel.values.python import Pointer
 from jitkernel.values.value import LanguageValue, TypedValue
 
-__all__ = ["literal", "present", "show"]
-
 _MANY, _FIRST, _LAST = 32, 20, 4  # elements of an array: more than so many are elided
 _LINE = 60  # characters of an array of arrays that are shown in one line
 _LONG = 200  # characters of a string that are shown

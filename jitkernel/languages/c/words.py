@@ -2,22 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = [
-    "ASSEMBLY",
-    "ASSERTIONS",
-    "BASIC_TYPES",
-    "C23",
-    "CONTROL",
-    "QUALIFIERS",
-    "STANDARD_HEADERS",
-    "STANDARD_NAMES",
-    "STORAGE",
-    "TAGS",
-    "THREAD_LOCAL",
-    "TYPE_OPERATORS",
-    "WITH_ARGUMENTS",
-]
-
 CONTROL = frozenset("if for while do switch goto return break continue case default else".split())
 THREAD_LOCAL = frozenset(("_Thread_local", "thread_local", "__thread"))
 #: Storage classes and function specifiers.

@@ -18,8 +18,6 @@ from llvmlite import ir
 from jitkernel.errors import CompileError
 from jitkernel.languages.kaleidoscope.syntax import Node, Prototype
 
-__all__ = ["PRECEDENCE", "SUPPLIED", "Complain", "Find", "generate"]
-
 DOUBLE, I32 = ir.DoubleType(), ir.IntType(32)
 ZERO, ONE = ir.FormattedConstant(DOUBLE, "0.0"), ir.FormattedConstant(DOUBLE, "1.0")
 # The precedence of `binary|` is in the constant `binary|.precedence`, for later cells.

@@ -22,8 +22,6 @@ from jitkernel.languages.kaleidoscope.syntax import (
 from jitkernel.languages.llvm.plan import Plan
 from jitkernel.values.value import TypedValue
 
-__all__ = ["LANGUAGE", "read"]
-
 _ENTRY = "top.level"  # no name of a program's has a dot
 _WORD = re.compile(r"[A-Za-z]\w*|[-!$%&*+/:<=>?@^|~]")
 

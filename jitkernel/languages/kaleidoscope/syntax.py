@@ -18,8 +18,6 @@ from lark.exceptions import UnexpectedCharacters, VisitError
 
 from jitkernel.errors import CompileError, Diagnostic
 
-__all__ = ["BUILT_IN", "KEYWORDS", "Node", "Prototype", "ENDS_EARLY", "complaint", "parse"]
-
 Node: TypeAlias = Tree[Any]
 
 # Binary operators that are not functions; a higher precedence binds more tightly.

@@ -30,13 +30,6 @@ from jitkernel.ir.types import (
 from jitkernel.languages.llvm.plan import BlockAction, Plan
 from jitkernel.languages.llvm.prelude import PRELUDE
 
-__all__ = [
-    "Assembled",
-    "Known",
-    "assemble",
-    "stands_alone",
-]
-
 # A table that names so many symbols before they are declared takes LLVM long: it makes the whole
 # table again for each.
 _MANY = 500

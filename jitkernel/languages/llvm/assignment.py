@@ -10,8 +10,6 @@ from jitkernel.languages.language import Host
 from jitkernel.languages.llvm.evaluate import evaluate
 from jitkernel.values.value import TypedValue
 
-__all__ = ["ASSIGNED", "Assignment", "assign"]
-
 #: ends the definition of a global that a statement makes: its value is stored, and not in the text
 ASSIGNED = " ; assigned"
 

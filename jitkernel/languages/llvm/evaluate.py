@@ -59,8 +59,6 @@ from jitkernel.values.value import (
 )
 from jitkernel.wording import counted
 
-__all__ = ["evaluate", "evaluate_arguments"]
-
 _MOST = 1776 << 20  # bytes: what an arena has at most
 
 

@@ -29,8 +29,6 @@ from jitkernel.ir.text import (
 from jitkernel.languages.llvm.prelude import PRELUDE
 from jitkernel.values import literals
 
-__all__ = ["Context", "explain"]
-
 
 @dataclass(frozen=True, slots=True)
 class Context:

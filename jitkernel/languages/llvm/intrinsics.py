@@ -11,8 +11,6 @@ from jitkernel.ir.expressions import Expr, Number, Text, Word
 from jitkernel.ir.keywords import FLOAT_TYPES
 from jitkernel.ir.text import integer_bits
 
-__all__ = ["RESULTS", "constant_text", "is_literal", "literal_types"]
-
 #: Results that neither the name nor the arguments tell.
 RESULTS = ("void", "i1", "i32", "i64", "i8", "i16", "double", "float", "ptr")
 

@@ -13,8 +13,6 @@ from jitkernel.ir.text import without_comments
 from jitkernel.languages.language import Completeness, Known, Language
 from jitkernel.languages.llvm.plan import Plan, parse_cell
 
-__all__ = ["LANGUAGE", "is_complete"]
-
 #: Characters beyond which a cell is not looked into: nobody types so much, and reading it takes
 #: seconds in which the console waits.
 _LARGE = 1 << 18

@@ -22,24 +22,6 @@ from jitkernel.ir.text import without_comments
 if TYPE_CHECKING:
     from jitkernel.values.value import TypedValue
 
-__all__ = [
-    "Action",
-    "AssignAction",
-    "BlockAction",
-    "CallAction",
-    "ENTRY",
-    "InspectAction",
-    "MagicAction",
-    "Plan",
-    "LanguageNote",
-    "Remake",
-    "RunAction",
-    "ShellAction",
-    "ShowAction",
-    "parse_cell",
-    "progress",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class _Step:

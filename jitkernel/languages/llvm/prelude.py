@@ -9,8 +9,6 @@ from functools import cache
 
 from jitkernel.ir.types import FunctionType, function_type
 
-__all__ = ["PRELUDE", "prelude_type"]
-
 # Result, name, parameters.  Small integers never occur, so no signext is needed; `i64` is size_t.
 _FUNCTIONS = """
 i32 puts(ptr)

@@ -25,8 +25,6 @@ from jitkernel.ir.types import (
 )
 from jitkernel.values.datatype import DataType
 
-__all__ = ["PerInstance", "annotation", "parameter_names", "signature", "signature_of"]
-
 _CLASSES = {
     **dict.fromkeys(("struct", "array", "vector"), tuple), "int": int, "bool": bool,
     "float": float, "complex": complex, "bytes": bytes,

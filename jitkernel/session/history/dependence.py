@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from jitkernel.session.program.program import Program
     from jitkernel.session.program.state import Kind
 
-__all__ = ["Obstacle", "obstacles", "overwritten", "patch"]
-
 #: Up to so many bytes a variable is one value; in a larger one, words are told apart.
 _VALUE = 16
 Range = tuple[int, int]

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from jitkernel.session.program.program import Program
     from jitkernel.session.program.state import Kind
 
-__all__ = ["forget", "reconcile"]
-
 
 def reconcile(program: Program, wanted: Change) -> Change:
     """Make the facts what they were before a change: what it removed returns to its addresses, what

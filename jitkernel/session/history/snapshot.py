@@ -28,22 +28,6 @@ from jitkernel.wording import counted
 if TYPE_CHECKING:
     from jitkernel.session.program.program import Program
 
-__all__ = [
-    "CHUNK",
-    "DataShadow",
-    "beyond",
-    "count_far_words",
-    "excluding",
-    "far_words",
-    "grown",
-    "lasting",
-    "lost_words",
-    "mentioned",
-    "overlapping",
-    "size_words",
-    "without",
-]
-
 CHUNK = PAGESIZE
 _SMALL = 1 << 16  # no memory is below (vm.mmap_min_addr)
 

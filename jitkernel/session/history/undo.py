@@ -33,9 +33,6 @@ from jitkernel.session.program.program import Program
 from jitkernel.session.run.results import Results
 from jitkernel.wording import listed
 
-__all__ = ["UndoHistory"]
-
-
 #: Pages by address, with their old bytes.
 Pages = list[tuple[int, bytes]]
 

@@ -27,20 +27,6 @@ if TYPE_CHECKING:
     from jitkernel.session.program.state import Fact, Kind
     from jitkernel.session.saved.store import Record
 
-__all__ = [
-    "LARGE",
-    "Cell",
-    "CellState",
-    "Change",
-    "Definition",
-    "Effects",
-    "Values",
-    "Version",
-    "cells_words",
-    "names_of",
-    "title",
-]
-
 
 class CellState(Enum):
     """The state of a cell."""

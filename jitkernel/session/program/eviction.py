@@ -21,8 +21,6 @@ from jitkernel.wording import listed
 if TYPE_CHECKING:
     from jitkernel.session.program.program import Program
 
-__all__ = ["evict", "find", "find_all"]
-
 
 def _closure(program: Program, cells: Sequence[Cell]) -> tuple[list[Cell], list[str]]:
     """`cells` with everything that depends on them, dependents first; and who those are."""

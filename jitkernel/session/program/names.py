@@ -20,8 +20,6 @@ from jitkernel.rollback import Recorded, RecordedDict
 from jitkernel.session.program.cell import Cell
 from jitkernel.session.program.signatures import Signature
 
-__all__ = ["HiddenNames", "LanguageNotes", "Uses", "defined_types"]
-
 _KEPT = 1000  # names of each kind, the latest
 _versions = count(1)
 

@@ -50,8 +50,6 @@ from jitkernel.wording import cut_list
 if TYPE_CHECKING:
     from jitkernel.session.engine import Engine
 
-__all__ = ["CellText", "Program"]
-
 _WEAK = frozenset(
     "weak weak_odr weak_any linkonce linkonce_odr linkonce_any common extern_weak".split()
 )

@@ -40,17 +40,6 @@ from jitkernel.session.saved.store import Record
 if TYPE_CHECKING:
     from jitkernel.session.program.program import Program
 
-__all__ = [
-    "bring_back",
-    "check",
-    "extend",
-    "place_again",
-    "relink",
-    "remake",
-    "replace",
-    "retype",
-]
-
 
 class _Made(NamedTuple):
     """A cell's new object: the names that are its own, the variables that stay with their places

@@ -30,22 +30,6 @@ if TYPE_CHECKING:
     from jitkernel.session.engine import Engine
     from jitkernel.session.program.program import Program
 
-__all__ = [
-    "Signature",
-    "TypeLayouts",
-    "Variable",
-    "attributes_of",
-    "check_types",
-    "declaration",
-    "described",
-    "expand",
-    "refuse_change",
-    "same_type",
-    "signature_of",
-    "too_long",
-    "variable_of",
-]
-
 _THREAD_LOCAL = "external thread_local"
 _ONE = re.compile(r"(?:(\d+):)?(.*)", re.DOTALL)
 

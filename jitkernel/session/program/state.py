@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from jitkernel.session.program.cell import Cell
     from jitkernel.session.program.signatures import Signature, Variable
 
-__all__ = ["Before", "Fact", "Kind", "State"]
-
 Kind: TypeAlias = Literal[
     "name", "cell", "object", "stale", "taken", "id", "type", "owner", "note", "archive", "declared"
 ]

@@ -16,8 +16,6 @@ from jitkernel.wording import counted, cut_list
 if TYPE_CHECKING:
     from jitkernel.session.program.program import Program
 
-__all__ = ["status_lines", "type_line"]
-
 _MANY = 3  # symbols from one cell in one line
 
 

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from jitkernel.session.saved.store import Record
     from jitkernel.session.session import Session
 
-__all__ = ["Difference", "compare", "differences"]
-
 #: How long a type is that is shown.
 _LONG = 60
 _TEXT = 4096  # bytes of text that are read where a pointer leads

@@ -18,8 +18,6 @@ from jitkernel.elf import read_object
 from jitkernel.elf.reader import ElfObject
 from jitkernel.linker.instructions import decode
 
-__all__ = ["digests"]
-
 #: Relocations relative to where they are: PC32, PLT32, GOTPCREL, GOTPC32, GOTPCRELX and
 #: REX_GOTPCRELX (psABI 4.4.1).
 _RELATIVE = frozenset((2, 4, 9, 26, 41, 42))

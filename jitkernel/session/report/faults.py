@@ -27,8 +27,6 @@ from jitkernel.procfs import Region, regions
 from jitkernel.session.report.places import Places
 from jitkernel.wording import counted
 
-__all__ = ["NamedFrame", "Stopped", "error_of", "in_file", "running"]
-
 _MEANING = {
     "SIGSEGV": "segmentation fault",
     "SIGBUS": "bus error",

@@ -25,18 +25,6 @@ if TYPE_CHECKING:
     from jitkernel.session.program.cell import Cell
     from jitkernel.session.program.program import Program
 
-__all__ = [
-    "MemoryLog",
-    "Pages",
-    "STATES",
-    "Sample",
-    "Occupant",
-    "explain_full",
-    "memory",
-    "pages",
-    "occupancy",
-]
-
 _KEPT = 240  # samples; more are thinned out
 _OFTEN = 0.05  # seconds between two of them, doubled whenever they are thinned out
 

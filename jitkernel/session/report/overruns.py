@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from jitkernel.linker import Symbol
     from jitkernel.session.program.program import Program
 
-__all__ = ["overruns"]
-
 _MOST = 4  # names that are told
 
 

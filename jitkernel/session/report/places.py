@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from jitkernel.session.program.cell import Cell
     from jitkernel.session.program.program import Program
 
-__all__ = ["LineTables", "Places", "Ranges", "cell_lines", "every_symbol", "own_symbols"]
-
 # What is remembered: tables, and rows of all of them together, about 100 bytes each.
 _TABLES_KEPT, _ROWS_KEPT = 256, 20_000
 _DEFINE = re.compile(r"\s*define\b(?!.*@jk\.)")

@@ -19,15 +19,14 @@ from jitkernel.errors import Interrupted, JitError, UsageError
 from jitkernel.files import read_text
 from jitkernel.session.report.differences import Difference, compare
 from jitkernel.session.run.results import Sink
-from jitkernel.session.settings import CellOptions, SessionSettings
+from jitkernel.session.settings import CellOptions
+from jitkernel.settings import SessionSettings
 from jitkernel.wording import counted
 
 if TYPE_CHECKING:
     from jitkernel.session.core import Core
     from jitkernel.session.saved.texts import Text
     from jitkernel.session.session import Session
-
-__all__ = ["Reproduced", "reproduce"]
 
 #: Seconds that a cell gets that the user has stopped.
 _STOPPED = 1.0

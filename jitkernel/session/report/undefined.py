@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["retold"]
-
 _RULES = tuple(
     (re.compile(pattern), words)
     for pattern, words in (

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from jitkernel.session.core import Core
     from jitkernel.session.report.faults import Stopped
 
-__all__ = ["Observers", "Watched"]
-
 _KEPT = 120  # samples of one global; more are thinned out
 _SMALL = 16  # bytes: what is larger is read when it is shown, not in between
 

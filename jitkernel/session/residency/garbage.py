@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from jitkernel.session.program.program import Program
     from jitkernel.session.run.results import Results
 
-__all__ = ["Garbage", "GarbageCollector", "find", "has_only_data"]
-
 ZONES = ("text", "rodata", "unwind", "data")
 _FEW = 256  # cells
 _BYTES = 1 << 14  # of memory that are looked through for each cell that may go

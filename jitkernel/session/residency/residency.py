@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from jitkernel.session.engine import Engine
     from jitkernel.session.program.program import Program
 
-__all__ = ["Residency"]
-
 #: Where the budget is exceeded, some more cells leave than have to, up to this part of it: so few
 #: that the run which waits for that does not take much longer than others.
 _AHEAD, _SLACK = 7, 32

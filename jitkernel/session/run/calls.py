@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from jitkernel.session.run.thunks import Thunk
     from jitkernel.values.datatype import DataType
 
-__all__ = ["Caller", "Scratch", "finish"]
-
 _WORD = 8  # bytes: what is passed by value in registers, is so in parts of that size
 
 

@@ -48,8 +48,6 @@ from jitkernel.session.settings import CellOptions, options_for, row, stored_opt
 if TYPE_CHECKING:
     from jitkernel.session.core import Core
 
-__all__ = ["Definer", "run_many"]
-
 NO_PLAN = Plan("")  # of an object, which no language has read
 _TOLD = 4  # lines on cells that were compiled again
 _MARK = "; line "  # in a module: which line of the cell what follows comes from

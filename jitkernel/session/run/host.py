@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from jitkernel.session.core import Core
     from jitkernel.session.run.thunks import Thunk
 
-__all__ = ["Execution", "Heard", "SessionHost", "SessionView"]
-
 _TYPE = operator.attrgetter("type")
 
 

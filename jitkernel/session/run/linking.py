@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from jitkernel.session.core import Core
     from jitkernel.session.program.program import Program
 
-__all__ = ["link_file", "read_again"]
-
 _NAMES = 6  # that are shown of many
 
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from jitkernel.session.core import Core
     from jitkernel.values.datatype import DataType
 
-__all__ = ["Prototypes"]
-
 _NOTHING = Prototype()
 _LISTS = (list, tuple, range)
 

@@ -29,9 +29,6 @@ from jitkernel.values.python import to_python
 if TYPE_CHECKING:
     from jitkernel.session.core import Core
 
-__all__ = ["PythonFunctions", "definition"]
-
-
 _OWN = "python_function_"  # what the names of functions begin with that were given as arguments
 _MOST = 200
 

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from jitkernel.session.core import Core
     from jitkernel.session.run.thunks import Thunk
 
-__all__ = ["DirectCalls", "QuickCalls"]
-
 
 class _Known(NamedTuple):
     """A function as it was: its definition and type, the thunk with which it is called, and how

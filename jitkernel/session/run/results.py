@@ -19,16 +19,11 @@ from jitkernel.errors import UsageError
 from jitkernel.printable import printable
 from jitkernel.rollback import Recorded, RecordedDict
 from jitkernel.session.program.cell import LARGE, Cell
-from jitkernel.session.settings import SessionSettings
+from jitkernel.settings import SessionSettings
 from jitkernel.values.value import TypedValue
 
 if TYPE_CHECKING:
     from jitkernel.values.value import TypedValue
-
-__all__ = [
-    "Collector", "OutputTee", "Result", "Results", "Sink", "Streams", "StreamsOf",
-    "print_bytes",
-]  # fmt: skip
 
 LIMIT = 64 << 20  # bytes of large values that are kept, and only here
 

@@ -49,8 +49,6 @@ from jitkernel.values.value import TypedValue, value_html
 if TYPE_CHECKING:
     from jitkernel.languages.language import Language
 
-__all__ = ["Runner"]
-
 
 @dataclass(frozen=True, slots=True)
 class PreparedBlock:

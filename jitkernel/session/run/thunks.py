@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from jitkernel.compiler.pool import CompilerPool
     from jitkernel.session.engine import Engine
 
-__all__ = ["Thunk", "Thunks", "ThreadCopies"]
-
 #: How many thunks stay linked; the least recently used one makes room.
 _KEPT = 512
 #: By-value aggregates of more scalars take LLVM seconds to compile.

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from jitkernel.session.core import Core
     from jitkernel.session.session import Session
 
-__all__ = ["SessionFile", "open_copy", "open_rebuilt"]
-
 
 class SessionFile:
     """The store's side of a session; made before the session's engine is.

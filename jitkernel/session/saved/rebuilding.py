@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from jitkernel.session.core import Core
     from jitkernel.session.program.program import Program
 
-__all__ = ["rebuild", "recompile"]
-
 
 def recompile(
     program: Program, pool: CompilerPool, head: Mapping[str, Any], restored: Restored

@@ -37,17 +37,6 @@ if TYPE_CHECKING:
     from jitkernel.session.run.results import Results
     from jitkernel.session.saved.tables import Key
 
-__all__ = [
-    "TRUST",
-    "Restored",
-    "Rows",
-    "ago",
-    "find_libraries",
-    "named_libraries",
-    "read_head",
-    "restore",
-]
-
 #: How a user says so.
 TRUST = "trust=True (%restore --trust)"
 

@@ -42,21 +42,6 @@ if TYPE_CHECKING:
     from jitkernel.session.program.program import Program
     from jitkernel.session.program.state import Kind
 
-__all__ = [
-    "FACTS",
-    "FactRow",
-    "Index",
-    "Info",
-    "cell_row",
-    "dump",
-    "info_of",
-    "info_row",
-    "numbering",
-    "read_cell",
-    "read_symbol",
-    "symbol_body",
-]
-
 dump = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 _BESIDE = 16  # bytes of an instruction around a site
 _KINDS, _STATES = tuple(SymbolKind), tuple(SymbolState)

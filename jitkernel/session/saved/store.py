@@ -40,8 +40,6 @@ from jitkernel.session.saved.tables import (
 )
 from jitkernel.transactions import Transaction
 
-__all__ = ["LINKED", "Record", "Store", "copied", "read_record"]
-
 _BATCH = 256
 _BATCH_BYTES = 4 << 20
 #: Bytes that a row's text and its object may have, which it has compressed.

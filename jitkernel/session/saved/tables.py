@@ -30,28 +30,6 @@ from typing import Any
 from jitkernel.errors import UsageError
 from jitkernel.files import refuse_irregular
 
-__all__ = [
-    "APPLICATION",
-    "BESIDE",
-    "PARTS",
-    "SCHEMA",
-    "UNREADABLE",
-    "WAIT",
-    "Damaged",
-    "Tables",
-    "Unopened",
-    "before",
-    "checksum",
-    "connect",
-    "create",
-    "identify",
-    "naming_before",
-    "reading",
-    "refusal",
-    "refuse_odd",
-    "refuse_schema",
-]
-
 SCHEMA = 4
 WAIT = 1.0  # seconds for a session that has the file, and may be about to end
 #: `JKS` and a 1: what SQLite's header says of whose file it is.

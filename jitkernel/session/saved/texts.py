@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from jitkernel.session.saved.tables import Key
     from jitkernel.session.settings import CellOptions
 
-__all__ = ["Text", "Texts"]
-
 _MOST = 50_000  # texts of no cell of a client; the oldest go
 _LONGEST = 256 << 20  # bytes of a source
 

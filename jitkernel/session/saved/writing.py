@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from jitkernel.session.program.program import Program
     from jitkernel.session.program.state import Fact
 
-__all__ = ["PAGE", "Pages", "Unsaved", "Writer", "put_back", "write_file"]
-
 PAGE = 4096
 #: Code and unwind records are not here: they are in the rows of the cells they belong to.
 ZONES = ("rodata", "data")
