@@ -32,6 +32,19 @@ def test_a_struct_changes_and_functions_follow(s):
     assert run(s, "p.y = 7; twice()").text == "(double) 14.0"
 
 
+def test_one_undo_takes_all_of_it_back(s):
+    run(s, "struct pt {int x; double y;};", "struct pt p = {1, 2.5};", "p.y = 4;")
+    functions = [f"double y{i}(struct pt *q) {{ return q->y + {i}; }}" for i in range(5)]
+    run(s, *functions)
+    run(s, "struct pt {double y, z; int x;};")
+    assert run(s, "y3(&p)").text == "(double) 4.0"
+    s.undo(2)
+    assert run(s, "p").text == "(struct pt) {.x = 1, .y = 4.0}"
+    assert run(s, "y3(&p)").text == "(double) 7.0"
+    s.undo(2)
+    s.inspect.program.linker.check()
+
+
 def test_a_change_that_others_do_not_fit_is_refused_with_their_line(s):
     run(s, "struct pt {int x; double y;};", "\ndouble y(struct pt *q) { return q->y; }")
     with pytest.raises(CompileError, match=r"cell \d+, line 2: no member named 'y'"):
@@ -70,6 +83,13 @@ def test_a_variable_keeps_its_value_where_its_type_stays(s):
     assert run(s, "get()").text == "(int) 1"
     run(s, "long n = 1L << 40;")
     assert run(s, "n == 1L << 40").text == "(int) 1"
+
+
+def test_a_variable_of_a_type_that_changed_begins_anew_and_says_so(s):
+    run(s, "struct pt {int x;};", "struct pt p = {3};", "p.x = 9;")
+    result = run(s, "struct pt {long a; int x;};")
+    assert any("first value" in note and "p" in note for note in result.notes)
+    assert run(s, "p").text == "(struct pt) {.a = 3, .x = 0}"
 
 
 def test_a_pointer_to_what_changed_keeps_its_value(s):
@@ -131,6 +151,21 @@ def test_hibernating_functions_follow_too(s):
     s.hibernate()
     run(s, "struct pt {double y; int x;};")
     assert run(s, "p.y = 6; y(&p)").text == "(double) 6.0"
+
+
+def test_a_static_function_is_part_of_its_callers_and_they_follow(s):
+    run(s, "static int three(int x) { return x * 3; }\nint use(int x) { return three(x) + 1; }")
+    run(s, "int (*p)(int) = three;", "int other(int x) { return three(x); }")
+    run(s, "static int three(int x) { return x * 30; }")
+    assert [run(s, f"{f}(2)").text for f in ("use", "p", "other")] == [
+        "(int) 61", "(int) 60", "(int) 60",
+    ]  # fmt: skip
+    s.undo()
+    assert [run(s, f"{f}(2)").text for f in ("use", "p", "other")] == [
+        "(int) 7",
+        "(int) 6",
+        "(int) 6",
+    ]
 
 
 def test_what_a_string_quotes_is_no_name(s):

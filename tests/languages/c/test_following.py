@@ -276,6 +276,18 @@ EDITS = [
         8,
     ),
     (
+        ["#define N 2", "typedef int A[N];", "A a; int n(void){return sizeof a;}"],
+        [("c0", "#define N 5")],
+        "n()",
+        20,
+    ),
+    (
+        ["enum { N = 2 };", "int a[N]; int n(void){return sizeof a;}"],
+        [("c0", "enum { N = 5 };")],
+        "n()",
+        20,
+    ),
+    (
         [
             "#define W 3",
             "struct s { unsigned a : W; };",
@@ -326,6 +338,12 @@ EDITS = [
         50,
     ),
     (
+        ["#define V 3", "struct p {int x, y;} q = {V, V+1};", "int f(void){return q.x*10+q.y;}"],
+        [("c0", "#define V 5")],
+        "f()",
+        56,
+    ),
+    (
         ["const struct {int x;} q = {3}; int f(void){return q.x;}", "int g(void){return q.x;}"],
         [("new", "const struct {int x;} q = {4};")],
         "f()*10+g()",
@@ -363,6 +381,17 @@ EDITS = [
     ),
     (
         [
+            "const int a = 1;",
+            "const int b = a + 1;",
+            "const int c = b + 1;",
+            "int f(void){return c;}",
+        ],
+        [("c0", "const int a = 10;")],
+        "f()",
+        12,
+    ),
+    (
+        [
             "enum {A=1,B=2};",
             "int f(int x){switch(x){case A: return 10; case B: return 20;} return 0;}",
         ],
@@ -388,6 +417,19 @@ EDITS = [
         "f()",
         32,
     ),
+    (["#define N 3", "int f(int a[N]){return N;}"], [("c0", "#define N 9")], "f(0)", 9),
+    (
+        ["int g(int x){return x;}", "int f(void){return g(3.7);}"],
+        [("c0", "double g(double x){return x*2;}")],
+        "f()",
+        7,
+    ),
+    (
+        ["static inline int h(int x){return x+1;}", "int f(int x){return h(x);}"],
+        [("c0", "static inline int h(int x){return x+100;}")],
+        "f(1)",
+        101,
+    ),
     (
         ["int x = 5; int *const p = &x; int f(void){return *p;}"],
         [("new", "int y = 9; int *const p = &y;")],
@@ -395,10 +437,34 @@ EDITS = [
         9,
     ),
     (
+        ["struct s {int a;};", "char buf[sizeof(struct s)*2]; int f(void){return sizeof buf;}"],
+        [("c0", "struct s {long a,b;};")],
+        "f()",
+        32,
+    ),
+    (
+        ["#define R 2\n#define C 3", "int m[R][C]; int f(void){return sizeof m/4;}"],
+        [("c0", "#define R 4\n#define C 5")],
+        "f()",
+        20,
+    ),
+    (
         ["#define K {1,2}", "struct p {int a,b;} t[] = {K, K}; int f(void){return sizeof t;}"],
         [("c0", "#define K {1,2},{3,4}")],
         "f()",
         32,
+    ),
+    (
+        ["static const float pi = 3.0f; float f(void){return pi;}"],
+        [("new", "static const float pi = 4.0f;")],
+        "(int) f()",
+        4,
+    ),
+    (
+        ["#include <stdbool.h>\nconst bool on = false; int f(void){return on;}"],
+        [("new", "const bool on = true;")],
+        "f()",
+        1,
     ),
     (
         ["typedef int T;", "int f(void){T x = 0; return _Generic(x, int: 1, double: 2);}"],
@@ -415,6 +481,12 @@ EDITS = [
         "f()",
         8,
     ),
+    (  # variables whose types have no names
+        ["#define N 3", "union {int a; char c[N];} v = {N};\nint f(void){return v.a + sizeof v;}"],
+        [("c0", "#define N 8")],
+        "f()",
+        16,
+    ),
     (
         [
             "#define N 3",
@@ -424,6 +496,16 @@ EDITS = [
         [("c0", "#define N 9")],
         "f()",
         9016,
+    ),
+    (
+        [
+            "#define N 3",
+            "enum {A = N, B} state = A, other = B;",
+            "int f(void){return state * 100 + other * 10 + (state - 100u > 0) + A;}",
+        ],
+        [("c0", "#define N 7")],
+        "f()",
+        700 + 80 + 1 + 7,
     ),
     (
         ["#define N 3", "_Thread_local struct {int a;} v = {N}; int f(void){return v.a;}"],
