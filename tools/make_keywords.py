@@ -25,8 +25,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from typing import Literal, TypedDict
-
-__all__ = ["Again", "Given"]
 '''
 #: What `Session.restore` has as a parameter of its own.
 OWN = ("trust",)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any
-
 import pytest
 from programs import constant
 
 from jitkernel import Session
+from jitkernel.languages.llvm.plan import Plan, parse_cell
 from jitkernel.session.program.names import HiddenNames
 
 #: LLVM knows the length of this text, and removes what another length would need.
@@ -63,11 +61,9 @@ def test_who_is_gone_is_not_compiled_again(s: Session) -> None:
     assert not any("compiled again" in n for n in s.run(OWN).notes)
 
 
-def plan(*names: str) -> Any:
-    block = SimpleNamespace(
-        statements=[SimpleNamespace(text=f"%{n} = add i32 1, 2") for n in names]
-    )
-    return SimpleNamespace(block=block, local_names=[f".{n}" for n in names])
+def plan(*names: str) -> Plan:
+    block = "\n".join(f"%{name} = add i32 1, 2" for name in names)
+    return parse_cell("\n".join([*(f"@.{name} = private constant i8 0" for name in names), block]))
 
 
 def test_the_latest_thousand_hidden_names_are_remembered() -> None:
