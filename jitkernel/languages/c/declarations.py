@@ -5,7 +5,7 @@ Start from `specifiers` and `declarators`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -247,7 +247,7 @@ def unsized(found: Sequence[Token]) -> Token | None:
 
 
 def hiding(
-    tokens: list[Token], body: int, name_at: int, is_type: Callable[[str], bool], own: str
+    tokens: list[Token], body: int, name_at: int, types: Set[str], own: str
 ) -> list[tuple[int, int, str]]:
     """Edits by which the parameters of an old-style function may have the names of types: clang
     takes none in the list of their names, so they begin with `own` there, and the body declares
@@ -256,7 +256,7 @@ def hiding(
     while tokens[at].text == ")":
         at += 1
     behind = closing(tokens, at)
-    listed = {t.text: t for t in tokens[at:behind] if t.kind == "name" and is_type(t.text)}
+    listed = {t.text: t for t in tokens[at:behind] if t.kind == "name" and t.text in types}
     while listed and tokens[behind].text in ("(", ")", "["):  # of what the function gives
         behind = after(tokens, behind)
     found: list[tuple[int, int, str]] = []

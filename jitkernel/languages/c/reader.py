@@ -33,7 +33,7 @@ from jitkernel.languages.c.module import Module, parse
 from jitkernel.languages.c.notes import IDENTIFIER, MACRO, TAG, Notes, plan_notes
 from jitkernel.languages.c.pieces import Mismatch, Piece, PieceKind, cut
 from jitkernel.languages.c.reading import Guesses, Reading, Written
-from jitkernel.languages.c.tokens import Unfinished, tokens, without_digraphs
+from jitkernel.languages.c.tokens import Unfinished, tokens, without_digraphs, words
 from jitkernel.languages.c.unit import Unit, unit_of
 from jitkernel.languages.c.values import present
 from jitkernel.languages.c.words import TAGS
@@ -282,6 +282,19 @@ class _Reader:
                     return name
         return ""
 
+    def _find_hidden(self, unit: Unit, complaints: list[Complaint]) -> None:
+        """Another attempt where clang may have read the names of an old-style function's parameters
+        as types: it takes none in `f(a, b)`."""
+        wrong = {(c.file, c.line) for c in complaints if c.is_error}
+        found: set[str] = set()
+        for note in (*unit.own, *unit.changes.every):
+            head = note.definition.partition("{")[0] if note.kind == "function" else ""
+            lines = range(note.definition_line, note.definition_line + head.count("\n") + 1)
+            if ";" in head and any((file_name(note.cell), line) in wrong for line in lines):
+                found |= words(head)
+        if self._guesses.learn(hidden=found):
+            raise _Again
+
     def _find_declarations(self, unit: Unit, types: Types) -> None:
         """Another attempt where clang has read statements as declarations: `thing (*p)[3];` is one
         if `thing` is a type, which is a header's."""
@@ -310,6 +323,7 @@ class _Reader:
     def _planned(self, unit: Unit) -> Plan:
         output = self._clang.compile(unit.text, self._notes.header, unit.has_state)
         if not output.text:
+            self._find_hidden(unit, output.complaints)
             self._mend(output.complaints, unit.reading.pieces)
             raise self._complaints.refused(output.complaints, unit)
         module = parse(output.text, self._clang.has_own_processor)

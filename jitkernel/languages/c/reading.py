@@ -30,7 +30,8 @@ class Guesses:
     computed when they run, declarations of `extern` variables whose types are not known yet, how
     many elements such initialisers have, by piece and name, names of earlier cells that macros put
     together or headers declare, those that headers were first seen to declare, those that headers
-    need, and where declarations begin that look like statements.
+    need, where declarations begin that look like statements, and names of types that parameters of
+    old-style functions hide.
     `again` are the directives of headers that earlier cells include and that do not bear to be
     included twice. `taken_back` are macros of earlier cells' headers, with the directives that
     define them, under whose names headers of the cell declare something else. `first`: the cell's
@@ -48,6 +49,7 @@ class Guesses:
     declared: set[str] = field(default_factory=set)
     needed: set[str] = field(default_factory=set)
     declarations: set[int] = field(default_factory=set)
+    hidden: set[str] = field(default_factory=set)
     taken_back: dict[str, str] = field(default_factory=dict)
 
     def learn(self, **found: Any) -> bool:

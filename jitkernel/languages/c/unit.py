@@ -304,11 +304,7 @@ class _Writer:
         if not piece.declared or not is_old_style(piece):
             return []
         name_at = piece.declared[0].name_at
-        return hiding(piece.tokens, piece.body, name_at, self._is_type, OWN)
-
-    def _is_type(self, name: str) -> bool:
-        note = self._notes.in_cell(IDENTIFIER + name)
-        return note is not None and note.kind == "typedef"
+        return hiding(piece.tokens, piece.body, name_at, self._guesses.hidden, OWN)
 
     def _lengths(self, piece: Piece, names: list[Declarator]) -> list[tuple[int, int, str]]:
         """Edits that give arrays of no length the one element that C gives them where they are

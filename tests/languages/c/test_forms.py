@@ -60,6 +60,8 @@ def test_old_style_parameters_may_have_types_of_headers(s, own_header, head, fun
 
 
 HIDING = [
+    ("local unsigned f OF((unsigned code, int len));\nlocal unsigned f(code, len)\n    unsigned code;\n    int len;\n"
+     "{ return code >> len; }", "f(6u, 1)"),
     # zlib 1.2.13, trees.c behind inftrees.h
     ("unsigned f(code, len)\n    unsigned code; /* to invert */\n    int len;\n{\n    register unsigned res = 0;\n"
      "    do {\n        res |= code & 1;\n        code >>= 1, res <<= 1;\n    } while (--len > 0);\n    return res >> 1;\n}",
@@ -70,13 +72,31 @@ HIDING = [
 ]  # fmt: skip
 
 
+@pytest.mark.parametrize("header", [False, True])
 @pytest.mark.parametrize(("function", "call"), HIDING)
-def test_an_old_style_parameter_hides_the_type_that_has_its_name(s, function, call):
-    s.run(f"typedef struct {{ unsigned char op; }} code;\n{BASE}", "c")
+def test_an_old_style_parameter_hides_the_type_that_has_its_name(
+    s, tmp_path, header, function, call
+):
+    types = tmp_path / "types.h"
+
+    def declare(code):
+        types.write_text(f"#pragma once\n{code}")
+        s.run(f'#include "{types}"' if header else code, "c")
+
+    s.run(f"#define local static\n#define OF(args) args\n{BASE}", "c")
+    declare("typedef struct { unsigned char op; } code;")
     s.run(f"code before; {function}\ncode behind;", "c")
     assert int(s.run(f"(int){call}", "c").text.removeprefix("(int) ")) == 3
-    s.run("typedef struct { short op; int more; } code;", "c")  # compiled again with another
+    declare("typedef struct { short op; int more; } code;")  # compiled again with another
     assert int(s.run(f"(int){call}", "c").text.removeprefix("(int) ")) == 3
+
+
+def test_a_type_may_come_after_the_old_style_parameter_that_hides_it(s, tmp_path):
+    s.run("#define STEP 1\nint f(code) int code; { return code + STEP; }", "c")
+    (tmp_path / "types.h").write_text("#pragma once\ntypedef struct { char op; } code;")
+    s.run(f'#include "{tmp_path}/types.h"', "c")
+    s.run("#define STEP 2", "c")
+    assert s.run("f(1)", "c").value == 3
 
 
 @pytest.mark.parametrize(
