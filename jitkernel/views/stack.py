@@ -61,7 +61,7 @@ def _distinct(frames: Sequence[NamedFrame]) -> list[NamedFrame]:
 
 
 def _frames(session: Session, stopped: Stopped) -> View:
-    line_of = session.inspect.places.lines.find
+    places = session.inspect.places
     rows: list[tuple[object, ...]] = []
     number, live = 0, stopped.kind == "running"
     for _, run in groupby(stopped.frames, key=lambda f: f.where):
@@ -69,8 +69,10 @@ def _frames(session: Session, stopped: Stopped) -> View:
         first = same[0]
         frame = first.frame
         line = text = ""
-        if first.cell:
-            found, source = line_of(frame.pc - (1 if number else 0))
+        pc = frame.pc - (1 if number else 0)
+        now = places.owner(pc) if first.cell else None
+        if now is not None and now[0] == first.cell:  # no other code has taken its place
+            found, source = places.lines.find(pc)
             line, text = (str(found), source.strip()) if found else ("", "")
         span = f"#{number}" + (f"-#{number + len(same) - 1}" if len(same) > 1 else "")
         size = frame.stop - frame.start

@@ -137,6 +137,20 @@ def test_instructions_without_a_function(session: Session) -> None:
     assert "saved rbx: 9" in text
 
 
+def test_code_that_took_the_place_of_what_was_stopped_is_not_shown() -> None:
+    with Session(undo_depth=0) as s:
+        s.run("define i32 @f(ptr %p) {\n  %r = load i32, ptr %p\n  ret i32 %r\n}")
+        with pytest.raises(Fault):
+            s.run("@f(ptr null)")
+        first = stack(s).text
+        assert "%r = load i32, ptr %p" in first
+        s.evict(1)
+        s.run("define i32 @g(ptr %p) {\n  %r = load i32, ptr %p\n  ret i32 %r\n}")
+        assert s.inspect.places.code(s.inspect.observers.stopped.record.pc).startswith("@g")
+        assert "%r = load i32, ptr %p" not in stack(s).text
+        assert "@f" in stack(s).text
+
+
 def test_endless_recursion_is_shown_once(session: Session) -> None:
     text = fault(session, "@deep(3)")
     assert re.search(r"^#1-#255 +@deep\+\d+, cell 1 ", text, re.M)

@@ -302,5 +302,5 @@ _PLAIN = [(f.name, f.default) for f in fields(Change) if f.default_factory is MI
 
 def title(number: int, source: str) -> str:
     """The title of a cell's run: `cell 5: @sq(7)`."""
-    first = source.strip().partition("\n")[0]
+    first = source.strip().partition("\n")[0].rstrip(" {")
     return f"cell {number}: {first if len(first) <= 50 else first[:47] + '...'}"
