@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -58,10 +58,11 @@ def running_kernel(
 
 def run_cell(
     client: Any, source: str, cell_id: str = "", timeout: float | None = None,
-    answers: Sequence[str] | None = None,
+    answers: Sequence[str] | None = None, hear: Callable[[str, str], None] | None = None,
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:  # fmt: skip
     """Run one cell: the reply's content and the outputs as a notebook stores them.  `answers` are
-    the lines that it gets where it asks; None: the client has no input box."""
+    the lines that it gets where it asks; None: the client has no input box.  Who wants to `hear`
+    the streams while it runs is given their names and texts."""
     outputs: list[dict[str, Any]] = []
     live: dict[str, dict[str, Any]] = {}  # displays that may be updated in place
 
@@ -69,6 +70,8 @@ def run_cell(
         kind, content = message["msg_type"], message["content"]
         display = content.get("transient", {}).get("display_id", "")
         last = outputs[-1] if outputs else {}
+        if kind == "stream" and hear is not None:
+            hear(content["name"], content["text"])
         if kind == "clear_output":
             outputs.clear()
         elif kind == "update_display_data" and display in live:
@@ -140,11 +143,13 @@ class Ran(NamedTuple):
     meant: bool
 
 
-def run_cells(client: Any, notebook: dict[str, Any]) -> Iterator[Ran]:
-    """Run the cells of a notebook in order, each as it is asked for."""
+def run_cells(
+    client: Any, notebook: dict[str, Any], hear: Callable[[str, str], None] | None = None
+) -> Iterator[Ran]:
+    """Run the cells of a notebook in order, each as it is asked for; `hear` as for `run_cell`."""
     for cell in code_cells(notebook):
         reply, outputs = run_cell(
-            client, cell["source"], cell_id=cell.get("id", ""), answers=answers_of(cell)
+            client, cell["source"], cell_id=cell.get("id", ""), answers=answers_of(cell), hear=hear
         )
         meant = "raises-exception" in cell["metadata"].get("tags", ())
         failed = reply["status"] == "error"

@@ -128,12 +128,18 @@ def _run_notebook(path: Path, session: str, trust: bool) -> int:
     notebook = read_notebook(path)
     arguments = [f"--session={Path(session).resolve()}"] if session else []
     arguments += ["--Session.trust=True"] if trust else []
+
+    def hear(name: str, text: str) -> None:
+        print(text, end="", file=sys.stderr if name == "stderr" else sys.stdout, flush=True)
+
     with kernel_for(notebook, path.resolve().parent, *arguments) as client:
-        for ran in run_cells(client, notebook):
-            for text in outputs_text(ran.outputs):
-                kind, _, body = text.partition(": ")
-                stream = sys.stderr if kind in ("stderr", "error") else sys.stdout
-                print(body.rstrip("\n"), file=stream, flush=True)
+        for ran in run_cells(client, notebook, hear):
+            for output in ran.outputs:
+                if output["output_type"] == "stream":  # it was heard; the next begins a line
+                    hear(output["name"], "" if output["text"].endswith("\n") else "\n")
+                    continue
+                kind, _, body = outputs_text([output])[0].partition(": ")
+                hear("stderr" if kind == "error" else "stdout", body.rstrip("\n") + "\n")
             if ran.failed and not ran.meant:
                 print(f"stopped at cell [{ran.number}]", file=sys.stderr)
                 return 1

@@ -145,6 +145,39 @@ def test_papermill_fails_where_nobody_meant_it(tmp_path: Path) -> None:
     assert "no_such_function" in done.stderr and "i32 2" not in outputs(tmp_path / "out.ipynb")
 
 
+WAITS = """\
+declare i32 @access(ptr, i32)
+declare i32 @usleep(i32)
+declare i32 @fflush(ptr)
+@path = constant [3 x i8] c"go\\00"
+define void @wait() {
+entry:
+  br label %again
+again:
+  %slept = call i32 @usleep(i32 1000)
+  %missing = call i32 @access(ptr @path, i32 0)
+  %c = icmp ne i32 %missing, 0
+  br i1 %c, label %again, label %end
+end:
+  ret void
+}
+@puts("it waits")
+@fflush(ptr null)
+@wait()"""
+
+
+def test_what_a_cell_prints_is_seen_while_it_runs(tmp_path: Path) -> None:
+    path = notebook(tmp_path / "book.ipynb", WAITS, "@abs(-2)")
+    command = [sys.executable, "-m", "jitkernel", "run", path.name]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as client:
+        assert client.stdout is not None
+        assert client.stdout.readline() == "it waits\n"
+        (tmp_path / "go").touch()
+        rest = client.stdout.read()
+    assert rest.endswith("i32 2\n") and "\nit waits" not in rest
+    assert client.returncode == 0
+
+
 def test_jupyter_run(tmp_path: Path) -> None:
     source = tmp_path / "program.ll"
     source.write_text(SQ + '\n@puts("from a file")\n@sq(7)\n')
