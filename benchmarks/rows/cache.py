@@ -19,8 +19,8 @@ from benchmarks.programs import sixty_lines
 from jitkernel import Session
 from jitkernel.compiler.cache import ObjectCache, fingerprint
 from jitkernel.compiler.pool import CompilerPool
-from jitkernel.compiler.process import packages
 from jitkernel.compiler.records import Request
+from jitkernel.compiler.worker_process import packages
 from jitkernel.kernel.install import NAME, kernelspec_source
 
 __all__ = ["empty_cache", "look_up", "start", "through_jupyter", "warm_and_cold"]

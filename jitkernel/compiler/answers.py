@@ -6,10 +6,10 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Any
 
-from jitkernel.compiler.process import WorkerProcess
 from jitkernel.compiler.questions import Question
 from jitkernel.compiler.records import Compiled, Summary, diagnostics_of
 from jitkernel.compiler.wire import readable
+from jitkernel.compiler.worker_process import WorkerProcess
 from jitkernel.errors import CompileError, Interrupted, WorkerDied
 
 _SPIN = 2_000_000  # nanoseconds; the answer to a tiny cell comes within two milliseconds

@@ -18,7 +18,7 @@ from typing import TypeVar
 
 from jitkernel.errors import UsageError
 from jitkernel.files import create_private, private_folder, refuse_irregular
-from jitkernel.transactions import Transaction
+from jitkernel.sqlite_transaction import Transaction
 
 _WAIT = 1.0  # seconds for another process that is writing
 _PAGE = 4096

@@ -1,6 +1,6 @@
 """What LLVM did to a module, pass by pass.  Start from `PassTrace`.
 
-Runs in the kernel process; `tracing` is the other side.
+Runs in the kernel process; `pass_tracing` is the other side.
 """
 
 from __future__ import annotations

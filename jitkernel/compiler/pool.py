@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from jitkernel.compiler.answers import ask, compiled, interrupted, refuse
 from jitkernel.compiler.pass_trace import PassTrace
-from jitkernel.compiler.process import WorkerProcess
 from jitkernel.compiler.questions import Question, question
 from jitkernel.compiler.records import (
     Compiled,
@@ -28,6 +27,7 @@ from jitkernel.compiler.records import (
     Request,
     WorkerMemory,
 )
+from jitkernel.compiler.worker_process import WorkerProcess
 from jitkernel.compiler.workers import Workers, memory_of
 from jitkernel.errors import CompileError, JitError, LinkError, WorkerDied
 
@@ -264,7 +264,7 @@ class CompilerPool:
         """
         with self._lock:
             if self._traced is None or self._traced[0] != request:
-                answer = self._answer("tracing:trace", request, tick=tick)
+                answer = self._answer("pass_tracing:trace", request, tick=tick)
                 self._traced = request, PassTrace.of(*answer)
             return self._traced[1]
 

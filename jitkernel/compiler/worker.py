@@ -1,8 +1,8 @@
 """The compiler worker: a process that holds LLVM and answers requests.  Start from `main`.
 
-Forked by a process that `process.py` starts as a script (`forks.py`), on a socket that is its only
-tie to the kernel process: when the socket ends, so does the worker, also in the middle of a
-compile.  LLVM may end the process (`report_fatal_error`); what it said then is in the file that
+Forked by a process that `worker_process.py` starts as a script (`forks.py`), on a socket that is
+its only tie to the kernel process: when the socket ends, so does the worker, also in the middle of
+a compile.  LLVM may end the process (`report_fatal_error`); what it said then is in the file that
 is this process's standard error.
 """
 

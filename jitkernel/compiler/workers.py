@@ -9,8 +9,8 @@ import threading
 from contextlib import suppress
 
 from jitkernel import procfs
-from jitkernel.compiler.process import WorkerProcess, Zygote
 from jitkernel.compiler.records import WorkerMemory
+from jitkernel.compiler.worker_process import WorkerProcess, Zygote
 from jitkernel.errors import JitError
 
 # Bytes that a worker may hold beyond its first measurement: what some 3,000 compiles leave

@@ -18,14 +18,14 @@ from jitkernel import procfs
 from jitkernel.arena.writes import PageTable
 from jitkernel.errors import JitError
 from jitkernel.executor import abi
+from jitkernel.executor.dirty_pages import Tracking
 from jitkernel.executor.doorbell import Doorbell
 from jitkernel.executor.executor import Executor
-from jitkernel.executor.inbox import Inbox, ThreadRequests
 from jitkernel.executor.interrupt import Check, Interruption
 from jitkernel.executor.peek import unblock_faults
 from jitkernel.executor.records import ExecutorSettings
+from jitkernel.executor.replies import Replies, ThreadRequests
 from jitkernel.executor.spawn import Pipes, Spawned, waiting
-from jitkernel.executor.tracking import Tracking
 
 _PIECE = 1 << 16  # bytes read at once; as much as a pipe holds
 _END = select.POLLHUP | select.POLLRDHUP | select.POLLERR
@@ -62,7 +62,7 @@ class ExecutorChannel(Executor):
         # Whether the present request is to be stopped, once that is decided: by what comes first,
         # `interrupt` or the request's end.  (`dict.setdefault` is atomic.)
         self._decided: dict[str, bool] = {}
-        self._inbox = Inbox(self.control, self._bell)
+        self._replies = Replies(self.control, self._bell)
         self._began, self._due, self._looks = 0.0, 0.0, 0
         self._fed = False  # input was written that may be unread
         self._line = b""  # what stands on the last line of stdout
@@ -138,10 +138,10 @@ class ExecutorChannel(Executor):
 
         None: the process has ended or has to, or the `check` that was asked for has failed.
         """
-        self._inbox.expect(message)
+        self._replies.expect(message)
         self._pending = True
         try:
-            if not (self._inbox.asked == abi.CALL and self._bell.ring(message)):
+            if not (self._replies.asked == abi.CALL and self._bell.ring(message)):
                 self._bell.disturb()
                 child.socket.send(message)
         except OSError:
@@ -173,8 +173,8 @@ class ExecutorChannel(Executor):
                 if not watched:
                     watched = True
                     self._bell.watch()
-                if (answer := self._inbox.answer()) is not None:
-                    if self._bell.rung == self._inbox.seq:  # nobody has said what else there is
+                if (answer := self._replies.answer()) is not None:
+                    if self._bell.rung == self._replies.seq:  # nobody has said what else there is
                         self._take(child, self._poll.poll(0))
                     return answer
                 if self._take(child, self._poll.poll(wait)) and not self._answered():
@@ -200,17 +200,17 @@ class ExecutorChannel(Executor):
 
     def _payload(self) -> bytes:
         """The bytes that followed the last answer's head."""
-        return self._inbox.payload()
+        return self._replies.payload()
 
     def _answered(self) -> bool:
-        return self._inbox.answer() is not None
+        return self._replies.answer() is not None
 
     def _take(self, child: Spawned, events: Sequence[tuple[int, int]]) -> bool:
         """Take in what has come; True when the process has ended."""
         ended = False
         for fd, event in events:
             if fd == self._socket:
-                if head := self._inbox.receive(child.socket):
+                if head := self._replies.receive(child.socket):
                     self._handle(child, head)
                 elif event & _END:
                     # The cell closed it, or the process is about to end: its descriptor tells.
@@ -304,7 +304,9 @@ class ExecutorChannel(Executor):
             return
         now = time.monotonic()
         grace = self.settings.interrupt_grace
-        self._stop = Interruption(self._child.pid, self._inbox.seq, self.control, grace, cause, now)
+        self._stop = Interruption(
+            self._child.pid, self._replies.seq, self.control, grace, cause, now
+        )
         if self._child.ready:  # before that, a signal would end it
             if self._child.threads:
                 unblock_faults(self._child.pid, self.control["lifeline_tid"])

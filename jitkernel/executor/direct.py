@@ -93,7 +93,7 @@ def direct_call(
     if found is None:
         return None
     codes, kinds, result = found.codes, found.kinds, found.result
-    # a request, as in inbox.py: kind, number, thunk, function, arguments, result, size, 0
+    # a request, as in replies.py: kind, number, thunk, function, arguments, result, size, 0
     layout = "<8xQQQQQ16x" + found.layout
     pointers = [i for i, code in enumerate(codes) if code == "Q"]
     pack, view, frame = struct.Struct(layout).pack_into, executor.view, executor.frame

@@ -24,10 +24,10 @@ from jitkernel.errors import JitError, UsageError
 from jitkernel.executor import abi, child
 from jitkernel.executor.executor import Executor
 from jitkernel.executor.exit_report import record_of
-from jitkernel.executor.inbox import HEAD, undisturbed
 from jitkernel.executor.looks import looked_at
 from jitkernel.executor.own_threads import OwnThreads
 from jitkernel.executor.records import ExecutorSettings, FaultRecord, Outcome
+from jitkernel.executor.replies import HEAD, undisturbed
 from jitkernel.executor.turn import Turn
 
 if TYPE_CHECKING:

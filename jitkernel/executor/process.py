@@ -16,10 +16,10 @@ from jitkernel.errors import ArenaFull, Interrupted, JitError
 from jitkernel.executor import abi
 from jitkernel.executor.channel import ExecutorChannel
 from jitkernel.executor.exit_report import LOST, left_library, process_ended, record_of
-from jitkernel.executor.inbox import HEAD, new_number
 from jitkernel.executor.interrupt import Check, Interruption
 from jitkernel.executor.peek import lock_holder, peek, unblock_faults
 from jitkernel.executor.records import FaultRecord, Outcome
+from jitkernel.executor.replies import HEAD, new_number
 from jitkernel.executor.spawn import Spawned
 
 #: What the runtime handles (native/enter.ll), and the C library for itself (nptl(7)).

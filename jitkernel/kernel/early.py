@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from jitkernel.compiler.process import WorkerProcess
+    from jitkernel.compiler.worker_process import WorkerProcess
     from jitkernel.languages import Language
     from jitkernel.session import Session
 
@@ -39,7 +39,7 @@ class EarlySession:
         self._session: Session | None = None
         self._error: BaseException | None = None
         if not any(argument.startswith(_ENDS) for argument in argv):
-            from jitkernel.compiler.process import first_worker
+            from jitkernel.compiler.worker_process import first_worker
 
             # What it runs into is met again, and told, by the first cell.
             with contextlib.suppress(Exception):
@@ -71,7 +71,7 @@ class EarlySession:
         if self._session is not None:
             self._session.close()
         elif self._worker is not None:
-            from jitkernel.compiler.process import close_first
+            from jitkernel.compiler.worker_process import close_first
 
             close_first(self._worker)
 

@@ -36,7 +36,7 @@ from jitkernel.session.saved.store import Store
 from jitkernel.session.saved.texts import Texts
 
 if TYPE_CHECKING:
-    from jitkernel.compiler.process import WorkerProcess
+    from jitkernel.compiler.worker_process import WorkerProcess
     from jitkernel.linker import Image
     from jitkernel.session.run.host import Execution
     from jitkernel.session.run.prototypes import Prototypes

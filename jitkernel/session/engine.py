@@ -28,7 +28,7 @@ from jitkernel.settings import SessionSettings
 
 if TYPE_CHECKING:
     from jitkernel.compiler.cache import ObjectCache
-    from jitkernel.compiler.process import WorkerProcess
+    from jitkernel.compiler.worker_process import WorkerProcess
     from jitkernel.executor.own_map import OwnMap
 
 _INTERNAL = Options(opt_level=1, internal=True)
@@ -358,6 +358,6 @@ def _cache(settings: SessionSettings) -> ObjectCache | None:
     if not settings.object_cache:
         return None
     from jitkernel.compiler.cache import open_cache
-    from jitkernel.compiler.process import packages
+    from jitkernel.compiler.worker_process import packages
 
     return open_cache(settings.object_cache_size, packages()[0])

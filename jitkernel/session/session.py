@@ -20,7 +20,7 @@ from typing import (
     overload,
 )
 
-from jitkernel.compiler.process import close_first, first_worker
+from jitkernel.compiler.worker_process import close_first, first_worker
 from jitkernel.errors import JitError, UnknownName, UsageError, limit_met
 from jitkernel.session.changing import Changing, Path
 from jitkernel.session.operation import checked, operation, without_collections
@@ -30,7 +30,7 @@ from jitkernel.settings import SessionSettings
 from jitkernel.wording import counted
 
 if TYPE_CHECKING:
-    from jitkernel.compiler.process import WorkerProcess
+    from jitkernel.compiler.worker_process import WorkerProcess
     from jitkernel.portable.export import Exported
     from jitkernel.portable.gathering import ExportSource
     from jitkernel.portable.travelling import PortableFunction

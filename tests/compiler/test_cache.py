@@ -19,8 +19,8 @@ from jitkernel.compiler import cache as cache_module
 from jitkernel.compiler.cache import ObjectCache, fingerprint, open_cache
 from jitkernel.compiler.cache_database import CacheDatabase, cache_home
 from jitkernel.compiler.pool import CompilerPool
-from jitkernel.compiler.process import packages
 from jitkernel.compiler.records import Compiled, Options, Request, Summary
+from jitkernel.compiler.worker_process import packages
 from jitkernel.errors import CompileError, Diagnostic
 from jitkernel.session.settings import CellOptions
 

@@ -244,7 +244,7 @@ def test_each_step_over_one_function_of_many_is_verified(pool: CompilerPool, lev
 )
 def test_the_verdict_on_a_function_alone(body: str, verdict: str) -> None:
     script = (
-        "import sys\nfrom jitkernel.compiler.tracing import surroundings, verified_alone\n"
+        "import sys\nfrom jitkernel.compiler.pass_tracing import surroundings, verified_alone\n"
         "print(verified_alone(sys.stdin.buffer.read(), surroundings('')))"
     )  # in a process of its own: it reads IR differently ever after
     told = subprocess.run(

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from jitkernel import procfs
-from jitkernel.compiler import process, workers
+from jitkernel.compiler import worker_process, workers
 from jitkernel.compiler.pool import CompilerPool
 from jitkernel.compiler.records import Compiled, Options, Request
 from jitkernel.errors import CompileError, Interrupted, WorkerDied
@@ -160,12 +160,12 @@ def test_where_nothing_can_be_forked_the_process_compiles_itself(
 ) -> None:
     """As where a sandbox refuses clone(2) with CLONE_PARENT."""
     others = zombies()
-    script = Path(process._SCRIPT)
+    script = Path(worker_process._SCRIPT)
     wrong = tmp_path / "worker.py"
     code = script.read_text().replace("realpath(__file__)", f"realpath({str(script)!r})")
     forks = "import jitkernel.compiler.forks as forks\nforks._CLONE_PARENT = 0x8000 | 0x10000\n\nimport os "
     wrong.write_text(code.replace("import os ", forks, 1))
-    monkeypatch.setattr("jitkernel.compiler.process._SCRIPT", str(wrong))
+    monkeypatch.setattr("jitkernel.compiler.worker_process._SCRIPT", str(wrong))
     with CompilerPool() as pool:
         assert pool.compile(Request(SQUARE)).object
         (first,) = pool.workers.working
@@ -249,7 +249,7 @@ def test_workers_that_end_before_they_begin_are_not_tried_for_ever(tmp_path: Pat
         "select.select([int(sys.argv[1])], [], [])\nos._exit(3)\n"
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("jitkernel.compiler.process._SCRIPT", str(wrong))
+        patch.setattr("jitkernel.compiler.worker_process._SCRIPT", str(wrong))
         with CompilerPool(spare=False) as pool:
             with pytest.raises(WorkerDied, match=r"\(exit status 3\) before it compiled") as caught:
                 pool.compile(Request(SQUARE))
@@ -496,7 +496,7 @@ def test_who_starts_a_worker_first_of_all_waits_for_little() -> None:
     program = textwrap.dedent(
         """
         import sys
-        from jitkernel.compiler.process import Zygote
+        from jitkernel.compiler.worker_process import Zygote
         ours = sorted(name for name in sys.modules if name.startswith("jitkernel."))
         print(*ours)
         """
@@ -511,14 +511,14 @@ def test_a_worker_has_no_module_that_only_the_kernel_process_needs(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Each is there twice, for every kernel; `dataclasses` brings `inspect`, which brings more."""
-    script, told = Path(process._SCRIPT), tmp_path / "modules"
+    script, told = Path(worker_process._SCRIPT), tmp_path / "modules"
     changed = tmp_path / "worker.py"
     code = script.read_text().replace("realpath(__file__)", f"realpath({str(script)!r})")
     tell = f"        open({str(told)!r}, 'w').write(' '.join(sys.modules))\n        try:\n"
     before, mark, after = code.partition("        try:\n            reply, data = _answer(")
     assert mark
     changed.write_text(before + tell + mark.partition("\n")[2] + after)
-    monkeypatch.setattr("jitkernel.compiler.process._SCRIPT", str(changed))
+    monkeypatch.setattr("jitkernel.compiler.worker_process._SCRIPT", str(changed))
     with CompilerPool() as pool:
         pool.compile(Request(SQUARE))
         pool.compile(Request(SQUARE))
@@ -531,7 +531,7 @@ def test_a_worker_has_no_module_that_only_the_kernel_process_needs(
 
 
 def test_a_worker_that_cannot_start_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jitkernel.compiler.process.packages", lambda: ("/nowhere",))
+    monkeypatch.setattr("jitkernel.compiler.worker_process.packages", lambda: ("/nowhere",))
     with CompilerPool() as pool, pytest.raises(WorkerDied, match="No module named 'llvmlite'"):
         pool.compile(Request(SQUARE))
 

@@ -15,8 +15,8 @@ from jitkernel.errors import JitError
 from jitkernel.executor import abi
 from jitkernel.executor.control import ControlBlock
 from jitkernel.executor.doorbell import Doorbell
-from jitkernel.executor.inbox import HEAD, Inbox, new_number
 from jitkernel.executor.records import ExecutorSettings
+from jitkernel.executor.replies import HEAD, Replies, new_number
 
 from . import programs as p
 from .conftest import Lab
@@ -105,8 +105,8 @@ def test_whoever_reads_the_present_number_cannot_answer_before_the_runtime() -> 
     bell = Doorbell(ControlBlock(memoryview(bytearray(1 << 20)), 0))
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours, theirs:
-        inbox, number = Inbox(noted, bell), new_number()
-        inbox.expect(HEAD.pack(1, number, 0, 0, 0, 0, 0, 0))
+        replies, number = Replies(noted, bell), new_number()
+        replies.expect(HEAD.pack(1, number, 0, 0, 0, 0, 0, 0))
         for message in (
             HEAD.pack(1, number, 0, 0, 0, 0, 0, 0),  # right, but the runtime knows nothing of it
             HEAD.pack(2, number, 0, 0, 0, 0, 0, 0),
@@ -117,13 +117,13 @@ def test_whoever_reads_the_present_number_cannot_answer_before_the_runtime() -> 
         ):
             theirs.send(message)
             head = message[: HEAD.size].ljust(HEAD.size, b"\0")
-            assert inbox.receive(ours) == (HEAD.unpack(head) if message else ())
-            assert inbox.payload() == message[HEAD.size :]
-            assert inbox.answer() is None
+            assert replies.receive(ours) == (HEAD.unpack(head) if message else ())
+            assert replies.payload() == message[HEAD.size :]
+            assert replies.answer() is None
         noted["done_seq"] = number
         theirs.send(HEAD.pack(1, number, 1, 0, 0, 0, 0, 0))
-        inbox.receive(ours)
-        assert inbox.answer() == (1, number, 1, 0, 0, 0, 0, 0)
+        replies.receive(ours)
+        assert replies.answer() == (1, number, 1, 0, 0, 0, 0, 0)
 
 
 def test_numbers_of_requests_cannot_be_foretold() -> None:

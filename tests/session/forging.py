@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from jitkernel.session.saved.tables import PARTS, Tables
-from jitkernel.transactions import Transaction
+from jitkernel.sqlite_transaction import Transaction
 
 __all__ = ["forged"]
 

@@ -17,7 +17,7 @@ from jitkernel import Session, views
 from jitkernel.errors import JitError, UsageError
 from jitkernel.session.saved import store
 from jitkernel.session.saved.tables import Tables
-from jitkernel.transactions import Transaction
+from jitkernel.sqlite_transaction import Transaction
 
 SIZE = 64 << 20
 FORGED = 24

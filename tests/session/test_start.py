@@ -20,7 +20,7 @@ def test_the_worker_is_started_before_the_session_is_imported() -> None:
         """
 import sys
 from jitkernel import Session
-from jitkernel.compiler import process
+from jitkernel.compiler import worker_process
 
 start = process.Zygote._start
 before = []

@@ -1,6 +1,6 @@
 """Which cells' code is in memory: a budget, and who leaves when it is exceeded.
 
-Code that leaves comes back when it is called, in the middle of whatever runs (executor/inbox.py);
+Code that leaves comes back when it is called, in the middle of whatever runs (executor/replies.py);
 constants and variables never leave.  Start from `Residency`.
 """
 

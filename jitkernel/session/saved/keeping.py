@@ -12,7 +12,7 @@ import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from jitkernel.compiler.process import WorkerProcess, close_first, first_worker
+from jitkernel.compiler.worker_process import WorkerProcess, close_first, first_worker
 from jitkernel.errors import JitError, UsageError, present
 from jitkernel.session.operation import without_collections
 from jitkernel.session.saved.rebuilding import rebuild, recompile

@@ -38,7 +38,7 @@ from jitkernel.session.saved.tables import (
     refuse_odd,
     refuse_schema,
 )
-from jitkernel.transactions import Transaction
+from jitkernel.sqlite_transaction import Transaction
 
 _BATCH = 256
 _BATCH_BYTES = 4 << 20

@@ -34,7 +34,7 @@ from jitkernel.session.saved.tables import (
 )
 from jitkernel.setting import declared
 from jitkernel.settings import SessionSettings
-from jitkernel.transactions import Transaction
+from jitkernel.sqlite_transaction import Transaction
 from jitkernel.values.value import TypedValue
 
 if TYPE_CHECKING:

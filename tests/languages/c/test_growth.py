@@ -15,7 +15,7 @@ import pytest
 from benchmarks.rows.c_growth import KINDS, steps_of
 from benchmarks.rows.growth import spent
 from jitkernel import Session
-from jitkernel.compiler import process
+from jitkernel.compiler import worker_process
 from jitkernel.languages.c.clang import Clang
 from tests.session.test_growth import lines
 
@@ -40,7 +40,7 @@ def work(kind: str, n: int) -> dict[str, int]:
 @pytest.fixture(autouse=True)
 def asleep(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who waits for an answer sleeps: how often it would ask instead is a matter of time."""
-    monkeypatch.setattr(process, "SPIN_ALLOWED", False)
+    monkeypatch.setattr(worker_process, "SPIN_ALLOWED", False)
 
 
 @pytest.mark.parametrize(

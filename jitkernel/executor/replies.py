@@ -2,7 +2,8 @@
 
 Session code runs in that process and can write to the socket: it may have said anything, before it
 was asked or instead of the runtime.  So each request has a number that nobody can know before, an
-answer has to repeat it, and what has another number, kind or size is dropped.  Start from `Inbox`.
+answer has to repeat it, and what has another number, kind or size is dropped.  Start from
+`Replies`.
 
 A thread that has called hibernated code waits in native/wake.ll, one that has called Python in
 native/ask.ll; `ThreadRequests` answers both.  How code comes back is not known here.
@@ -44,7 +45,7 @@ def new_number() -> int:
     return int.from_bytes(os.urandom(8), "little") | 1
 
 
-class Inbox:
+class Replies:
     """The last message, and whether it is the answer to the present request.
 
     In `words`, those of the control block, the native loop notes what it is about to answer.
