@@ -36,6 +36,7 @@ _FUNCTIONS = 8  # whose machine IR is shown
 _OPEN = ("Source", "Assembly", "Timeline")  # of its parts
 #: The steps in order, each with what happens in it.
 STEPS = {
+    "read": "the cell is taken apart; what is not IR becomes IR",
     "parse": "LLVM reads the text",
     "verify": "LLVM checks the module",
     "optimise": "the passes run",
@@ -258,7 +259,7 @@ def timeline(session: Session, target: int | str | None = None, picture: bool = 
             "Parse, verify, optimise and emit took place earlier, and so long; this time the "
             "object came from the object cache. %%llvm --fresh compiles it anew."
         )
-    elif not any(times[:4]):
+    elif not any(times[1:5]):
         notes.append("Its object was brought along (%link): it was not compiled here.")
     if not cell.ran:
         notes.append("It has no statements: nothing ran.")

@@ -113,7 +113,7 @@ def test_the_timeline_adds_up(session: Session) -> None:
     duration = r"([\d.]+ [num]?s)"
     rows = re.findall(rf"^(\w+) +{duration} +{duration}  \w", view.text, re.M)
     assert [name for name, _, _ in rows] == [
-        "parse", "verify", "optimise", "emit", "link", "run",
+        "read", "parse", "verify", "optimise", "emit", "link", "run",
     ]  # fmt: skip
     end = 0.0
     for _, begin, takes in rows:

@@ -207,7 +207,7 @@ def explain(context: Frontend, arguments: Any) -> None:
 
 @magic("timeline", SHOWN, example="%timeline 3")
 def timeline(context: Frontend, arguments: Any) -> None:
-    """Microseconds of each step of a cell: parse, verify, optimise, emit, link, run."""
+    """Microseconds of each step of a cell: read, parse, verify, optimise, emit, link, run."""
     picture = not context.setting("JITKernel.deterministic")
     for target in shown(arguments.target):
         context.display(views.timeline(context.session, target, picture))

@@ -44,8 +44,8 @@ class Cell(Recorded):
 
     `number` counts from 1 and is never used again.  `cell_id` is the notebook's name for it, if it
     has one.  `options` is what it asked of the compiler for itself (`-O0, closed`).  `times` are
-    nanoseconds by step: parse, verify, optimise, emit, link; `ran` those of its statements.  Where
-    the object was `cached`, found in the object cache, all but the link's were spent earlier.
+    nanoseconds by step: read, parse, verify, optimise, emit, link; `ran` those of its statements.
+    Where the object was `cached`, found in the object cache, parse to emit were spent earlier.
     `strings` is what call lines of the cell left in the data zone, `libraries` the functions it
     takes from libraries, `types` are the named types that it mentions, `defines`
     those of them that its own text defines,

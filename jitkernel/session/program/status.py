@@ -42,6 +42,7 @@ def status_lines(
         spent = sum(cell.times[:-1])
         compiled = f"compiled in {_duration(spent, 1)}" if spent else "compiled before"
         if cell.cached:
+            spent = sum(cell.times[1:-1])
             compiled = f"compiled earlier in {_duration(spent, 1)} and kept (object cache)"
         yield (
             f"cell {cell.number}: {cut_list(words, 4, '; ')}, {compiled}, "

@@ -57,6 +57,7 @@ class Definer(Execution):
     """A cell that defines something."""
 
     plan = NO_PLAN
+    read_time = 0  # nanoseconds that it took to make the plan, with clang's of a cell of C
     unconstructed = False  # it has constructors, which did not run
     _block_at = 0  # of the instruction block, where it is part of the cell's code
     _types: Mapping[str, str] = MappingProxyType({})  # that it is about to define
@@ -275,8 +276,8 @@ class Definer(Execution):
         program.let_go(change, self.core.finish)
         for other, record in again:
             replace_object(program, other, record)
-        t = compiled.times
-        cell.times = (t["parse"], t["verify"], t["optimise"], t["emit"], linked)
+        steps = ("parse", "verify", "optimise", "emit")
+        cell.times = (self.read_time, *(compiled.times[step] for step in steps), linked)
         cell.cached = compiled.cached
         self.core.store.put(self.record(request, compiled, source))
         self.core.residency.arrived(cell)

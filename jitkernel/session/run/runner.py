@@ -115,6 +115,7 @@ class Runner(Definer):
         self.__dict__.pop("notes", None)  # as they are now
         if self._cell_id:
             self.program.position(self.cell)  # from now on
+        began = perf_counter_ns()
         try:
             plan = self.core.foreign.run(self._language.read, source, self)
         except (JitError, MemoryError):
@@ -124,6 +125,7 @@ class Runner(Definer):
                 raise limit from None
             words = f"{self._language.name} failed on this cell: {type(error).__name__}: {error}"
             raise CompileError(words) from error
+        self.read_time += perf_counter_ns() - began
         if plan.opt_level is not None and self.options.opt_level is None:
             self.heed(replace(self.options, opt_level=plan.opt_level))
         return plan

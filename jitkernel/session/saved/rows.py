@@ -219,7 +219,8 @@ def read_cell(program: Program, number: int, row: list[Any], content: bytes, ind
     times, ran, used, kept, named, cached, position = figures
     cell = Cell(number, cell_id, options)
     cell.state = CellState(state)
-    cell.times, cell.ran, cell.used = tuple(times), ran, used
+    cell.times = (*(0,) * (6 - len(times)), *times) if times else ()  # `read` came last
+    cell.ran, cell.used = ran, used
     cell.kept, cell.cached = bool(kept), bool(cached)
     if image is not None:
         cell.image = _read_image(number, image, content, index)
