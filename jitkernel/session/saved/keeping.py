@@ -138,8 +138,8 @@ class SessionFile:
 
         def write(tables: Tables) -> None:
             # What the user wrote comes first: a file that is cut off still has it.
-            tables.put("records", session.store.rows(session.program.cells))
-            tables.put("texts", session.store.texts())
+            tables.copy("records", [*session.store.rows(session.program.cells)])
+            tables.copy("texts", session.store.texts())
             Writer(session, tables).everything()
 
         return write_file(path, write)

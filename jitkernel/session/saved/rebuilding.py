@@ -19,7 +19,7 @@ from jitkernel.session.program.relinking import replace
 from jitkernel.session.run.definer import Definer
 from jitkernel.session.saved.restoring import TRUST, Restored, find_libraries, named_libraries
 from jitkernel.session.saved.store import Record, read_record
-from jitkernel.session.saved.tables import UNREADABLE, Damaged, checksum
+from jitkernel.session.saved.tables import UNREADABLE, Damaged, is_whole
 from jitkernel.session.settings import stored_request
 from jitkernel.wording import counted
 
@@ -125,7 +125,7 @@ def _readable(db: sqlite3.Connection) -> tuple[list[Record], int]:
     for number in sorted(live & known):
         with contextlib.suppress(*UNREADABLE, ValueError, TypeError):
             row = db.execute("select * from records where number = ?", (number,)).fetchone()
-            if row is not None and checksum("records", *row[:-1]) == row[-1]:
+            if row is not None and is_whole("records", row):
                 found.append(read_record(row))
     return found, len(live) - len(found)
 
@@ -141,7 +141,7 @@ def _numbers(db: sqlite3.Connection, query: str) -> set[int]:
 def _libraries(db: sqlite3.Connection) -> list[str]:
     """The libraries that the program had loaded, where that can be read."""
     with contextlib.suppress(*UNREADABLE, ValueError, TypeError, KeyError):
-        body, check = db.execute("select body, checksum from facts where id = 'session'").fetchone()
-        if checksum("facts", "session", body, b"") == check:
-            return named_libraries(json.loads(body))
+        row = db.execute("select * from facts where id = 'session'").fetchone()
+        if is_whole("facts", row):
+            return named_libraries(json.loads(row[1]))
     return []

@@ -172,13 +172,13 @@ class Store:
             self.tables.clear()
 
     def rows(self, numbers: Iterable[int]) -> Iterator[tuple[Any, ...]]:
-        """The rows of some cells as they are in the file, without their checksums."""
+        """The rows of some cells as they are in the file, with their checksums."""
         self.flush()
         for number in numbers:
             query = "select * from records where number = ?"
             row = self._db.execute(query, (number,)).fetchone()
             if row is not None:
-                yield row[:-1]
+                yield row
 
     def put(self, record: Record) -> None:
         """Keep a record."""
@@ -229,10 +229,10 @@ class Store:
         self._collect("texts", number, None)
 
     def texts(self) -> list[Row]:
-        """The rows of what cells have asked.  Raises Damaged."""
+        """The rows of what cells have asked, with their checksums.  Raises Damaged."""
         self.flush()
         with reading(self.name):
-            return self._db.execute("select id, body, bytes from texts").fetchall()
+            return self._db.execute("select * from texts").fetchall()
 
     def flush(self) -> None:
         """Write what was collected; where it may be taken back, once that is decided."""

@@ -24,7 +24,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from jitkernel.errors import UsageError
@@ -51,6 +51,7 @@ _TYPES = {
     **dict.fromkeys(PARTS, (int, str, bytes, bytes)),
     "facts": (str, str, bytes, bytes),
 }
+_LETTERS: dict[type, bytes] = {int: b"i", str: b"s", bytes: b"b"}
 _KEY = {"records": "number", **dict.fromkeys(PARTS, "id")}
 
 Key = int | str
@@ -88,16 +89,23 @@ class Unopened(UsageError):
     """A file that the system does not let us open: its folder is full, say, or another's."""
 
 
-def checksum(table: str, key: Key, *fields: str | bytes | int) -> bytes:
-    """Sixteen bytes that any change of a row, of its key or of its table changes."""
-    pieces = [f"{table} {key}".encode()]
-    for field in fields:
-        data = field if isinstance(field, bytes) else str(field).encode("utf-8", "surrogatepass")
-        kind = b"b" if data is field else b"s" if isinstance(field, str) else b"i"
-        pieces += (b"\0%s%d " % (kind, len(data)), data)
+def checksums(table: str, rows: Iterable[Row]) -> Iterator[bytes]:
+    """For each row sixteen bytes that any change of it, of its key or of its table changes."""
     from hashlib import blake2b  # it loads OpenSSL
 
-    return blake2b(b"".join(pieces), digest_size=16).digest()
+    form = b"%b" + b"".join(b"\0%b%%d %%b" % _LETTERS[kind] for kind in _TYPES[table][1:-1])
+    for key, *fields in rows:
+        pieces: list[bytes | int] = [f"{table} {key}".encode()]
+        for field in fields:
+            data = field if type(field) is bytes else str(field).encode("utf-8", "surrogatepass")
+            pieces += (len(data), data)
+        yield blake2b(form % tuple(pieces), digest_size=16).digest()
+
+
+def is_whole(table: str, row: Row) -> bool:
+    """True if a row is as it was written."""
+    types = _TYPES[table]
+    return (*map(type, row),) == types and next(checksums(table, [row[:-1]])) == row[-1]
 
 
 def create(db: sqlite3.Connection) -> None:
@@ -167,7 +175,13 @@ class Tables:
 
     def put(self, table: str, rows: Iterable[Row]) -> None:
         """Write rows of a table, with their checksums."""
-        found = [(*row, checksum(table, *row)) for row in rows]
+        rows = list(rows)
+        self.copy(
+            table, [(*row, sum) for row, sum in zip(rows, checksums(table, rows), strict=True)]
+        )
+
+    def copy(self, table: str, found: Sequence[Row]) -> None:
+        """Write rows of a table that have their checksums."""
         if found:
             marks = ", ".join("?" * len(found[0]))
             self.db.executemany(f"insert or replace into {table} values ({marks})", found)
@@ -194,8 +208,9 @@ class Tables:
                 raise Damaged(f"{path} is damaged: {what}")
             for table, types in _TYPES.items():
                 rows = self.db.execute(f"select * from {table}").fetchall()
-                for row in rows:
-                    if tuple(map(type, row)) != types or checksum(table, *row[:-1]) != row[-1]:
+                sums = checksums(table, (row[:-1] for row in rows))
+                for row, sum in zip(rows, sums, strict=True):
+                    if sum != row[-1] or (*map(type, row),) != types:
                         raise Damaged(f"{path} is damaged: {table}, row {row[0]}")
                 found[table] = [row[:3] for row in rows]
         return found

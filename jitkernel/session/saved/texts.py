@@ -242,7 +242,7 @@ class Texts:
         a client says when it runs a cell, and not where that is."""
         self.settle()
         found: list[Text] = []
-        for number, body, data in self._store.texts():
+        for number, body, data, _ in self._store.texts():
             found.append(text := Text.of(number, body))
             text.unpack(data)
         return sorted(found, key=lambda text: (text.place, text.number))
