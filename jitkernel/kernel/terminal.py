@@ -85,7 +85,7 @@ def run_file(
 
 
 def _run_source(source: str, language: str, path: str, trust: bool, words: list[str]) -> int:
-    from jitkernel.errors import CompileError, Exited
+    from jitkernel.errors import CompileError, Exited, Fault
     from jitkernel.kernel.displays import error_lines
     from jitkernel.kernel.frontend import Frontend
     from jitkernel.kernel.program_main import run_main
@@ -115,7 +115,13 @@ def _run_source(source: str, language: str, path: str, trust: bool, words: list[
             return error.status & 0xFF
         except Exception as error:
             told = error.in_file(words[0]) if isinstance(error, CompileError) else error
-            print("\n".join(error_lines(told)), file=sys.stderr)
+            lines = error_lines(told)
+            if isinstance(error, Fault):  # the file is cell 1, what calls `main` the next
+                lines = [
+                    line.replace(", cell 1", f", {printable(words[0])}") for line in lines
+                    if not line.startswith(("  called from cell", "Kept:", "Lost:"))
+                ]  # fmt: skip
+            print("\n".join(lines), file=sys.stderr)
             return 1
         if result is not None and result.text:
             print(result.text)

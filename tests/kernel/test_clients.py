@@ -403,6 +403,14 @@ def test_a_notebook_is_run_in_its_own_language(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "(int) 42")
 
 
+def test_a_fault_of_a_file_is_told_by_its_name(tmp_path: Path) -> None:
+    source = tmp_path / "a file.ll"
+    source.write_text("define i32 @main() {\n  %v = load volatile i32, ptr null\n  ret i32 %v\n}\n")
+    done = run("jitkernel", "run", source.name, cwd=tmp_path)
+    assert done.returncode == 1 and "cell" not in done.stderr
+    assert "at @main, a file.ll, line 2: %v = load volatile i32, ptr null\n" in done.stderr
+
+
 def test_what_the_tour_advises_can_be_typed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/a folder/bin/python")
     assert "'/a folder/bin/jitkernel' console" in advice()
