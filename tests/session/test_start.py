@@ -22,12 +22,12 @@ import sys
 from jitkernel import Session
 from jitkernel.compiler import worker_process
 
-start = process.Zygote._start
+start = worker_process.Zygote._start
 before = []
 def started(*arguments):
     before.append(set(sys.modules))
     return start(*arguments)
-process.Zygote._start = started
+worker_process.Zygote._start = started
 with Session(capacity=64 << 20) as s:
     s.run("@sq = global i32 1")
     print(*before[0])

@@ -276,8 +276,10 @@ class Definer(Execution):
         program.let_go(change, self.core.finish)
         for other, record in again:
             replace_object(program, other, record)
-        steps = ("parse", "verify", "optimise", "emit")
-        cell.times = (self.read_time, *(compiled.times[step] for step in steps), linked)
+        t = compiled.times
+        cell.times = (
+            self.read_time, t["parse"], t["verify"], t["optimise"], t["emit"], linked,
+        )  # fmt: skip
         cell.cached = compiled.cached
         self.core.store.put(self.record(request, compiled, source))
         self.core.residency.arrived(cell)

@@ -98,6 +98,15 @@ _VALUES = attrgetter(*[f.name for f in fields(Text)][1:-1])
 _TYPES = [int, str, str, dict, int, int, int, str, float, bool]
 
 
+@dataclass(slots=True)
+class _Running:
+    """A text that is running: since when, and how many magics it came to."""
+
+    text: Text
+    began: float
+    magics: int = 0
+
+
 class Texts:
     """Those of one session."""
 
@@ -109,8 +118,7 @@ class Texts:
         self.forgotten = 0  # how many of these are kept no more
         self._cell = ""  # of the client, that runs now
         self._in_cell = False  # one does, whatever it is called
-        self._open: list[tuple[Text, float]] = []  # those that are running
-        self._magics: list[int] = []  # of each of these, so far
+        self._open: list[_Running] = []  # the last one is within the others
         self._muted = 0
         self._ended: list[Text] = []  # that the store does not have yet
 
@@ -119,7 +127,7 @@ class Texts:
     def begin_cell(self, cell: str) -> None:
         """A cell of the client begins: what it asked before is not its text any more."""
         self._cell, self._in_cell = cell, True
-        self._open, self._magics, self._muted = [], [], 0
+        self._open, self._muted = [], 0
         self._place += cell not in self._of
         if cell:
             place, numbers = self._of.get(cell, (self._place, []))
@@ -152,7 +160,7 @@ class Texts:
     ) -> None:
         """Something is asked, by the client's cell that runs, by `cell`, or by none.  What a text
         asks by itself is none, unless a magic of it does."""
-        if self._muted or (self._open and self._open[-1][0].kind != "run"):
+        if self._muted or (self._open and self._open[-1].text.kind != "run"):
             self._muted += 1
             return
         if not self._in_cell and not self._open:
@@ -160,10 +168,10 @@ class Texts:
             self._in_cell = False
         self._number += 1
         place, _ = self._of.get(self._cell, (self._place, []))
-        above, magic = (self._open[-1][0].number, self._magics[-1]) if self._open else (0, 0)
+        outer = self._open[-1] if self._open else None
+        above, magic = (outer.text.number, outer.magics) if outer is not None else (0, 0)
         text = Text(self._number, place, self._cell, kind, arguments, above, magic, source=source)
-        self._open.append((text, time.monotonic()))
-        self._magics.append(0)
+        self._open.append(_Running(text, time.monotonic()))
 
     @contextlib.contextmanager
     def asked(self, kind: str, **arguments: Any) -> Iterator[None]:
@@ -178,13 +186,13 @@ class Texts:
 
     def magic(self) -> None:
         """The text that is running comes to its next magic."""
-        if self._magics:
-            self._magics[-1] += 1
+        if self._open:
+            self._open[-1].magics += 1
 
     def answered(self) -> None:
         """The user has given the program a line."""
-        for text, _ in self._open:
-            text.answered = True
+        for running in self._open:
+            running.text.answered = True
 
     def end(self, error: BaseException | None, was: int = 0, **arguments: Any) -> None:
         """End what began last; what is known of it besides."""
@@ -193,9 +201,9 @@ class Texts:
             return
         if not self._open:
             return
-        text, began = self._open.pop()
-        self._magics.pop()
-        text.seconds, text.was = round(time.monotonic() - began, 3), was
+        running = self._open.pop()
+        text = running.text
+        text.seconds, text.was = round(time.monotonic() - running.began, 3), was
         text.ended = type(error).__name__ if error is not None else ""
         text.arguments |= arguments
         changed_nothing = error is not None and not isinstance(error, Fault)
