@@ -135,19 +135,22 @@ def latency(scale: Scale) -> Iterator[Figure]:
         yield Figure("C cells", None, "ms", note="not installed: pip install 'jitkernel[c]'")
         return
     times = scale.pick(15, 60)
+    count = 100 if scale.name == "tiny" else 4000
     plain = _cells("", times)
-    many = _cells(names(4000), times)
+    many = _cells(names(count), times)
     for what, took, bar, own_bar in (
         ("", plain, 25, 6),
         ("16 headers: ", _cells(HEADERS, times), 30, 9),
-        ("4,000 names: ", many, None, None),
-        ("4,000 names, 16 headers: ", _cells(f"{HEADERS}\n{names(4000)}", times), None, None),
+        (f"{count:,} names: ", many, None, None),
+        (f"{count:,} names, 16 headers: ", _cells(f"{HEADERS}\n{names(count)}", times), None, None),
     ):
         for kind, (whole, own) in took.items():
             yield Figure(f"{what}{kind}", whole, "ms", bar)
             yield Figure(f"{what}{kind}, without clang's time", own, "ms", own_bar)
     for kind, (_, own) in many.items():
-        yield Figure(f"{kind}: what 4,000 names add to our share", own - plain[kind][1], "ms", 3)
+        yield Figure(
+            f"{kind}: what {count:,} names add to our share", own - plain[kind][1], "ms", 3
+        )
     yield from _clang_repl(times)
 
 
@@ -196,14 +199,16 @@ def _clang_repl(times: int) -> Iterator[Figure]:
     words = subprocess.run([program, "--version"], capture_output=True, text=True).stdout
     version = re.search(r"version (\S+)", words)
     note = f"{Path(program).name} {version[1] if version else ''}".strip()
+    if not _repl_cells(program, _HOW, "{0}", 1):
+        yield Figure("clang-repl", None, "ms", note=f"{note}: shows no values here")
+        return
     for what, before in (("", ""), ("16 headers: ", HEADERS)):
         for kind, text in (
             ("define a function and show its call", "int f{0}(int x) {{ return x * {0} + 1; }}\nf{0}(2)"),
             ("show an expression", "f1({0}) + 2"),
         ):  # fmt: skip
             took = _repl_cells(program, f"{before}\n{_HOW}", text, times)
-            said = note if took else f"{note}: shows no values here"
-            yield Figure(f"clang-repl: {what}{kind}", took or None, "ms", note=said)
+            yield Figure(f"clang-repl: {what}{kind}", took or None, "ms", note=note)
 
 
 def _repl_cells(program: str, before: str, text: str, times: int) -> float:
