@@ -38,7 +38,7 @@ def test_runs_that_only_looked_are_passed_over(s: Session, undone: int) -> None:
             numbers.append(s.run(source, language, cell_id=f"look at {source}").cell.number)
     named = ", ".join(map(str, numbers[:8])) + f" and {len(numbers) - 8} more" * (len(numbers) > 8)
     assert s.undo() == [
-        f"undone: cell 2: int f(int a) {{ return a * 2; }}; cells {named} only looked"
+        f"undone: cell 2: int f(int a) {{ return a * 2; }}; cells {named} changed nothing"
     ]
     assert s.call("f", 3) == 3
     s.check()
@@ -85,7 +85,7 @@ def test_what_changed_something_is_taken_back(s: Session, source: str, before: i
     assert s["data"].value != before
     s.run("data", "c")
     words = s.undo()[0]
-    assert words.startswith("undone: cell 2: ") and words.endswith("; cell 3 only looked")
+    assert words.startswith("undone: cell 2: ") and words.endswith("; cell 3 changed nothing")
     assert s["data"].value == before
 
 

@@ -284,7 +284,7 @@ class UndoHistory:
             if change.cell:
                 looked.insert(0, change.cell)
         words = self._undo(self._done[-1])
-        return f"{words.rstrip(';')}; {cells_words(looked)} only looked" if looked else words
+        return f"{words.rstrip(';')}; {cells_words(looked)} changed nothing" if looked else words
 
     def _undo(self, change: Change) -> str:
         """Take one change back, which nothing later builds on (see `obstacles`), and say so."""
