@@ -194,7 +194,7 @@ class Arena(Recorded):
         return self._give(z, extent)
 
     def _give(self, z: Zone, extent: Extent) -> tuple[int, int]:
-        start, stop = z.list.give(extent.start)
+        start, stop = z.list.free(extent.start)
         own_stop = extent.start + (
             extent.size + z.list.granule - 1 & -z.list.granule or z.list.granule
         )
@@ -296,7 +296,7 @@ class Arena(Recorded):
                 if start + size <= z.high:
                     self._deferred[Extent(z.name, start, size)] = self.free
                 elif start in z.list.live:  # it was never handed out
-                    z.list.give(start)
+                    z.list.free(start)
             z.list.kept = None
 
     def _repair(self, restored: list[object]) -> None:

@@ -131,7 +131,7 @@ class FreeList:
         self.live.update(taken)
         self._tile(holes)
 
-    def give(self, at: int) -> tuple[int, int]:
+    def free(self, at: int) -> tuple[int, int]:
         """Give back the live range at `at`; the free range `(start, stop)` it became part of.
 
         Raises KeyError when nothing live starts there.
@@ -195,7 +195,7 @@ class FreeList:
             self.kept[at] = self.live[at]
             return None
         if not self._torn and at in self.live:
-            self.give(at)
+            self.free(at)
             return None
         self.live.pop(at, None)
         return self if self._torn else None

@@ -30,11 +30,11 @@ def test_freelist_arithmetic():
     a, b, c = f.take(1), f.take(16), f.take(17)
     assert (a, b, c) == (0, 16, 32)
     assert (f.used, f.padding, f.free_bytes) == (34, 15 + 15, 192)
-    f.give(b)
+    f.free(b)
     assert f.take(16) == 16  # best fit: the hole, not the rest
-    f.give(16)
-    assert f.give(0) == (0, 32)  # coalesced with the hole above
-    assert f.give(32) == (0, 256)
+    f.free(16)
+    assert f.free(0) == (0, 32)  # coalesced with the hole above
+    assert f.free(32) == (0, 256)
     f.check()
 
 
@@ -42,7 +42,7 @@ def test_a_list_in_which_all_is_taken():
     books = FreeList(0x1000, 0x1100, 16)
     at = books.take(0x100, 16)
     assert (at, books.largest, books.free_bytes) == (0x1000, 0, 0)
-    books.give(0x1000)
+    books.free(0x1000)
     books.take_all([(0x1000, 0x100)])  # up to the very end
     assert books.largest == 0
     with pytest.raises(ValueError, match="behind"):
@@ -70,14 +70,14 @@ def test_random_walk_tiles_exactly(asks, rng):
     live = []
     for size, align in asks:
         if live and rng.random() < 0.4:
-            f.give(live.pop(rng.randrange(len(live))))
+            f.free(live.pop(rng.randrange(len(live))))
         at = f.take(size, align)
         if at is not None:
             assert at % align == 0
             live.append(at)
         f.check()
     for at in live:
-        f.give(at)
+        f.free(at)
     f.check()
     assert list(f.holes()) == [(0, 8192)]
 
@@ -90,7 +90,7 @@ def test_high_water_stays_near_what_is_live():
     for _ in range(20_000):
         if held > 200_000:
             at, size = live.pop(rng.randrange(len(live)))
-            f.give(at)
+            f.free(at)
             held -= size
         size = rng.randrange(8, 400)
         at = f.take(size)
@@ -323,7 +323,7 @@ def test_a_zone_full_of_small_holes_is_not_searched():
     many, few = FreeList(0, 1 << 24, 16), FreeList(0, 1 << 24, 16)
     taken = [many.take(48) for _ in range(80_000)]
     for at in taken[::2]:
-        many.give(at)
+        many.free(at)
     many.check()
 
     def once(f: FreeList) -> float:

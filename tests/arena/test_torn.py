@@ -110,7 +110,7 @@ def test_damaged_books_are_told(damage: Callable[[FreeList], object], said: str)
     """Two live granules, at 0 and at 0x20, of 16: 256 bytes, 32 used, 224 free."""
     books = FreeList(0, 256, 16)
     at = [books.take(16) for _ in range(3)]
-    books.give(at[1] or 0)
+    books.free(at[1] or 0)
     books.check()
     damage(books)
     with pytest.raises(AssertionError, match=said):
