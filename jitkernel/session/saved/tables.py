@@ -35,24 +35,21 @@ WAIT = 1.0  # seconds for a session that has the file, and may be about to end
 #: `JKS` and a 1: what SQLite's header says of whose file it is.
 APPLICATION = 0x4A4B_5331
 
-_PART = "CREATE TABLE {} (id integer primary key, body text, bytes blob, checksum blob)"
-_LAYOUT = {
-    "records": "CREATE TABLE records (number integer primary key, source blob, module blob,"
-    " first_line integer, options text, object blob, nobuiltin text, checksum blob)",
-    **{name: _PART.format(name) for name in ("cells", "symbols", "pages", "results", "texts")},
-    "facts": "CREATE TABLE facts (id text primary key, body text, bytes blob, checksum blob)"
-    " without rowid",
-}
 #: The tables whose rows are `(id, body, bytes, checksum)`.
 PARTS = ("cells", "symbols", "pages", "results", "facts", "texts")
-#: What the columns of each are, by SQLite's storage classes.
-_TYPES = {
-    "records": (int, bytes, bytes, int, str, bytes, str, bytes),
-    **dict.fromkeys(PARTS, (int, str, bytes, bytes)),
-    "facts": (str, str, bytes, bytes),
-}
-_LETTERS: dict[type, bytes] = {int: b"i", str: b"s", bytes: b"b"}
-_KEY = {"records": "number", **dict.fromkeys(PARTS, "id")}
+_PART = {"id": int, "body": str, "bytes": bytes}
+#: The columns of each table, its key first; behind them is the checksum.
+_COLUMNS: dict[str, dict[str, type]] = {
+    "records": {
+        "number": int, "source": bytes, "module": bytes, "first_line": int, "options": str,
+        "object": bytes, "nobuiltin": str,
+    },
+    **dict.fromkeys(PARTS, _PART), "facts": _PART | {"id": str},
+}  # fmt: skip
+_KEY = {table: next(iter(columns)) for table, columns in _COLUMNS.items()}
+_TYPES = {table: (*columns.values(), bytes) for table, columns in _COLUMNS.items()}
+#: SQLite's storage classes.
+_SQL = {int: "integer", str: "text", bytes: "blob"}
 
 Key = int | str
 Row = tuple[Any, ...]  # its key first, its checksum last, or not there yet
@@ -93,7 +90,8 @@ def checksums(table: str, rows: Iterable[Row]) -> Iterator[bytes]:
     """For each row sixteen bytes that any change of it, of its key or of its table changes."""
     from hashlib import blake2b  # it loads OpenSSL
 
-    form = b"%b" + b"".join(b"\0%b%%d %%b" % _LETTERS[kind] for kind in _TYPES[table][1:-1])
+    words = (f"\0{kind.__name__[0]}%d %b".encode() for kind in _TYPES[table][1:-1])
+    form = b"%b" + b"".join(words)
     for key, *fields in rows:
         pieces: list[bytes | int] = [f"{table} {key}".encode()]
         for field in fields:
@@ -108,10 +106,17 @@ def is_whole(table: str, row: Row) -> bool:
     return (*map(type, row),) == types and next(checksums(table, [row[:-1]])) == row[-1]
 
 
+def _statement(table: str) -> str:
+    """The statement that makes a table, as SQLite keeps it."""
+    key, *others = [f"{name} {_SQL[kind]}" for name, kind in _COLUMNS[table].items()]
+    words = ", ".join((f"{key} primary key", *others, "checksum blob"))
+    return f"CREATE TABLE {table} ({words})" + " without rowid" * (table == "facts")
+
+
 def create(db: sqlite3.Connection) -> None:
     """Make the tables of an empty file."""
-    for statement in _LAYOUT.values():
-        db.execute(statement)
+    for table in _COLUMNS:
+        db.execute(_statement(table))
     db.execute(f"pragma user_version = {SCHEMA}")
     db.execute(f"pragma application_id = {APPLICATION}")
 
@@ -130,7 +135,7 @@ def refuse_schema(db: sqlite3.Connection, path: str) -> None:
             f"{path} was written by an earlier jitkernel: schema {version}, this one knows "
             f"{SCHEMA}; %restore --rebuild compiles its sources anew"
         )
-    if version != SCHEMA or found != _LAYOUT:
+    if version != SCHEMA or found != {table: _statement(table) for table in _COLUMNS}:
         raise Damaged(f"{path} is not a session's file")
 
 
