@@ -56,6 +56,8 @@ def decompress(data: bytes, limit: int) -> bytes:
         raise ValueError(str(error)) from None
     if not reader.eof:
         raise ValueError(f"more than {limit} bytes" if len(found) >= limit else "it ends early")
+    if reader.unused_data:
+        raise ValueError("it goes on behind its end")
     return found
 
 

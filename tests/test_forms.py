@@ -63,6 +63,7 @@ def test_what_is_unpacked_is_bounded() -> None:
     for data, words in (
         (packed, "more than 999 bytes"),
         (packed[:-4], "early"),
+        (packed + b"x", "behind its end"),
         (b"y", "incorrect|early"),
     ):
         with pytest.raises(ValueError, match=words):

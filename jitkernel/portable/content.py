@@ -12,11 +12,12 @@ import zlib
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
-from typing import Any
+from itertools import accumulate, pairwise
 from weakref import WeakValueDictionary
 
 from jitkernel.compiler.records import Identity, Options
 from jitkernel.errors import JitError
+from jitkernel.forms import check, decompress
 from jitkernel.ir.names import written
 from jitkernel.languages.prototypes import Prototype
 from jitkernel.session.program.signatures import Signature
@@ -26,6 +27,8 @@ _FORM = b"jkf"
 _MAGIC = b"%s%d" % (_FORM, VERSION)
 _HEAD = struct.Struct("<4sIII")  # magic; bytes of header, object and bitcode
 _LARGEST = 1 << 30  # bytes of what is packed
+#: All that a header says but its prototype, in the order of `Content.encoded`.
+_HEADER = (str, str, (str,) * 5, (str,) * 5, tuple(map(type, Options().row())), dict)
 
 
 @dataclass(frozen=True)
@@ -34,9 +37,8 @@ class Content:
     another processor.
 
     `entry` is its name in the object, where nothing else can be seen.  `needs` maps names that
-    libraries must bring to the files that have them where it comes from.  `objects` are of other
-    compilers: a label, bytes, and the names that each of them owns.  `prototype` is what
-    its language sees in its arguments and its result.
+    libraries must bring to the files that have them where it comes from.  `prototype` is what its
+    language sees in its arguments and its result.
     """
 
     name: str
@@ -97,40 +99,20 @@ def read_content(data: bytes) -> Content:
             raise ValueError(f"it was {other_form(magic[len(_FORM) :])}")
         if magic != _MAGIC or sum(sizes) + _HEAD.size != len(data):
             raise ValueError("its size is not what it says")
-        pieces, at = [], _HEAD.size
-        for size in sizes:
-            pieces.append(_inflated(data[at : at + size]))
-            at += size
-        header, code, bitcode = pieces
+        ends = pairwise(accumulate(sizes, initial=_HEAD.size))
+        header, code, bitcode = [decompress(data[at:end], _LARGEST) for at, end in ends]
         *plain, prototype = json.loads(header)
-        _refuse_other(plain, ["", "", [""] * 5, [""] * 5, Options().row(), {}])
+        check(plain, _HEADER)
         name, entry, signature, made_by, options, needs = plain
-        _refuse_other(list(needs.values()), [""] * len(needs))
+        check(list(needs.values()), [str])
         found = Content(
             name, entry, Signature(*signature), Identity(*made_by), Options(*options), needs,
             code, bitcode, Prototype.of(prototype),
         )  # fmt: skip
         found.signature.function  # noqa: B018  that it is a type
-    except (ValueError, TypeError, KeyError, IndexError, struct.error, zlib.error) as error:
+    except (ValueError, TypeError, KeyError, IndexError, struct.error) as error:
         raise JitError(f"this is no function that a session has packed: {error}") from None
     except RecursionError:
         raise JitError("this is no function that a session has packed: too deeply nested") from None
     found.__dict__["encoded"] = data
     return found
-
-
-def _inflated(data: bytes) -> bytes:
-    unpacker = zlib.decompressobj()
-    made = unpacker.decompress(data, _LARGEST)
-    if not unpacker.eof or unpacker.unused_data:
-        raise ValueError("a part of it does not end where it should")
-    return made
-
-
-def _refuse_other(value: Any, like: Any) -> None:
-    """Raise TypeError for what has not the types and the lengths of an example."""
-    if type(value) is not type(like) or (isinstance(like, list) and len(value) != len(like)):
-        raise TypeError(f"{value!r} is found where {like!r} would do")
-    if isinstance(like, list):
-        for one, other in zip(value, like, strict=True):
-            _refuse_other(one, other)

@@ -18,6 +18,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import Fault
+from jitkernel.forms import check, decompress
 from jitkernel.session.saved.tables import Damaged
 from jitkernel.session.settings import USUAL
 
@@ -66,22 +67,16 @@ class Text:
     def of(cls, number: int, body: str) -> Text:
         """The inverse, without its source.  Raises Damaged for what is none."""
         try:
-            values = json.loads(body)
-            if list(map(type, values)) != _TYPES:
-                raise ValueError("its types are others")
+            check(values := json.loads(body), _FORM)
             return cls(number, *values)
-        except (ValueError, TypeError) as error:
+        except (ValueError, RecursionError) as error:
             raise Damaged(f"text {number} is no text of a cell: {error}") from None
 
     def unpack(self, data: bytes) -> None:
         """Have the source as the store has it.  Raises Damaged."""
         try:
-            whole = zlib.decompressobj()
-            source = whole.decompress(data, _LONGEST)
-            if whole.unconsumed_tail:
-                raise ValueError(f"it is longer than {_LONGEST} bytes")
-            self.source = source.decode("utf-8", "surrogatepass")
-        except (ValueError, zlib.error) as error:
+            self.source = decompress(data, _LONGEST).decode("utf-8", "surrogatepass")
+        except ValueError as error:
             raise Damaged(f"the text of cell {self.was} cannot be read: {error}") from None
 
 
@@ -95,7 +90,7 @@ def _given(options: CellOptions) -> dict[str, Any]:
 
 _DUMPS = json.JSONEncoder(default=str).encode
 _VALUES = attrgetter(*[f.name for f in fields(Text)][1:-1])
-_TYPES = [int, str, str, dict, int, int, int, str, float, bool]
+_FORM = (int, str, str, dict, int, int, int, str, float, bool)
 
 
 @dataclass(slots=True)
