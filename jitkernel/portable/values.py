@@ -6,8 +6,8 @@ points to: a function, another variable, text.  Addresses in the program's heap 
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from jitkernel.errors import UsageError
@@ -15,13 +15,13 @@ from jitkernel.ir.module import global_values
 from jitkernel.ir.names import CONTROL, escaped, quote_name, written
 from jitkernel.ir.text import type_at
 from jitkernel.ir.types import parse_type
-from jitkernel.linker import Image, SymbolState
+from jitkernel.linker import SymbolState
 from jitkernel.session.program.signatures import Variable
-from jitkernel.session.report.places import own_symbols
+from jitkernel.session.report.places import Ranges, own_symbols
 from jitkernel.values.datatype import DataType
 
 if TYPE_CHECKING:
-    from jitkernel.arena import Arena
+    from jitkernel.arena import Arena, Extent
     from jitkernel.session.program.cell import Cell
     from jitkernel.session.program.program import Program
 
@@ -39,9 +39,8 @@ class PresentValues:
         self.mentioned: set[str] = set()
         self._internal: dict[str, tuple[int, int, str]] = {}  # address, bytes, type
         self._renamed: dict[int, tuple[tuple[str, str], ...]] = {}
-        self._places: list[tuple[int, int, str]] = []  # of what has a name: address, end, name
-        self._entries: dict[int, str] = {}
-        self._blocks: list[tuple[int, int, bool]] = []  # of what has none
+        self._places = Ranges(self._named, lambda: len(self._internal))
+        self._blocks = Ranges(self._nameless, lambda: 0)
 
     def __contains__(self, name: object) -> bool:
         return name in self._lines
@@ -131,42 +130,42 @@ class PresentValues:
 
     # -- addresses -------------------------------------------------------------------------------
 
-    def _look(self) -> None:
-        """Learn where everything is."""
+    @cached_property
+    def _entries(self) -> dict[int, str]:
+        """The names of canonical entries, and of what is in libraries."""
+        symbols = self._program.linker.symbols.values()
+        far = {s.address: s.name for s in symbols if s.state is SymbolState.FAR and s.address}
+        return {s.stub: s.name for s in symbols if s.stub} | far
+
+    def _named(self) -> Iterator[tuple[int, int, tuple[int, str]]]:
+        """What has a name: where it is, its address and its name."""
         for symbol in self._program.linker.symbols.values():
-            if symbol.stub:
-                self._entries[symbol.stub] = symbol.name
-            if symbol.state is SymbolState.FAR and symbol.address:
-                self._entries[symbol.address] = symbol.name
-            if symbol.state is SymbolState.DEFINED and symbol.address in self._arena:
-                self._places.append((symbol.address, symbol.address + symbol.size, symbol.name))
-        for name, (address, size, _) in self._internal.items():
-            self._places.append((address, address + size, name))
-        self._places.sort()
+            at = symbol.address
+            if symbol.state is SymbolState.DEFINED and at in self._arena:
+                yield at, at + symbol.size - 1, (at, symbol.name)
+        for name, (at, size, _) in self._internal.items():
+            yield at, at + size - 1, (at, name)
+
+    def _nameless(self) -> Iterator[tuple[int, int, tuple[Extent, str]]]:
+        """What has none: where it is, and which kind of variable."""
         for cell in self._program.cells.values():
-            image: Image | None = cell.image
-            for block in cell.strings:
-                self._blocks.append((block.extent.start, block.extent.stop, False))
-            if image is not None and image.rodata is not None:
-                extent = image.rodata.extent
-                self._blocks.append((extent.start, extent.stop, True))
-        self._blocks.sort()
+            blocks = [(block, "global") for block in cell.strings]
+            if cell.image is not None and cell.image.rodata is not None:
+                blocks.append((cell.image.rodata, "constant"))
+            for block, kind in blocks:
+                yield block.extent.start, block.extent.stop - 1, (block.extent, kind)
 
     def _target(self, word: int, name: str) -> str:
         """The constant that a pointer of `name` is in a module."""
         if not word:
             return "null"
-        if not self._places and not self._blocks:
-            self._look()
         if word in self._entries:
             return self._mention(self._entries[word], 0)
         for near in (word, word - 1):  # a pointer to the end of an array is one, too
-            at = bisect_right(self._places, near, key=lambda place: place[0]) - 1
-            if at >= 0 and self._places[at][0] <= near < self._places[at][1]:
-                return self._mention(self._places[at][2], word - self._places[at][0])
-        at = bisect_right(self._blocks, word, key=lambda block: block[0]) - 1
-        if at >= 0 and self._blocks[at][0] <= word < self._blocks[at][1]:
-            return self._unnamed(*self._blocks[at], word, name)
+            for at, found in self._places.find(near):
+                return self._mention(found, word - at)
+        for extent, kind in self._blocks.find(word):
+            return self._unnamed(extent, kind, word, name)
         where = (
             "freed memory" if word in self._arena else "the program's heap, its stack or a library"
         )
@@ -176,20 +175,19 @@ class PresentValues:
             "cannot leave; variables can begin with their first values instead"
         )
 
-    def _unnamed(self, start: int, stop: int, constant: bool, word: int, name: str) -> str:
+    def _unnamed(self, extent: Extent, kind: str, word: int, name: str) -> str:
         """Data without a name: text, of a cell's constants or of what its calls were given."""
-        label = f"{OURS}.{start:x}"
+        label = f"{OURS}.{extent.start:x}"
         if label not in self._lines:
-            data = self._arena.read(start, stop - start)
+            data = self._arena.read(extent.start, extent.size)
             if any(_word(data, at) in self._arena for at in range(0, len(data) - 7, 8)):
                 called = self._program.called(name.partition(OURS)[0])
                 raise UsageError(
                     f"{called} points to a table of addresses without a "
                     "name, which cannot leave; variables can begin with their first values instead"
                 )
-            kind = "constant" if constant else "global"
             self._define(label, data, (), 16, kind)
-        return self._mention(label, word - start)
+        return self._mention(label, word - extent.start)
 
     def _mention(self, name: str, offset: int) -> str:
         self.mentioned.add(name)
