@@ -37,7 +37,7 @@ _ADDRSIG = 0x6FFF4C03  # SHT_LLVM_ADDRSIG: it names symbols by their numbers
 _NOBITS = c.SHT_NOBITS
 _AGAIN = 8  # times; a name that only code mentions that the optimiser took away
 _KEPT = 32  # functions of a session
-_packed: WeakKeyDictionary[Program, dict[Hashable, tuple[object, Content]]] = WeakKeyDictionary()
+_packed: WeakKeyDictionary[Program, dict[Hashable, Content]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,12 +195,10 @@ def pack(home: ExportSource, name: str, present: bool) -> Content:
     task.  Raises UsageError, LinkError, CompileError.
     """
     name = bare(name)
-    cells = cells_of(home, [name])
-    state = [(c.number, c.image, tuple(c.names)) for c in cells]
-    key = tuple((number, id(image), names) for number, image, names in state)
+    key = name, tuple((c.number, c.image, tuple(c.names)) for c in cells_of(home, [name]))
     known = _packed.setdefault(home.program, {})
-    if not present and (found := known.get((name, key))) is not None:
-        return found[1]
+    if not present and (found := known.get(key)) is not None:
+        return found
     built = build(home, [name], present, forms=("bitcode",), called={name: _entry(name)})
     built.refuse_missing(home.program.called)
     signature = built.gathered.exports[name]
@@ -216,7 +214,7 @@ def pack(home: ExportSource, name: str, present: bool) -> Content:
     if not built.gathered.present:
         while len(known) >= _KEPT:
             del known[next(iter(known))]
-        known[name, key] = state, content  # with the images, so that no other one has their `id`
+        known[key] = content
     return content
 
 

@@ -16,12 +16,13 @@ from jitkernel.compiler.worker_process import WorkerProcess, close_first, first_
 from jitkernel.errors import JitError, UsageError, present
 from jitkernel.session.operation import without_collections
 from jitkernel.session.saved.rebuilding import rebuild, recompile
-from jitkernel.session.saved.restoring import Rows, named_libraries, read_head, restore
+from jitkernel.session.saved.restoring import named_libraries, read_head, restore
 from jitkernel.session.saved.rows import numbering
 from jitkernel.session.saved.store import Store, copied
 from jitkernel.session.saved.tables import (
     UNREADABLE,
     Damaged,
+    Parts,
     Tables,
     before,
     connect,
@@ -45,7 +46,7 @@ class SessionFile:
 
     def __init__(self, session: Core, chosen: frozenset[str] = frozenset()):
         self._session = session
-        self._rows: Rows | None = None
+        self._rows: Parts | None = None
         self._head: dict[str, Any] = {}
         self._numbers: dict[Symbol, int] = {}
         self._writer: Writer | None = None
@@ -54,7 +55,7 @@ class SessionFile:
         self._whole = True  # the file lacks something that `_unsaved` does not have
         self._failed = False  # the last time that it was to be written after a cell
         store = session.store
-        rows: Rows = {}
+        rows: Parts = {}
         if store.durable or store.saved:
             with without_collections(), naming_before(store.name):
                 rows = store.tables.prove(store.name)
@@ -109,7 +110,7 @@ class SessionFile:
                 recompile(program, pool, self._head, restored)
         self._ready = True
 
-    def _go_on(self, rows: Rows) -> None:
+    def _go_on(self, rows: Parts) -> None:
         """Know what the file has, so that only what changes from now on is written."""
         writer = self._writer = Writer(self._session, self._session.store.tables)
         writer.numbers = numbering(self._numbers)

@@ -23,7 +23,7 @@ from jitkernel.linker.editing import file, rebind_all, set_image
 from jitkernel.session.history.snapshot import far_words
 from jitkernel.session.operation import without_collections
 from jitkernel.session.saved.rows import FACTS, Index, read_cell, read_symbol
-from jitkernel.session.saved.tables import Damaged
+from jitkernel.session.saved.tables import Damaged, Part, Parts
 from jitkernel.session.saved.writing import LAST, put_back
 from jitkernel.session.settings import check_value
 from jitkernel.values.ir import data_type
@@ -35,13 +35,10 @@ if TYPE_CHECKING:
     from jitkernel.session.program.program import Program
     from jitkernel.session.program.signatures import TypeLayouts
     from jitkernel.session.run.results import Results
-    from jitkernel.session.saved.tables import Key
 
 #: How a user says so.
 TRUST = "trust=True (%restore --trust)"
 
-Row = tuple["Key", str, bytes]
-Rows = Mapping[str, list[Row]]
 _loads = json.JSONDecoder().decode
 
 
@@ -76,7 +73,7 @@ def restore(
     program: Program,
     executor: Executor,
     results: Results,
-    rows: Rows,
+    rows: Parts,
     head: Mapping[str, Any],
     numbers: dict[Symbol, int],
     trust: bool,
@@ -128,7 +125,7 @@ def restore(
         return Restored(len(program.cells), saved, words, number)
 
 
-def _read_facts(program: Program, rows: Iterable[Row]) -> float:
+def _read_facts(program: Program, rows: Iterable[Part]) -> float:
     """Types, notes, declarations and shared unwind records; the time when the file was saved."""
     shared: dict[bytes, int] = {}
     saved = 0.0
@@ -158,7 +155,7 @@ class Reading:
     def __init__(self, path: str):
         self._path, self._row = path, ""
 
-    def each(self, table: str, rows: Rows) -> Iterator[Row]:
+    def each(self, table: str, rows: Parts) -> Iterator[Part]:
         """The rows of a table."""
         for row in rows[table]:
             self._row = f"{table}, row {row[0]}"
@@ -174,7 +171,7 @@ class Reading:
             raise Damaged(f"{self._path} is damaged: {what}") from error
 
 
-def _lay_out(arena: Arena, extents: list[Extent], pages: Iterable[Row]) -> None:
+def _lay_out(arena: Arena, extents: list[Extent], pages: Iterable[Part]) -> None:
     """The books of the arena, and the bytes of constants and globals."""
     ends: dict[str, int] = {}
     for zone, start, size in extents:
@@ -229,7 +226,7 @@ def find_libraries(executor: Executor, paths: Sequence[str], trust: bool) -> lis
 
 
 def _read_results(
-    results: Results, rows: Iterable[Row], order: Iterable[int], layouts: TypeLayouts
+    results: Results, rows: Iterable[Part], order: Iterable[int], layouts: TypeLayouts
 ) -> None:
     """The values that cells gave, in the order in which they were kept."""
     found: dict[int, TypedValue] = {}

@@ -53,6 +53,8 @@ _SQL = {int: "integer", str: "text", bytes: "blob"}
 
 Key = int | str
 Row = tuple[Any, ...]  # its key first, its checksum last, or not there yet
+Part = tuple[Key, str, bytes]  # a row of one of `PARTS`, without its checksum
+Parts = dict[str, list[Part]]  # by table
 
 
 def before(path: str) -> str:
@@ -201,10 +203,10 @@ class Tables:
         for table in PARTS[:-1]:
             self.db.execute(f"delete from {table}")
 
-    def prove(self, path: str) -> dict[str, list[tuple[Key, str, bytes]]]:
+    def prove(self, path: str) -> Parts:
         """The rows of `PARTS`, by table; raises Damaged where any row of the file is not as it was
         written."""
-        found: dict[str, list[tuple[Key, str, bytes]]] = {}
+        found: Parts = {}
         with reading(path):
             # The checksums prove rows; this proves that a row is found where it is looked for.
             state = self.db.execute("pragma quick_check(1)").fetchone()

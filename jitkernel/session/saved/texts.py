@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from jitkernel.session.program.cell import Cell
     from jitkernel.session.run.host import Execution
     from jitkernel.session.saved.store import Store
-    from jitkernel.session.saved.tables import Key
+    from jitkernel.session.saved.tables import Part
     from jitkernel.session.settings import CellOptions
 
 _MOST = 50_000  # texts of no cell of a client; the oldest go
@@ -250,7 +250,7 @@ class Texts:
             text.unpack(data)
         return sorted(found, key=lambda text: (text.place, text.number))
 
-    def restore(self, rows: Iterable[tuple[Key, str, bytes]]) -> None:
+    def restore(self, rows: Iterable[Part]) -> None:
         """Those of a saved session are there.  Raises as `Text.of` does."""
         found = [Text.of(int(key), body) for key, body, _ in rows]
         for text in sorted(found, key=lambda text: text.number):
