@@ -110,19 +110,14 @@ class PresentValues:
         types: list[str] = []
         values: list[str] = []
         done = 0
-
-        def piece(stop: int) -> None:
-            if stop > done:
-                part = data[done:stop]
+        for at in (*pointers, len(data)):
+            if part := data[done:at]:
                 types.append(f"[{len(part)} x i8]")
                 values.append(f'c"{escaped(part)}"' if part.strip(b"\0") else "zeroinitializer")
-
-        for at in pointers:
-            piece(at)
-            types.append("ptr")
-            values.append(self._target(_word(data, at), name))
+            if at < len(data):
+                types.append("ptr")
+                values.append(self._target(_word(data, at), name))
             done = at + 8
-        piece(len(data))
         inside = ", ".join(f"{t} {v}" for t, v in zip(types, values, strict=True))
         self._lines[name] = (
             f"@{quote_name(name)} = {kind} <{{{', '.join(types)}}}> <{{{inside}}}>, align {align}"
@@ -169,10 +164,13 @@ class PresentValues:
         where = (
             "freed memory" if word in self._arena else "the program's heap, its stack or a library"
         )
+        raise self._refusal(name, f"holds the address {word:#x}, in {where}")
+
+    def _refusal(self, name: str, why: str) -> UsageError:
         called = self._program.called(name.partition(OURS)[0])
-        raise UsageError(
-            f"{called} holds the address {word:#x}, in {where}, which "
-            "cannot leave; variables can begin with their first values instead"
+        return UsageError(
+            f"{called} {why}, which cannot leave; variables can begin with their first values "
+            "instead"
         )
 
     def _unnamed(self, extent: Extent, kind: str, word: int, name: str) -> str:
@@ -181,11 +179,7 @@ class PresentValues:
         if label not in self._lines:
             data = self._arena.read(extent.start, extent.size)
             if any(_word(data, at) in self._arena for at in range(0, len(data) - 7, 8)):
-                called = self._program.called(name.partition(OURS)[0])
-                raise UsageError(
-                    f"{called} points to a table of addresses without a "
-                    "name, which cannot leave; variables can begin with their first values instead"
-                )
+                raise self._refusal(name, "points to a table of addresses without a name")
             self._define(label, data, (), 16, kind)
         return self._mention(label, word - extent.start)
 

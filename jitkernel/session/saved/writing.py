@@ -10,7 +10,7 @@ import contextlib
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.arena import Arena, Extent
@@ -21,9 +21,12 @@ from jitkernel.publishing import publish
 from jitkernel.rollback import written
 from jitkernel.session.history.snapshot import without
 from jitkernel.session.program.cell import Cell
+from jitkernel.session.report.places import every_symbol
 from jitkernel.session.saved.rows import FACTS, cell_row, dump, numbering, symbol_body
 from jitkernel.session.saved.tables import (
     BESIDE,
+    Key,
+    Part,
     Tables,
     before,
     connect,
@@ -173,42 +176,42 @@ class Writer:
     def everything(self) -> None:
         """All of the session, into empty tables; inside a transaction."""
         program = self._session.program
-        symbols = dict.fromkeys(program.linker.symbols.values())
-        for cell in program.cells.values():
-            if cell.image is not None:
-                symbols.update(dict.fromkeys(cell.image.refs))
+        symbols = dict.fromkeys(every_symbol(program))
         self.changes(symbols, program.cells, program.state)
 
     def changes(
         self, symbols: Iterable[Symbol], cells: Iterable[int], facts: Iterable[Fact]
     ) -> bool:
         """Write what is new since the last call, inside a transaction; true if anything was."""
-        program, tables, numbers = self._session.program, self._tables, self.numbers
-        there, gone = [], []
+        program, numbers = self._session.program, self.numbers
+        there: list[Part] = []
+        gone: list[Key] = []
         for symbol in symbols:
             stale = program.linker.symbols.get(symbol.name) is not symbol
             if _lasts(symbol, stale):
                 there.append((numbers[symbol], symbol_body(symbol, stale), b""))
             elif (number := numbers.pop(symbol, None)) is not None:
                 gone.append(number)
-        tables.put("symbols", there)
-        tables.drop("symbols", gone)
+        changed = self._write("symbols", there, gone)
         live = [program.cells[number] for number in cells if number in program.cells]
-        tables.put("cells", [cell_row(program, c, numbers) for c in live])
         left = [n for n in cells if n not in program.cells and n in self.cells]
-        tables.drop("cells", left)
+        changed |= self._write("cells", [cell_row(program, c, numbers) for c in live], left)
         self.cells.difference_update(left)
         self.cells.update(cell.number for cell in live)
         hidden = (*self._session.history.gone(), *program.linker.arena.deferred)
         pages, emptied = self.pages.changes(hidden)
-        tables.put("pages", [(number, "", content) for number, content in pages])
-        tables.drop("pages", emptied)
-        changed = bool(there or gone or live or left or pages or emptied)
+        changed |= self._write("pages", [(number, "", data) for number, data in pages], emptied)
         changed |= self._write_results()
         changed |= self._write_facts(facts)
         if changed:
-            tables.put("facts", [("saved", repr(time.time()), b"")])
+            self._tables.put("facts", [("saved", repr(time.time()), b"")])
         return changed
+
+    def _write(self, table: str, rows: Sequence[Part], gone: Collection[Key]) -> bool:
+        """Write rows, and delete those that are `gone`; true if there was something to do."""
+        self._tables.put(table, rows)
+        self._tables.drop(table, gone)
+        return bool(rows or gone)
 
     def _write_results(self) -> bool:
         session = self._session
@@ -216,19 +219,18 @@ class Writer:
         if session.results.last is not None:
             now[LAST] = session.results.last
         old, self.results = self.results, now
-        new = [(n, v) for n, v in now.items() if old.get(n) is not v]
-        self._tables.put("results", [(n, str(v.type), v.data) for n, v in new])
-        gone = [n for n in old if n not in now]
-        self._tables.drop("results", gone)
-        return bool(new or gone)
+        new = [(n, str(v.type), v.data) for n, v in now.items() if old.get(n) is not v]
+        return self._write("results", new, [n for n in old if n not in now])
 
     def _write_facts(self, facts: Iterable[Fact]) -> bool:
         program = self._session.program
         shared = [[content.hex(), at] for content, at in program.linker.unwind.shared.items()]
         head = {"session": self._head(), "unwind": dump(shared)}
-        new = [(key, body, b"") for key, body in head.items() if self.head.get(key) != body]
+        new: list[Part] = [
+            (key, body, b"") for key, body in head.items() if self.head.get(key) != body
+        ]
         self.head = head
-        gone: list[str] = []
+        gone: list[Key] = []
         for kind, key in facts:
             if kind in FACTS:
                 id, value = f"{kind} {dump(key)}", program.state.get(kind, key)
@@ -237,9 +239,7 @@ class Writer:
                     gone.append(id)
                 else:
                     new.append((id, dump(row), b""))
-        self._tables.put("facts", new)
-        self._tables.drop("facts", gone)
-        return bool(new or gone)
+        return self._write("facts", new, gone)
 
     def _head(self) -> str:
         """The data of the session as a whole."""
