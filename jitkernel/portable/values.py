@@ -133,7 +133,7 @@ class PresentValues:
         return {s.stub: s.name for s in symbols if s.stub} | far
 
     def _named(self) -> Iterator[tuple[int, int, tuple[int, str]]]:
-        """What has a name: where it is, its address and its name."""
+        """Ranges of what has a name: its address and its name."""
         for symbol in self._program.linker.symbols.values():
             at = symbol.address
             if symbol.state is SymbolState.DEFINED and at in self._arena:
@@ -142,7 +142,7 @@ class PresentValues:
             yield at, at + size - 1, (at, name)
 
     def _nameless(self) -> Iterator[tuple[int, int, tuple[Extent, str]]]:
-        """What has none: where it is, and which kind of variable."""
+        """Ranges of what has none: its extent, and which kind of variable it is."""
         for cell in self._program.cells.values():
             blocks = [(block, "global") for block in cell.strings]
             if cell.image is not None and cell.image.rodata is not None:
