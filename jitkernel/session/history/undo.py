@@ -12,7 +12,7 @@ from itertools import chain
 from typing import Any
 
 from jitkernel.arena import Extent
-from jitkernel.arena.mirror import Range
+from jitkernel.arena.writes import Range
 from jitkernel.errors import EvictError, UsageError
 from jitkernel.linker import Image
 from jitkernel.rollback import RecordedDict, RecordedList
@@ -325,7 +325,7 @@ class UndoHistory:
         inverse = reconcile(program, change)
         inverse.remember([*now, *late])
         inverse.lost = RecordedList(lost)
-        shadow.changes()  # what the revert wrote is a part of it
+        shadow.changes(own=True)  # what the revert wrote is a part of it
         to.append(inverse)
         self._set_aside(arrived, inverse)
         if change.results is not None:
