@@ -283,7 +283,7 @@ class _Data:
         if cell.image is not None:
             return cell.image.data
         was = self._gone.get(cell.number)
-        return was.former.blocks.get("data") if was is not None else None
+        return was.image.data if was is not None and was.image is not None else None
 
     def name(self, ranges: Iterable[Range]) -> str:
         """A variable that lies in the ranges."""

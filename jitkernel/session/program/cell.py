@@ -13,9 +13,6 @@ from mmap import PAGESIZE
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jitkernel.ir.names import CONTROL
-from jitkernel.linker import Block, Former, Symbol
-from jitkernel.linker.records import appended
-from jitkernel.linker.resolution import NEW
 from jitkernel.printable import printable
 from jitkernel.rollback import Recorded, RecordedDict, RecordedList, set_first
 from jitkernel.values.value import TypedValue
@@ -61,7 +58,7 @@ class Cell(Recorded):
     image: Image | None = None
     state: CellState = CellState.LIVE
     strings: tuple[Block, ...] = ()
-    _extras: Sequence[tuple[str, int, int, Block]] = ()
+    extras: Sequence[tuple[str, int, int, Block]] = ()
     libraries: tuple[tuple[str, Signature], ...] = ()
     times: tuple[int, ...] = ()
     types: tuple[str, ...] = ()
@@ -78,21 +75,6 @@ class Cell(Recorded):
         set_first(self, "number", number)
         set_first(self, "cell_id", cell_id or None)
         set_first(self, "options", options)
-
-    @property
-    def extras(self) -> tuple[tuple[str, int, int, Block], ...]:
-        """Variables that its statements made and that are not in the object."""
-        if self._extras.__class__ is RecordedList:
-            self._extras = tuple(self._extras)
-        return self._extras  # type: ignore[return-value]
-
-    @extras.setter
-    def extras(self, extras: tuple[tuple[str, int, int, Block], ...]) -> None:
-        self._extras = extras
-
-    def add_extra(self, extra: tuple[str, int, int, Block]) -> None:
-        """One more; many in a row take time in proportion to their number."""
-        self._extras = appended(self._extras, extra)
 
     @property
     def closed(self) -> bool:
@@ -148,23 +130,25 @@ class Version(NamedTuple):
     """A cell as it was, with what is needed to bring it back at the same addresses; not `there`: it
     was not in memory.
 
-    `image` is what it was, None where it had none: its code, constants and variables were at the
-    places of `former`, and `adopted` are blocks of others that it used.  `held` are all that are
-    kept for it.  `infos` are the types that it takes names for, `stale` the versions of symbols
-    that it refers to.  `record` is the object, None for the one in the store; where it is here,
-    `uses` are the functions of libraries and the types that the cell had.
+    `image` is what it was, None where it had none, and its code was at `text`.  `infos` are the
+    types that it takes names for, `stale` the versions of symbols that it refers to.  `record` is
+    the object, None for the one in the store; where it is here, `uses` are the functions of
+    libraries and the types that the cell had.
     """
 
     cell: Cell
     there: bool = False
     image: Image | None = None
-    former: Former = NEW
-    adopted: tuple[Block, ...] = ()
-    held: tuple[Block, ...] = ()
+    text: int = 0
     stale: tuple[Symbol, ...] = ()
     infos: Mapping[str, Any] = {}
     record: Record | None = None
     uses: tuple[tuple[tuple[str, Signature], ...], tuple[str, ...]] = ((), ())
+
+    @property
+    def held(self) -> tuple[Block, ...]:
+        """The data and constants that are kept for a cell that has left."""
+        return self.cell.strings + (self.image.blocks if self.image is not None else ())
 
     @property
     def taken(self) -> dict[str, Any]:
