@@ -149,11 +149,7 @@ class Mirror:
         """Others found these clean only now: what this one knows of them may be older."""
         first = self._zone.start
         for start, stop in ranges:
-            pieces = range(start - (start - first) % _PIECE, stop, _PIECE)
-            if len(pieces) > len(self._clean):
-                self._clean = {index for index in self._clean if index not in pieces}
-            else:
-                self._clean.difference_update(pieces)
+            self._clean.difference_update(range(start - (start - first) % _PIECE, stop, _PIECE))
 
     def _to_compare(self, clean: list[Range], stop: int) -> list[Range]:
         """The ranges to compare: whole pieces, without those known to be as they were."""

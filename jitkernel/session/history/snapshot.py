@@ -178,12 +178,7 @@ _SHOWN = 5  # names
 
 def excluding(lost: Sequence[Range], change: Change) -> list[Range]:
     """Those of the ranges that are no data of a cell that the change brought: that leaves."""
-    own = [
-        block.extent
-        for cell in change.arrived
-        for block in (*cell.strings, cell.image.data if cell.image is not None else None)
-        if block is not None
-    ]
+    own = [block.extent for cell in change.arrived for block in cell.data]
     return [r for r in lost if not any(e.start <= r[0] and r[1] <= e.stop for e in own)]
 
 

@@ -27,7 +27,7 @@ from jitkernel.session.history.snapshot import (
     mentioned,
     size_words,
 )
-from jitkernel.session.program.cell import Cell, Change, cells_words
+from jitkernel.session.program.cell import LARGE, Cell, Change, cells_words
 from jitkernel.session.program.eviction import evict
 from jitkernel.session.program.program import Program
 from jitkernel.session.run.results import Results
@@ -347,7 +347,9 @@ class UndoHistory:
         """The results of cells that leave wait in the change until it is taken back."""
         for number in {change.cell, *[cell.number for cell in cells]}:
             if number in self._results:
-                change.values.wait(number, self._results.pop(number))
+                value = self._results.pop(number)
+                if len(value.data) <= LARGE:
+                    change.values[number] = value
 
     def settle(self) -> None:
         """Give the data that changed until now to the last change; nothing can be redone then."""

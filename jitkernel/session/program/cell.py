@@ -93,6 +93,12 @@ class Cell(Recorded):
         return [s.name for s in self.exports]
 
     @property
+    def data(self) -> list[Block]:
+        """The blocks that it has brought: its variables, and what its statements left."""
+        own = [self.image.data] if self.image is not None and self.image.data is not None else []
+        return [*self.strings, *[block for _, _, _, block in self.extras], *own]
+
+    @property
     def sizes(self) -> dict[str, int]:
         """Bytes per zone; empty when nothing is resident."""
         return {} if self.image is None else self.image.sizes()
@@ -160,15 +166,6 @@ class Version(NamedTuple):
 LARGE = 1 << 16  # bytes: values of more are large
 
 
-class Values(RecordedDict[int, TypedValue]):
-    """Values by the number of their cell that wait for an undo or a redo; large ones are let go."""
-
-    def wait(self, number: int, value: TypedValue) -> None:
-        """Keep a value that left the session's results."""
-        if len(value.data) <= LARGE:
-            self[number] = value
-
-
 class Effects(NamedTuple):
     """The effects of a run that taking it back leaves: bytes it printed, its statements (see
     `snapshot.lasting`), the cells whose constructors and destructors ran."""
@@ -190,8 +187,8 @@ class Change(Recorded):
     facts of the program as they were (see `state.State`), `symbols` those that are kept for them.
     `pages` are bytes of the data zone as they were before, by address, `lost` ranges of it that
     were written and of which nothing was kept.  `results` finds the last result before, `values`
-    are those of cells that left.  `effects` say what the run did that is no part of the program,
-    `notes` what there is to tell of it.
+    are those of cells that left, by number; large ones are let go.  `effects` say what the run did
+    that is no part of the program, `notes` what there is to tell of it.
     """
 
     title: str = ""
@@ -201,7 +198,7 @@ class Change(Recorded):
     pages: RecordedDict[int, bytes] = field(default_factory=RecordedDict)
     lost: RecordedList[tuple[int, int]] = field(default_factory=RecordedList)
     results: Callable[[], TypedValue | None] | None = None
-    values: Values = field(default_factory=Values)
+    values: RecordedDict[int, TypedValue] = field(default_factory=RecordedDict)
     effects: Effects = _NONE
     notes: list[str] = field(default_factory=list)
 
