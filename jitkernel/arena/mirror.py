@@ -12,6 +12,7 @@ somebody wrote to it: what is written again and again costs no faults, what neve
 from __future__ import annotations
 
 import ctypes
+import os
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
@@ -243,36 +244,27 @@ class Digests:
 
     def _hashes(self, live: list[Range], high: int) -> Iterator[tuple[_Key, int]]:
         """By part of an extent: the hash of what it holds; none where that is all zero."""
-        segments, at = list(self._arena.held(self._first, high)), 0
+        arena = self._arena
+        segments, at = list(arena.held(self._first, high)), 0
         for start, stop in live:
             begin = max(start, self._first)
             while at < len(segments) and segments[at][1] <= begin:
                 at += 1
-            held: dict[int, list[Range]] = {}  # by part
+            parts: dict[int, bool] = {}  # that hold memory: whether everywhere
             for index in range(at, len(segments)):
-                if segments[index][0] >= stop:
-                    break
                 low, end = max(segments[index][0], begin), min(segments[index][1], stop)
-                while low < end:
-                    part = low - (low - begin) % _PIECE
-                    until = min(part + _PIECE, end)
-                    held.setdefault(part, []).append((low, until))
-                    low = until
-            for part, runs in held.items():
-                if found := self._hash(part, min(part + _PIECE, stop), runs):
+                if low >= end:
+                    break
+                for part in range(low - (low - begin) % _PIECE, end, _PIECE):
+                    parts[part] = low <= part and min(part + _PIECE, stop) <= end
+            for part, whole in parts.items():
+                at_part, size = part - arena.base, min(_PIECE, stop - part)
+                if whole:
+                    found = hash(arena.view[at_part : at_part + size].toreadonly())
+                else:
+                    found = hash(os.pread(arena.fd, size, at_part))  # fills no holes
+                if found != _of_zeros(size):
                     yield (start, stop, part), found
-
-    def _hash(self, start: int, stop: int, runs: list[Range]) -> int:
-        """The hash of a part of which only `runs` hold memory; 0 where all is zero."""
-        base, view = self._arena.base, self._arena.view
-        if runs == [(start, stop)]:
-            found = hash(view[start - base : stop - base].toreadonly())
-        else:
-            whole = bytearray(stop - start)
-            for low, high in runs:
-                whole[low - start : high - start] = view[low - base : high - base]
-            found = hash(bytes(whole))
-        return 0 if found == _of_zeros(stop - start) else found
 
 
 @lru_cache(maxsize=64)
