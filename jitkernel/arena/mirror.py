@@ -12,12 +12,14 @@ somebody wrote to it: what is written again and again costs no faults, what neve
 from __future__ import annotations
 
 import ctypes
+import os
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
 from jitkernel.arena.arena import Arena
+from jitkernel.arena.writes import Range, between
 from jitkernel.arena.zone import PAGE
 from jitkernel.rollback import RecordedDict, log_undo
 
@@ -29,8 +31,6 @@ _memcmp = ctypes.CDLL(None).memcmp
 _memcmp.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
 
 
-#: `(start, stop)`
-Range = tuple[int, int]
 #: What a mirror holds: bytes and where they begin, by piece, and where the zone ended.
 Snapshot = tuple[dict[int, tuple[int, bytes]], int]
 
@@ -92,45 +92,44 @@ class Mirror:
             found += [(at, was) for at, was, _ in _differing(low, new, start, old, before, before)]
         return found
 
-    def look(self) -> list[ChangedPage]:
+    def look(self, own: bool = False) -> list[ChangedPage]:
         """The pages that differ since the last look, in order; what is now is remembered.
 
-        New pages that hold no memory are not told.
+        New pages that hold no memory are not told.  `own`: what others than this process wrote may
+        wait for the next look.
         """
-        arena, known = self._arena, self._known
+        arena = self._arena
         if arena.fd < 0:
             return []
         found: list[ChangedPage] = []
         log_undo(self._return, self._stop)
-        stop, before = min(self._zone.high, self._zone.start + self.limit), self._stop
-        large = stop - self._zone.start >= _LARGE
-        clean = arena.writes.clean(self._zone.start, stop, self) if large else []
-        now: dict[int, tuple[int, int]] = {}
-        for start, end in self._to_compare(clean, stop):
-            now.update(self._held(start, end))
-            # what was given back to the system meanwhile
-            pieces = range(start, end, _PIECE)
-            gone = pieces if len(pieces) < len(known) else known.keys()
-            for index in [i for i in gone if start <= i < end and i in known and i not in now]:
-                now[index] = (index, index)
-        self._looks += 1
-        for index in self._clean.intersection(now):
-            if not _within(clean, index, index + _PIECE):
-                self._wait(index)
+        first, before = self._zone.start, self._stop
+        stop = min(self._zone.high, first + self.limit)
+        large = stop - first >= _LARGE
+        seen, clean = arena.writes.clean(first, stop, self, own) if large else ([], [])
+        now: dict[int, Range] = {}
+        whole = [(first, stop)] if first < stop else []
+        for start, end in self._to_compare(clean, stop) if clean else whole:
+            now |= self._places(start, end, seen)
+        if not own:
+            self._looks += 1
+            for index in self._clean.intersection(now):
+                if not _within(clean, index, index + _PIECE):
+                    self._wait(index)
         self._clean.difference_update(now)
         same = []
         for index, (low, high) in sorted(now.items()):
-            seen = self._compare(index, low, high, before, stop)
-            found += seen
-            if low == index and high == index + _PIECE:
+            pages = self._compare(index, low, high, before, stop)
+            found += pages
+            if not own and low == index and high == index + _PIECE:
                 if _within(clean, low, high):
                     self._clean.add(index)
-                elif not seen and self._waits.get(index, (0, 0))[0] <= self._looks:
+                elif not pages and self._waits.get(index, (0, 0))[0] <= self._looks:
                     same.append((low, high))
         if large and same and arena.writes.protect(_joined(same), self):
             for low, high in same:  # once more: it may have been written just before
-                if seen := self._compare(low, low, high, before, stop):
-                    found = sorted([*found, *seen])
+                if pages := self._compare(low, low, high, before, stop):
+                    found = sorted([*found, *pages])
                 else:
                     self._clean.add(low)
         self._stop = stop
@@ -147,28 +146,32 @@ class Mirror:
         wait = min(2 * self._waits.get(index, (0, 1))[1], _LONGEST)
         self._waits[index] = (self._looks + wait, wait)
 
-    def invalidate(self, ranges: Iterable[tuple[int, int]]) -> None:
+    def invalidate(self, ranges: Iterable[Range]) -> None:
         """Others found these clean only now: what this one knows of them may be older."""
         first = self._zone.start
         for start, stop in ranges:
-            pieces = range(start - (start - first) % _PIECE, stop, _PIECE)
-            if len(pieces) > len(self._clean):
-                self._clean = {index for index in self._clean if index not in pieces}
-            else:
-                self._clean.difference_update(pieces)
+            self._clean.difference_update(range(start - (start - first) % _PIECE, stop, _PIECE))
 
-    def _to_compare(self, clean: list[tuple[int, int]], stop: int) -> Iterator[tuple[int, int]]:
+    def _to_compare(self, clean: list[Range], stop: int) -> list[Range]:
         """The ranges to compare: whole pieces, without those known to be as they were."""
-        start, known_clean = self._zone.start, self._clean
-        at = start
-        for low, high in clean:
-            for index in range(low + (start - low) % _PIECE, high - _PIECE + 1, _PIECE):
-                if index in known_clean:
-                    if index > at:
-                        yield at, index
-                    at = index + _PIECE
-        if at < stop:
-            yield at, stop
+        start = self._zone.start
+        whole = range(start, stop - _PIECE + 1, _PIECE)
+        wanted = set(whole).difference(self._clean)
+        for low, high in (*between(clean, start, stop), (start + len(whole) * _PIECE, stop)):
+            wanted.update(range(low - (low - start) % _PIECE, high, _PIECE))
+        return _joined([(index, min(index + _PIECE, stop)) for index in sorted(wanted)])
+
+    def _places(self, start: int, stop: int, seen: list[Range]) -> dict[int, Range]:
+        """Pieces, each with where memory begins and ends in it: those that hold some, and those
+        known that gave theirs back to the system.  What was `seen` by readers holds it all."""
+        pieces = range(start, stop, _PIECE)
+        if seen and _within(seen, start, stop):
+            return {index: (index, min(index + _PIECE, stop)) for index in pieces}
+        found, known = self._held(start, stop), self._known
+        gone = pieces if len(pieces) < len(known) else known.keys()
+        for index in [i for i in gone if start <= i < stop and i in known and i not in found]:
+            found[index] = (index, index)
+        return found
 
     def _compare(
         self, index: int, low: int, high: int, before: int, stop: int
@@ -190,11 +193,11 @@ class Mirror:
             known.pop(index, None)
         return found
 
-    def _held(self, begin: int, stop: int) -> dict[int, tuple[int, int]]:
+    def _held(self, begin: int, stop: int) -> dict[int, Range]:
         """The pieces from `begin` to `stop` that hold memory, each with where that begins and
         ends."""
         start = self._zone.start
-        found: dict[int, tuple[int, int]] = {}
+        found: dict[int, Range] = {}
         for at, end in self._arena.held(begin, stop):
             while at < end:
                 index = at - (at - start) % _PIECE
@@ -241,36 +244,27 @@ class Digests:
 
     def _hashes(self, live: list[Range], high: int) -> Iterator[tuple[_Key, int]]:
         """By part of an extent: the hash of what it holds; none where that is all zero."""
-        segments, at = list(self._arena.held(self._first, high)), 0
+        arena = self._arena
+        segments, at = list(arena.held(self._first, high)), 0
         for start, stop in live:
             begin = max(start, self._first)
             while at < len(segments) and segments[at][1] <= begin:
                 at += 1
-            held: dict[int, list[Range]] = {}  # by part
+            parts: dict[int, bool] = {}  # that hold memory: whether everywhere
             for index in range(at, len(segments)):
-                if segments[index][0] >= stop:
-                    break
                 low, end = max(segments[index][0], begin), min(segments[index][1], stop)
-                while low < end:
-                    part = low - (low - begin) % _PIECE
-                    until = min(part + _PIECE, end)
-                    held.setdefault(part, []).append((low, until))
-                    low = until
-            for part, runs in held.items():
-                if found := self._hash(part, min(part + _PIECE, stop), runs):
+                if low >= end:
+                    break
+                for part in range(low - (low - begin) % _PIECE, end, _PIECE):
+                    parts[part] = low <= part and min(part + _PIECE, stop) <= end
+            for part, whole in parts.items():
+                at_part, size = part - arena.base, min(_PIECE, stop - part)
+                if whole:
+                    found = hash(arena.view[at_part : at_part + size].toreadonly())
+                else:
+                    found = hash(os.pread(arena.fd, size, at_part))  # fills no holes
+                if found != _of_zeros(size):
                     yield (start, stop, part), found
-
-    def _hash(self, start: int, stop: int, runs: list[Range]) -> int:
-        """The hash of a part of which only `runs` hold memory; 0 where all is zero."""
-        base, view = self._arena.base, self._arena.view
-        if runs == [(start, stop)]:
-            found = hash(view[start - base : stop - base].toreadonly())
-        else:
-            whole = bytearray(stop - start)
-            for low, high in runs:
-                whole[low - start : high - start] = view[low - base : high - base]
-            found = hash(bytes(whole))
-        return 0 if found == _of_zeros(stop - start) else found
 
 
 @lru_cache(maxsize=64)
@@ -278,15 +272,15 @@ def _of_zeros(size: int) -> int:
     return hash(bytes(size))
 
 
-def _within(ranges: list[tuple[int, int]], low: int, high: int) -> bool:
+def _within(ranges: list[Range], low: int, high: int) -> bool:
     """True if one of the ordered ranges has all from `low` to `high`."""
     at = bisect_right(ranges, (low, 1 << 64)) - 1
     return at >= 0 and high <= ranges[at][1]
 
 
-def _joined(ranges: list[tuple[int, int]]) -> list[Range]:
+def _joined(ranges: list[Range]) -> list[Range]:
     """Ordered ranges, those that touch as one."""
-    found: list[tuple[int, int]] = []
+    found: list[Range] = []
     for start, stop in ranges:
         if found and found[-1][1] == start:
             found[-1] = (found[-1][0], stop)

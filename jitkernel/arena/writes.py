@@ -13,6 +13,7 @@ Sources: ioctl_userfaultfd(2), Documentation/admin-guide/mm/pagemap.rst, include
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import fcntl
 import os
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from jitkernel.arena.arena import Arena
     from jitkernel.arena.mirror import Mirror
 
+#: `(start, stop)`
 Range = tuple[int, int]
 
 _USER_MODE_ONLY = 1
@@ -138,6 +140,7 @@ class Writes:
         self._window = 0  # its address
         self._seen: PageTable | None = None  # of the window
         self._own: PageTable | None = None
+        self._asked: list[PageTable] = []  # by the last `clean`
         self._keepers: list[int] = []
         self._opened = self._broken = False
         self._forks = _forks
@@ -152,34 +155,36 @@ class Writes:
         arena = self._arena
         return (self._window or _address(arena.view)) - arena.base
 
-    def clean(self, start: int, stop: int, by: Mirror) -> list[Range]:
-        """Ranges of pages that nobody wrote since they were protected, in order."""
-        tables = self._tables(start)
-        if tables is None:
-            return []
-        window = present(self._seen, "the page table of the window")
-        try:
-            seen = window.present(start, stop)
-            found = seen
-            for table in tables:
-                found = _common(found, table.unwritten(start, stop))
-        except OSError:
-            return []
-        self._invalidate(_between(seen, start, stop), by)  # this one is going to see them
-        return found
+    def clean(
+        self, start: int, stop: int, by: Mirror, own: bool = False
+    ) -> tuple[list[Range], list[Range]]:
+        """Ranges of pages that readers have seen, and of those that nobody wrote since they were
+        protected, in order.  `own`: that this process did not write."""
+        self._asked = self._tables(start, own)
+        seen: list[Range] = []
+        found: list[Range] = []
+        if self._asked:
+            window = present(self._seen, "the page table of the window")
+            with contextlib.suppress(OSError):
+                seen = unwritten = window.present(start, stop)
+                for table in self._asked:
+                    unwritten = _common(unwritten, table.unwritten(start, stop))
+                found = unwritten
+        self._invalidate(between(seen, start, stop), by)  # this one is going to see them
+        return seen, found
 
     def protect(self, ranges: Sequence[Range], by: Mirror) -> bool:
         """Let pages be clean from now on; whether they are.
 
-        All are of one zone.  Other readers that found them clean before must look again.
+        They are some that `clean` was asked of just now.  Other readers that found them clean
+        before must look again.
         """
-        tables = self._tables(ranges[0][0])
-        if tables is None:
+        if not self._asked:
             return False
         self._invalidate(ranges, by)
         try:
             for start, stop in ranges:
-                for table in tables:
+                for table in self._asked:
                     table.protect(start, stop)
         except OSError:
             return False
@@ -192,6 +197,7 @@ class Writes:
             if table is not None:
                 table.close()
         self._own = self._seen = None
+        self._asked = []
         while self._keepers:
             os.close(self._keepers.pop())
         if self._window:
@@ -203,17 +209,21 @@ class Writes:
             if ranges and reader is not by:
                 reader.invalidate(ranges)
 
-    def _tables(self, at: int) -> list[PageTable] | None:
-        """The page tables of who may write to the zone of an address, where they tell everything:
-        what the program cannot write has no part in its table."""
+    def _tables(self, at: int, own: bool) -> list[PageTable]:
+        """The page tables of who may write to the zone of an address, none where they do not tell
+        everything; what the program cannot write has no part in its table.  `own`: this process's
+        alone."""
         if self._broken or _forks != self._forks:
-            return None
+            return []
         if not self._opened:
             self._opened = True
             self._open()
-        other = self.runner()
-        if self._own is None or other is None:
-            return None
+        if self._own is None:
+            return []
+        if own:
+            return [self._own]
+        if (other := self.runner()) is None:
+            return []
         prot = next(region.prot for region in self._arena.regions if at < region.stop)
         return [self._own, other] if "w" in prot else [self._own]
 
@@ -260,7 +270,7 @@ def _common(one: Sequence[Range], other: Sequence[Range]) -> list[Range]:
     return found
 
 
-def _between(ranges: Sequence[Range], start: int, stop: int) -> list[Range]:
+def between(ranges: Sequence[Range], start: int, stop: int) -> list[Range]:
     """The parts of `[start, stop)` that are in none of the ordered ranges."""
     found = []
     for low, high in ranges:

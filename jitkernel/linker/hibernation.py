@@ -61,8 +61,7 @@ def wake(linker: Linker, image: Image, data: bytes) -> None:
     """
     with linker.arena.rollback.atomic():
         obj, names = ReadObject.of(data)
-        blocks = {"rodata": image.rodata, "data": image.data}
-        former = Former({z: b for z, b in blocks.items() if b}, tuple(blocks), image=image)
+        former = Former(image.own, ("rodata", "data"), image=image)
         job = Job(
             obj, names, image.cell, linker.bind, linker.resolver, pins=dict(image.pins),
             former=former,

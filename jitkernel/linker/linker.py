@@ -299,12 +299,11 @@ class Linker(Recorded):
         image.refs = ()
 
     def release(self, image: Image) -> None:
-        """Give an image's extents back, those of its blocks that nobody else holds too."""
+        """Give an image's extents back, those of its blocks that nobody else holds too: it still
+        tells which those were."""
         self.release_code(image)
         for block in image.blocks:
             self.release_block(block)
-        image.rodata = image.data = None
-        image.adopted = ()
 
     def release_code(self, image: Image, instead: Extent | None = None) -> None:
         """Give back what an image occupies apart from constants and variables; its code is at

@@ -230,6 +230,12 @@ class Image(_NewImage, Recorded):
         self._adopted = appended(self._adopted, block)
 
     @property
+    def own(self) -> dict[str, Block]:
+        """Its own constants and data, by zone."""
+        found = {"rodata": self.rodata, "data": self.data}
+        return {zone: block for zone, block in found.items() if block is not None}
+
+    @property
     def blocks(self) -> tuple[Block, ...]:
         """Data and constants the image holds, its own and those it took over."""
         own = tuple(b for b in (self.rodata, self.data) if b is not None)

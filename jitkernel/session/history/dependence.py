@@ -266,24 +266,15 @@ class _Data:
         return [found for found in self._variables[max(at - 1, 0) : at] if address < found[1]]
 
     def own(self, change: Change) -> list[Range]:
-        """The data that belongs to the cells that a change brought."""
-        blocks = [
-            block
-            for cell in change.arrived
-            for block in (*cell.strings, *(extra[3] for extra in cell.extras), self._of(cell))
-        ]
-        return _data_of(block for block in blocks if block is not None)
+        """The data that belongs to the cells that a change brought, also of those that left."""
+        numbers = {cell.number for cell in change.arrived}
+        images = [was.image for number, was in self._gone.items() if number in numbers]
+        blocks = [block for cell in change.arrived for block in cell.data]
+        return _data_of([*blocks, *(i.data for i in images if i is not None and i.data)])
 
     def held(self, change: Change) -> list[Range]:
         """The data of the cells that a change took out."""
         return _data_of(block for was in change.removed for block in was.held)
-
-    def _of(self, cell: Cell) -> Block | None:
-        """The block of a cell's own variables, also where it has left."""
-        if cell.image is not None:
-            return cell.image.data
-        was = self._gone.get(cell.number)
-        return was.former.blocks.get("data") if was is not None else None
 
     def name(self, ranges: Iterable[Range]) -> str:
         """A variable that lies in the ranges."""

@@ -16,7 +16,8 @@ from mmap import PAGESIZE
 from typing import TYPE_CHECKING
 
 from jitkernel.arena import Arena
-from jitkernel.arena.mirror import Digests, Mirror, Range, Snapshot
+from jitkernel.arena.mirror import Digests, Mirror, Snapshot
+from jitkernel.arena.writes import Range
 from jitkernel.executor.services import UPPER
 from jitkernel.ir.names import symbols_in
 from jitkernel.linker import SymbolState
@@ -57,9 +58,12 @@ class DataShadow:
         """True if looking takes next to no time."""
         return self._zone.high - self._zone.start < _SMALL_ZONE
 
-    def changes(self, by: Iterable[Change] = ()) -> tuple[list[tuple[int, bytes]], list[Range]]:
+    def changes(
+        self, by: Iterable[Change] = (), own: bool = False
+    ) -> tuple[list[tuple[int, bytes]], list[Range]]:
         """`(address, old bytes)` of what changed since the last call, and what was written beyond
-        the limit; what is now is remembered.
+        the limit; what is now is remembered.  `own`: what others than this process wrote may wait
+        for the next call.
 
         Of pages that differ, those where something is live that is not new `by` the changes, which
         nobody had before; freed data is filled anew.
@@ -67,7 +71,7 @@ class DataShadow:
         if lost := self._lost + self._digests.look():
             log_undo(self._lose, lost)
             self._lost = []
-        found = self._mirror.look()
+        found = self._mirror.look(own)
         if not found:
             return [], lost
         new = [b.extent for change in by for cell in change.arrived for b in cell.strings]
@@ -174,12 +178,7 @@ _SHOWN = 5  # names
 
 def excluding(lost: Sequence[Range], change: Change) -> list[Range]:
     """Those of the ranges that are no data of a cell that the change brought: that leaves."""
-    own = [
-        block.extent
-        for cell in change.arrived
-        for block in (*cell.strings, cell.image.data if cell.image is not None else None)
-        if block is not None
-    ]
+    own = [block.extent for cell in change.arrived for block in cell.data]
     return [r for r in lost if not any(e.start <= r[0] and r[1] <= e.stop for e in own)]
 
 

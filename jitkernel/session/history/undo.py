@@ -12,7 +12,7 @@ from itertools import chain
 from typing import Any
 
 from jitkernel.arena import Extent
-from jitkernel.arena.mirror import Range
+from jitkernel.arena.writes import Range
 from jitkernel.errors import EvictError, UsageError
 from jitkernel.linker import Image
 from jitkernel.rollback import RecordedDict, RecordedList
@@ -27,7 +27,7 @@ from jitkernel.session.history.snapshot import (
     mentioned,
     size_words,
 )
-from jitkernel.session.program.cell import Cell, Change, cells_words
+from jitkernel.session.program.cell import LARGE, Cell, Change, cells_words
 from jitkernel.session.program.eviction import evict
 from jitkernel.session.program.program import Program
 from jitkernel.session.run.results import Results
@@ -325,7 +325,7 @@ class UndoHistory:
         inverse = reconcile(program, change)
         inverse.remember([*now, *late])
         inverse.lost = RecordedList(lost)
-        shadow.changes()  # what the revert wrote is a part of it
+        shadow.changes(own=True)  # what the revert wrote is a part of it
         to.append(inverse)
         self._set_aside(arrived, inverse)
         if change.results is not None:
@@ -347,7 +347,9 @@ class UndoHistory:
         """The results of cells that leave wait in the change until it is taken back."""
         for number in {change.cell, *[cell.number for cell in cells]}:
             if number in self._results:
-                change.values.wait(number, self._results.pop(number))
+                value = self._results.pop(number)
+                if len(value.data) <= LARGE:
+                    change.values[number] = value
 
     def settle(self) -> None:
         """Give the data that changed until now to the last change; nothing can be redone then."""

@@ -13,9 +13,6 @@ from mmap import PAGESIZE
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jitkernel.ir.names import CONTROL
-from jitkernel.linker import Block, Former, Symbol
-from jitkernel.linker.records import appended
-from jitkernel.linker.resolution import NEW
 from jitkernel.printable import printable
 from jitkernel.rollback import Recorded, RecordedDict, RecordedList, set_first
 from jitkernel.values.value import TypedValue
@@ -61,7 +58,7 @@ class Cell(Recorded):
     image: Image | None = None
     state: CellState = CellState.LIVE
     strings: tuple[Block, ...] = ()
-    _extras: Sequence[tuple[str, int, int, Block]] = ()
+    extras: Sequence[tuple[str, int, int, Block]] = ()
     libraries: tuple[tuple[str, Signature], ...] = ()
     times: tuple[int, ...] = ()
     types: tuple[str, ...] = ()
@@ -80,21 +77,6 @@ class Cell(Recorded):
         set_first(self, "options", options)
 
     @property
-    def extras(self) -> tuple[tuple[str, int, int, Block], ...]:
-        """Variables that its statements made and that are not in the object."""
-        if self._extras.__class__ is RecordedList:
-            self._extras = tuple(self._extras)
-        return self._extras  # type: ignore[return-value]
-
-    @extras.setter
-    def extras(self, extras: tuple[tuple[str, int, int, Block], ...]) -> None:
-        self._extras = extras
-
-    def add_extra(self, extra: tuple[str, int, int, Block]) -> None:
-        """One more; many in a row take time in proportion to their number."""
-        self._extras = appended(self._extras, extra)
-
-    @property
     def closed(self) -> bool:
         """True if LLVM may have copied its functions into each other."""
         return "closed" in self.options
@@ -109,6 +91,12 @@ class Cell(Recorded):
     def names(self) -> list[str]:
         """The names of `exports`."""
         return [s.name for s in self.exports]
+
+    @property
+    def data(self) -> list[Block]:
+        """The blocks that it has brought: its variables, and what its statements left."""
+        own = [self.image.data] if self.image is not None and self.image.data is not None else []
+        return [*self.strings, *[block for _, _, _, block in self.extras], *own]
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -148,23 +136,25 @@ class Version(NamedTuple):
     """A cell as it was, with what is needed to bring it back at the same addresses; not `there`: it
     was not in memory.
 
-    `image` is what it was, None where it had none: its code, constants and variables were at the
-    places of `former`, and `adopted` are blocks of others that it used.  `held` are all that are
-    kept for it.  `infos` are the types that it takes names for, `stale` the versions of symbols
-    that it refers to.  `record` is the object, None for the one in the store; where it is here,
-    `uses` are the functions of libraries and the types that the cell had.
+    `image` is what it was, None where it had none, and its code was at `text`.  `infos` are the
+    types that it takes names for, `stale` the versions of symbols that it refers to.  `record` is
+    the object, None for the one in the store; where it is here, `uses` are the functions of
+    libraries and the types that the cell had.
     """
 
     cell: Cell
     there: bool = False
     image: Image | None = None
-    former: Former = NEW
-    adopted: tuple[Block, ...] = ()
-    held: tuple[Block, ...] = ()
+    text: int = 0
     stale: tuple[Symbol, ...] = ()
     infos: Mapping[str, Any] = {}
     record: Record | None = None
     uses: tuple[tuple[tuple[str, Signature], ...], tuple[str, ...]] = ((), ())
+
+    @property
+    def held(self) -> tuple[Block, ...]:
+        """The data and constants that are kept for a cell that has left."""
+        return self.cell.strings + (self.image.blocks if self.image is not None else ())
 
     @property
     def taken(self) -> dict[str, Any]:
@@ -174,15 +164,6 @@ class Version(NamedTuple):
 
 
 LARGE = 1 << 16  # bytes: values of more are large
-
-
-class Values(RecordedDict[int, TypedValue]):
-    """Values by the number of their cell that wait for an undo or a redo; large ones are let go."""
-
-    def wait(self, number: int, value: TypedValue) -> None:
-        """Keep a value that left the session's results."""
-        if len(value.data) <= LARGE:
-            self[number] = value
 
 
 class Effects(NamedTuple):
@@ -206,8 +187,8 @@ class Change(Recorded):
     facts of the program as they were (see `state.State`), `symbols` those that are kept for them.
     `pages` are bytes of the data zone as they were before, by address, `lost` ranges of it that
     were written and of which nothing was kept.  `results` finds the last result before, `values`
-    are those of cells that left.  `effects` say what the run did that is no part of the program,
-    `notes` what there is to tell of it.
+    are those of cells that left, by number; large ones are let go.  `effects` say what the run did
+    that is no part of the program, `notes` what there is to tell of it.
     """
 
     title: str = ""
@@ -217,7 +198,7 @@ class Change(Recorded):
     pages: RecordedDict[int, bytes] = field(default_factory=RecordedDict)
     lost: RecordedList[tuple[int, int]] = field(default_factory=RecordedList)
     results: Callable[[], TypedValue | None] | None = None
-    values: Values = field(default_factory=Values)
+    values: RecordedDict[int, TypedValue] = field(default_factory=RecordedDict)
     effects: Effects = _NONE
     notes: list[str] = field(default_factory=list)
 

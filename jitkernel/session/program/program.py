@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from sys import intern
 from typing import TYPE_CHECKING, Any
 
-from jitkernel.compiler.records import Compiled, FunctionInfo, Summary
+from jitkernel.compiler.records import Compiled, Summary
 from jitkernel.errors import CompileError
 from jitkernel.ir.names import CONTROL
 from jitkernel.languages import find
@@ -347,10 +347,6 @@ class Program(Recorded):
     def _arrives(self, cell: Cell, change: Change) -> None:
         change.before.setdefault(("cell", cell.number), Version(cell))
 
-    def learn(self, symbol: Symbol, info: FunctionInfo, types: Mapping[str, str]) -> None:
-        """Remember the type that a function was declared with."""
-        symbol.info = signature_of(info, types)
-
     def _retire(self, other: Cell, cell: Cell, old: Cell | None, change: Change) -> None:
         """Let go of a cell that has lost definitions, unless others still need the rest of it."""
         image = other.image
@@ -471,16 +467,10 @@ class Program(Recorded):
         """A cell that is in memory as it was before a change."""
         image = cell.image
         if image is None:
-            return Version(cell, True, held=cell.strings)
-        own = [("data", image.data), ("rodata", image.rodata)]
-        former = Former(
-            {zone: block for zone, block in own if block is not None}, keeps=("data",),
-            text=image.text.start if image.text else 0,
-        )  # fmt: skip
+            return Version(cell, True)
+        text = image.text.start if image.text else 0
         infos = {s.name: self._taken_for(s, change) for s in image.refs if s.name}
-        stale = stale_symbols(self.linker, image)
-        held = image.blocks + cell.strings
-        return Version(cell, True, image, former, image.adopted, held, stale, infos)
+        return Version(cell, True, image, text, stale_symbols(self.linker, image), infos)
 
     def object_version(self, cell: Cell, change: Change) -> Version:
         """The same of a cell that stays and is about to have another object.  Raises
@@ -490,10 +480,8 @@ class Program(Recorded):
             raise CompileError(f"cell {cell.number} cannot be made again: its source is gone")
         version = self.version(cell, change)
         own = {s.name: s.info for s in cell.exports if s.info is not None}
-        return version._replace(
-            held=(), infos={**version.infos, **own}, record=record,
-            uses=(cell.libraries, cell.types),
-        )  # fmt: skip
+        infos, uses = {**version.infos, **own}, (cell.libraries, cell.types)
+        return version._replace(infos=infos, record=record, uses=uses)
 
     def definition(self, name: str) -> Definition:
         """The present definition of a name."""

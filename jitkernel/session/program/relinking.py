@@ -23,7 +23,7 @@ from jitkernel.linker import Former, Image, Symbol, SymbolKind, SymbolState
 from jitkernel.linker.editing import add_variable, adopt, attach_variable
 from jitkernel.linker.layout import ReadObject, same_places
 from jitkernel.linker.linkmap import LinkedVariable, linked_variables
-from jitkernel.linker.records import NOWHERE
+from jitkernel.linker.records import NOWHERE, appended
 from jitkernel.linker.retargeting import Retargeting, keep_stale, stale_symbols
 from jitkernel.linker.thread_locals import value_of
 from jitkernel.session.program.cell import (
@@ -91,8 +91,7 @@ def _link_again(
     if image is None:
         return
     arena = program.linker.arena
-    blocks = {"data": image.data, "rodata": image.rodata}
-    at = {z: b for z, b in blocks.items() if b is not None and z in zones}
+    at = {zone: block for zone, block in image.own.items() if zone in zones}
     names = {*names_of(image)}
     kept: list[tuple[int, int]] = []
     own: dict[tuple[str, int], bytes] = {}
@@ -157,16 +156,14 @@ def bring_back(program: Program, was: Version, owned: frozenset[str]) -> None:
     record = was.record or program.store.get(cell.number)
     if record is None:
         raise LinkError(f"cell {cell.number} cannot come back: its object is gone")
-    former = was.former
-    if cell.image is not None:
-        former = former._replace(groups=frozenset(cell.image.groups))
+    groups = frozenset(cell.image.groups if cell.image is not None else ())
+    former = Former(was.image.own, ("data",), groups, was.text)
     image = place_again(
         program, cell, record.object, names_of(was.image), owned, was.image.pins, former
     )
-    adopt(linker, image, was.adopted)  # its variables, whoever had them meanwhile
-    stale = {symbol.name for symbol in was.stale}
-    for name, info in was.infos.items():
-        symbol = program.symbol(name) if name not in stale else None
+    adopt(linker, image, was.image.adopted)  # its variables, whoever had them meanwhile
+    for name, info in was.taken.items():
+        symbol = program.symbol(name)
         if symbol is not None and info is not None:
             if symbol.image is image or symbol.state in NOWHERE:
                 symbol.info = info  # as for its other users: see `dependence`
@@ -200,7 +197,7 @@ def extend(
         if known.users and (known.info is None or not same_type(known.info, info)):
             return False
     block = add_variable(program.linker, image, name, data, align)
-    cell.add_extra((name, block.extent.start, len(data), block))
+    cell.extras = appended(cell.extras, (name, block.extent.start, len(data), block))
     program.linker.symbols[name].info = info
     change.before.setdefault(("name", name), Definition())
     return True

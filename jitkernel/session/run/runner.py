@@ -38,7 +38,13 @@ from jitkernel.languages.llvm.plan import (
 from jitkernel.linker import Block, SymbolState
 from jitkernel.session.program.cell import CellState, Effects, title
 from jitkernel.session.program.relinking import extend
-from jitkernel.session.program.signatures import Signature, Variable, check_types, expand
+from jitkernel.session.program.signatures import (
+    Signature,
+    Variable,
+    check_types,
+    expand,
+    signature_of,
+)
 from jitkernel.session.report.overruns import overruns
 from jitkernel.session.run.definer import NO_PLAN, Definer
 from jitkernel.session.run.host import Heard
@@ -364,7 +370,7 @@ class Runner(Definer):
             for info in compiled.summary.functions:
                 symbol = linker.symbols.get(info.name)
                 if symbol is not None and symbol.info is None:
-                    self.program.learn(symbol, info, compiled.summary.types)
+                    symbol.info = signature_of(info, compiled.summary.types)
             self.program.running += (image,)
         self.core.places.lines.running += ((image, request, record),)
         self.core.residency.mark(symbol.image for symbol in image.refs)
