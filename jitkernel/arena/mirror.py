@@ -98,11 +98,11 @@ class Mirror:
         New pages that hold no memory are not told.
         """
         arena, known = self._arena, self._known
-        if arena.fd < 0:
+        stop, before = min(self._zone.high, self._zone.start + self.limit), self._stop
+        if arena.fd < 0 or stop == before == self._zone.start:
             return []
         found: list[ChangedPage] = []
-        log_undo(self._return, self._stop)
-        stop, before = min(self._zone.high, self._zone.start + self.limit), self._stop
+        log_undo(self._return, before)
         large = stop - self._zone.start >= _LARGE
         clean = arena.writes.clean(self._zone.start, stop, self) if large else []
         now: dict[int, tuple[int, int]] = {}
