@@ -373,7 +373,7 @@ def _declared(session: Session, name: str) -> Signature | Variable | None:
     core, program = session._core, session._core.program
     if not program.state.notes.found or core.engine.executor.busy:
         return None
-    symbol, archives = program.symbol(name), program.state.archives.values()
+    symbol, archives = program.linker.symbols.get(name), program.state.archives.values()
     if (
         (symbol is not None and symbol.state is not SymbolState.MISSING)
         or any(name in linked.archive.index for linked in archives)

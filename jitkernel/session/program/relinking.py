@@ -166,7 +166,7 @@ def bring_back(program: Program, was: Version, owned: frozenset[str]) -> None:
     adopt(linker, image, was.adopted)  # its variables, whoever had them meanwhile
     stale = {symbol.name for symbol in was.stale}
     for name, info in was.infos.items():
-        symbol = program.symbol(name) if name not in stale else None
+        symbol = program.linker.symbols.get(name) if name not in stale else None
         if symbol is not None and info is not None:
             if symbol.image is image or symbol.state in NOWHERE:
                 symbol.info = info  # as for its other users: see `dependence`
