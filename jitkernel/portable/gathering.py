@@ -153,7 +153,7 @@ class _Gathering:
             symbol = todo.pop()
             if symbol.state is not SymbolState.DEFINED:
                 continue
-            cell = self._program.cell_of(symbol)
+            cell = self._program.cells.get(symbol.cell)
             if cell is None or cell.image is None or cell.number in self.cells:
                 continue
             self.cells[cell.number] = cell

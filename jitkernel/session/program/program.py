@@ -145,10 +145,6 @@ class Program(Recorded):
         symbol = self.named(name)
         return symbol.cell if symbol is not None else 0
 
-    def cell_of(self, symbol: Symbol) -> Cell | None:
-        """The cell that defines a symbol now."""
-        return self.cells.get(symbol.cell)
-
     # -- placing -------------------------------------------------------------------------------
 
     def place(

@@ -289,7 +289,7 @@ def _check_threads(program: Program, name: str, excluding: Callable[[], list[Cel
     other = program.linker.symbols.get(bare if bare != name else CONTROL + name)
     if other is None or other.state != SymbolState.DEFINED:
         return
-    owner = program.cell_of(other)
+    owner = program.cells.get(other.cell)
     if owner is None or owner in excluding():
         return
     here, there = "thread-local", "is not"
@@ -306,7 +306,7 @@ def _leaving(program: Program, summary: Summary, old: Cell | None) -> list[Cell]
     symbols = program.linker.symbols
     new = {name for name, _, defined in described(summary) if defined}
     used = {name for name, _, defined in described(summary) if not defined}
-    providers = {program.cell_of(s) for n in new if (s := symbols.get(n)) is not None}
+    providers = {program.cells.get(s.cell) for n in new if (s := symbols.get(n)) is not None}
     found = [c for c in providers if c is not None and c is not old and new.issuperset(c.names)]
     if old is not None and not any(
         name in used or set(symbols[name].users or ()) - {old.image}
@@ -335,7 +335,7 @@ def _compare(
     if symbol.state == SymbolState.FAR or symbol.state == SymbolState.FIXED:
         return
     if symbol.state == SymbolState.DEFINED:
-        owner = program.cell_of(symbol)
+        owner = program.cells.get(symbol.cell)
         by = f"cell {owner.number} defines it as" if owner else "the session defines it as"
     else:
         users = program.users(symbol, excluding())

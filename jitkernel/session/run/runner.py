@@ -412,7 +412,7 @@ class Runner(Definer):
                 raise CompileError(f"{called} is private to cell {number}")
             raise CompileError(f"{called} is not defined{f'; {hint}' * bool(hint)}")
         symbol = self.program.named(name)
-        cell = self.program.cell_of(symbol) if symbol is not None else None
+        cell = self.program.cells.get(self.program.owner(name))
         where = (
             f"cell {cell.number}, {symbol.size} bytes" if cell and symbol else "a library function"
         )
