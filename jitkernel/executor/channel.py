@@ -124,7 +124,8 @@ class ExecutorChannel(Executor):
             self._pipes.drop_input()
             self._fed = False
         self._line = b""
-        self._requests.forget()
+        if self.control["ask_lock"]:
+            self._requests.forget()
         self._begin()
 
     def _request(
@@ -166,7 +167,7 @@ class ExecutorChannel(Executor):
             try:
                 if self._child is not child:
                     raise JitError("the executor was closed while it ran a call")
-                if not watched:
+                if self._bell.rung and not watched:
                     watched = True
                     self._bell.watch()
                 if (answer := self._replies.answer()) is not None:

@@ -87,15 +87,11 @@ def assemble(
     text = _place((*entities, *(block.statements if block else ())), around)
     own = plan.declares if part == "block" else plan.defines | plan.declares
     uses = plan.uses if part == "all" else symbols_in(text)
+    wanted = sorted(n for n in uses - own - {block_name} if not n.startswith("llvm."))
     texts: dict[str, str] = {}
-    missing: set[str] = set()
-    for name in sorted(uses - own - {block_name}):
-        if name.startswith("llvm."):
-            continue
+    for name in wanted:
         if declaration := known(name) or (prelude and PRELUDE.get(name)):
             texts[name] = declaration
-        else:
-            missing.add(name)
     declared = frozenset(texts)
     for name, spelled in verbatim_in(text).items():
         if name in texts:
@@ -111,7 +107,7 @@ def assemble(
         block_name if block else "",
         type,
         declared,
-        frozenset(missing),
+        frozenset(wanted) - declared,
     )
 
 

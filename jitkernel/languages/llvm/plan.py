@@ -221,10 +221,7 @@ def parse_cell(source: str) -> Plan:
 
         raise CompileError(most_telling(problems))
     warnings = _behind_semicolons(source, statements) if ";" in source else []
-    instructions: list[Statement] = []
-    for action in actions:
-        if isinstance(action, BlockAction):
-            instructions += action.statements
+    instructions = [s for a in actions if isinstance(a, BlockAction) for s in a.statements]
     if not code and not instructions:  # magics and calls: most cells
         return Plan(source, magics=tuple(magics), actions=tuple(actions), warnings=tuple(warnings))
     defines, declares, local_names = set[str](), set[str](), set[str]()
