@@ -168,13 +168,6 @@ class Arena(Recorded):
                 z.clear(low, min(stop, high))
             z.high = high  # last: what is free below it is poison, wherever this is cut short
 
-    def commit(self, extent: Extent) -> None:
-        """Say that a reserved extent stays.  Nothing else needs doing: the bytes are in place."""
-
-    def abort(self, extent: Extent) -> None:
-        """Give a reserved extent back."""
-        self.free(extent)
-
     def free(self, extent: Extent) -> tuple[int, int]:
         """Give an extent back, poisoned; the free range `(start, stop)` it is part of now.
 

@@ -99,12 +99,12 @@ class Mirror:
         wait for the next look.
         """
         arena = self._arena
-        if arena.fd < 0:
-            return []
-        found: list[ChangedPage] = []
-        log_undo(self._return, self._stop)
         first, before = self._zone.start, self._stop
         stop = min(self._zone.high, first + self.limit)
+        if arena.fd < 0 or stop == before == first:
+            return []
+        found: list[ChangedPage] = []
+        log_undo(self._return, before)
         large = stop - first >= _LARGE
         seen, clean = arena.writes.clean(first, stop, self, own) if large else ([], [])
         now: dict[int, Range] = {}

@@ -119,10 +119,10 @@ class CompilerPool:
         index: int,
         asked: Question,
         tick: Callable[[], None] | None = None,
-        given_up: Callable[[], bool] = lambda: False,
+        failed: Sequence[object] = (),
     ) -> tuple[dict[str, Any], bytes]:
-        """A worker's answer to a question; see `answers.ask`.  `given_up` says that nobody waits
-        for it any more: nothing is sent then.
+        """A worker's answer to a question; see `answers.ask`.  Where others have `failed`, nobody
+        waits for it any more: nothing is sent then.
 
         A worker may be killed from outside at any time, as where memory is short.  One that ended
         before it had read the question was not ended by it: another one is asked.
@@ -133,7 +133,7 @@ class CompilerPool:
         for left in reversed(range(_TRIES)):
             worker = self.workers.lend(index)
             try:
-                if given_up() or (stoppable and self.stopping()):  # `interrupt` sees it, once lent
+                if failed or (stoppable and self.stopping()):  # `interrupt` sees it, once lent
                     raise interrupted(asked.label)
                 answer = ask(worker, asked, self.timeout if self.timeout > 0 else _NO_LIMIT, tick)
                 if request is not None and request.context == "kept" and request.cell:
@@ -169,7 +169,7 @@ class CompilerPool:
                 asked = question(_COMPILE, request)
                 index = free.get()
                 try:
-                    answer = self._ask(index, asked, given_up=lambda: bool(failed))
+                    answer = self._ask(index, asked, failed=failed)
                 finally:
                     free.put(index)
                 result = compiled(*answer)

@@ -7,6 +7,7 @@ Plain records, shared by the kernel process and the worker.  Nothing here knows 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import starmap
 from typing import Any, Final, NamedTuple
 
 from jitkernel.errors import Diagnostic
@@ -128,10 +129,10 @@ class Summary(NamedTuple):
         """From the lists that the worker sends."""
         functions, variables, types, calls = rows
         return Summary(
-            tuple([FunctionInfo(*row) for row in functions]),
-            tuple([VariableInfo(*row) for row in variables]),
+            tuple(starmap(FunctionInfo, functions)),
+            tuple(starmap(VariableInfo, variables)),
             types,
-            tuple([CallInfo(*row) for row in calls]),
+            tuple(starmap(CallInfo, calls)),
         )
 
 

@@ -209,8 +209,10 @@ class WorkerProcess(_Process):
         deadline = monotonic() + timeout
         left = memoryview(data)
         while True:
-            with suppress(BlockingIOError):
+            try:
                 left = left[self._sock.send(left) :]
+            except BlockingIOError:
+                pass
             if not left:
                 return
             poll = select.poll()

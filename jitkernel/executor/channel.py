@@ -30,7 +30,7 @@ from jitkernel.executor.spawn import Pipes, Spawned, waiting
 _PIECE = 1 << 16  # bytes read at once; as much as a pipe holds
 _END = select.POLLHUP | select.POLLRDHUP | select.POLLERR
 _FIRST_LOOK, _LOOK = 0.02, 0.03  # seconds until a call counts as long, and between looks at it
-_STOPPED = "stopped"
+STOPPED = "stopped"
 _START = 20.0  # seconds for a process to say hello
 
 
@@ -117,10 +117,6 @@ class ExecutorChannel(Executor):
         self.busy, self._stop = False, None
         return failure
 
-    def _was_stopped(self) -> bool:
-        """True if the call that is over was to be stopped before."""
-        return self._decided.setdefault(_STOPPED, False)
-
     def _begin_call(self) -> None:
         """Begin a call; nor does input that the last one left unread."""
         if self._fed:
@@ -128,7 +124,8 @@ class ExecutorChannel(Executor):
             self._pipes.drop_input()
             self._fed = False
         self._line = b""
-        self._requests.forget()
+        if self.control["ask_lock"]:
+            self._requests.forget()
         self._begin()
 
     def _request(
@@ -170,7 +167,7 @@ class ExecutorChannel(Executor):
             try:
                 if self._child is not child:
                     raise JitError("the executor was closed while it ran a call")
-                if not watched:
+                if self._bell.rung and not watched:
                     watched = True
                     self._bell.watch()
                 if (answer := self._replies.answer()) is not None:
@@ -218,7 +215,7 @@ class ExecutorChannel(Executor):
                     self._cut = True
             elif fd == self._wake:
                 os.eventfd_read(fd)
-                if self._decided.get(_STOPPED) and self._stop is None:
+                if self._decided.get(STOPPED) and self._stop is None:
                     self._interrupt_now("")
             elif fd == child.pidfd:
                 ended = True
@@ -290,7 +287,7 @@ class ExecutorChannel(Executor):
     # -- stopping ------------------------------------------------------------------------------
 
     def interrupt(self) -> bool:
-        if not self.busy or not self._decided.setdefault(_STOPPED, True):
+        if not self.busy or not self._decided.setdefault(STOPPED, True):
             return False
         try:
             os.eventfd_write(self._wake, 1)

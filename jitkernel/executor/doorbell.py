@@ -75,8 +75,6 @@ class Doorbell:
 
     def watch(self) -> None:
         """Look for the answer to a call that was handed over for a moment."""
-        if not self.rung:
-            return
         view, at, number, read = self._view, self._answer, self.rung, _WORD.unpack_from
         try:
             for _ in range(_LOOKS):

@@ -14,7 +14,7 @@ from typing import Any
 from jitkernel import procfs
 from jitkernel.errors import ArenaFull, Interrupted, JitError
 from jitkernel.executor import abi
-from jitkernel.executor.channel import ExecutorChannel
+from jitkernel.executor.channel import STOPPED, ExecutorChannel
 from jitkernel.executor.exit_report import LOST, left_library, process_ended, record_of
 from jitkernel.executor.interrupt import Check, Interruption
 from jitkernel.executor.peek import lock_holder, peek, unblock_faults
@@ -110,7 +110,7 @@ class ProcessExecutor(ExecutorChannel):
                 self.interrupt()
             try:
                 message = HEAD.pack(abi.CALL, seq, thunk, fn, args, ret, ret_size, 0)
-                answer = self._request(self._running(), message)
+                answer = self._request(self._child or self._running(), message)
                 stop, self._stop = self._stop, None
                 if answer is not None and not answer[2] and not answer[4]:
                     outcome = Outcome("ok", self.control.read(abi.RESULT_AT, ret_size))
@@ -122,7 +122,7 @@ class ProcessExecutor(ExecutorChannel):
                 raise failure
             if self.control["lock_owner"] and not outcome.respawned:
                 outcome = outcome._replace(lock_holder=lock_holder(self.control, self.pid))
-            asked = self._was_stopped() or stop is not None or self.stopping()
+            asked = self._decided.setdefault(STOPPED, False) or stop is not None or self.stopping()
             if asked and outcome.kind == "ok":
                 outcome = self._too_late(outcome, stop.cause if stop is not None else "")
             if outcome.started or self.on_respawn is None or attempt == 2:

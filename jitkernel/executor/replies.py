@@ -101,7 +101,7 @@ class ThreadRequests:
     def forget(self) -> None:
         """A call begins: what the cells' thread asked in the last one, which was stopped, is
         over."""
-        if (holder := self._control["ask_lock"]) and holder == self._control["tid"]:
+        if self._control["ask_lock"] == self._control["tid"]:
             self._control["ask_number"] = 0
             self._control["ask_lock"] = 0
 

@@ -256,4 +256,6 @@ def symbols_of(statement: str) -> Iterator[Entity]:
     if statement.startswith(("define", "declare", "@")):
         found = entities(statement, "value" if statement.startswith("@") else "function")
         most = 1 if statement.startswith("define") else None  # a body is not looked into
-        yield from (each for each in islice(found, most) if not each.spelled.isdigit())
+        for each in islice(found, most):
+            if not each.spelled.isdigit():
+                yield each

@@ -258,7 +258,6 @@ class Linker(Recorded):
         returned.  Whoever must not be left so asks `dependents` first.  Raises ArenaFull, with
         nothing changed, where there is no room for the stubs.
         """
-        self.generation = next(self._generations)
         owned = [symbol for symbol, _, _ in image.exports if symbol.image is image]
         for symbol in owned:
             if symbol.users and symbol.is_function and not symbol.stub:

@@ -151,7 +151,7 @@ def merge_objects(
 
 
 def _is_own(home: ExportSource, name: str) -> bool:
-    symbol = home.program.symbol(name)
+    symbol = home.program.linker.symbols.get(name)
     return symbol is not None and symbol.state is SymbolState.DEFINED
 
 

@@ -104,12 +104,12 @@ class _Gathering:
         self._take(self._roots)
 
     def _known(self, name: str) -> Signature | Variable:
-        symbol = self._program.symbol(name)
+        symbol = self._program.linker.symbols.get(name)
         if symbol is None or symbol.state is not SymbolState.DEFINED or symbol.image is None:
             why = "no cell defines it"
             if symbol is not None and symbol.state is SymbolState.FAR:
                 why = "it is a library's"
-            elif self._program.symbol(CONTROL + name) is not None:
+            elif self._program.linker.symbols.get(CONTROL + name) is not None:
                 why = "it is thread-local; functions that use it can"
             raise UsageError(f"{self._program.called(name)} cannot leave: {why}")
         if symbol.info is None:
@@ -153,7 +153,7 @@ class _Gathering:
             symbol = todo.pop()
             if symbol.state is not SymbolState.DEFINED:
                 continue
-            cell = self._program.cell_of(symbol)
+            cell = self._program.cells.get(symbol.cell)
             if cell is None or cell.image is None or cell.number in self.cells:
                 continue
             self.cells[cell.number] = cell

@@ -54,7 +54,7 @@ class PresentValues:
         """True if a name is a variable with a value of its own that can be written."""
         if name in self._internal:
             return True
-        symbol = self._program.symbol(name)
+        symbol = self._program.linker.symbols.get(name)
         if symbol is None or symbol.state is not SymbolState.DEFINED or name.startswith(CONTROL):
             return False
         return isinstance(symbol.info, Variable) and not symbol.info.constant
@@ -98,7 +98,7 @@ class PresentValues:
         declared = sorted(self.mentioned - self._lines.keys())
         lines = list(self._lines.values())
         for name in declared:
-            symbol = self._program.symbol(name)
+            symbol = self._program.linker.symbols.get(name)
             function = symbol is not None and symbol.is_function
             at = written(name)
             lines.append(f"declare void {at}()" if function else f"{at} = external global i8")

@@ -78,6 +78,7 @@ class Core:
         self.forked = False  # this process is a fork of the one that it belongs to
         _cores.add(self)
         self.operating = False  # an operation is in progress
+        self.nested = False  # others were parts of it: one may have failed, and it went on
         self.in_order = False  # the last one has left nothing half done, and nothing was since
         self.operations = 0  # how many there have been
         self.direct: DirectCalls | None = None  # where code runs in this process
@@ -191,7 +192,7 @@ class Core:
     def begin_operation(self) -> None:
         """Something is done with the program; what an earlier one has left is put in order."""
         self.operations += 1
-        self.operating = self.engine.running = True
+        self.operating, self.nested, self.engine.running = True, False, True
         if not self.in_order:
             self.restore_order()
         self.in_order = False
@@ -200,7 +201,8 @@ class Core:
     def end_operation(self, observed: bool) -> None:
         """It is done: observers are called, the program's code fits the budget, the file is
         written."""
-        self.restore_order()
+        if self.nested:
+            self.restore_order()
         if self.begun and not self.engine.closed:
             if observed:
                 self.observers.ended(self.number)

@@ -279,8 +279,10 @@ class Engine:
         try:
             self._park(executor, threads)
             self._writing, arena.in_use = True, None  # no thread comes or goes meanwhile
-            with arena.rollback.atomic():
-                arena.defer_frees(threads or executor.has_children)
+            shared = threads or executor.has_children
+            if shared or arena.defers:
+                with arena.rollback.atomic():
+                    arena.defer_frees(shared)
             yield
         finally:
             self.write_no_more()

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from jitkernel.session.operation import operation
-from jitkernel.session.run.host import Heard
+from jitkernel.session.run.host import Execution
 
 if TYPE_CHECKING:
     from jitkernel.session.core import Core
@@ -60,7 +60,7 @@ class FrontendSide:
             core.operating, core.in_order = True, False
             try:
                 core.signals.hold()
-                with Heard(core, sink):
+                with Execution(core, sink):
                     core.engine.executor.drain()
             finally:
                 core.operating = False

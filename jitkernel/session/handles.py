@@ -316,7 +316,7 @@ class VariableHandle:
         """The variable's bytes, which are nobody else's as long as that is there."""
         program, arena = self._session._core.program, self._session._core.engine.arena
         symbol = program.named(self.name)
-        cell = program.cell_of(symbol) if symbol is not None else None
+        cell = program.cells.get(program.owner(self.name))
         image = symbol.image if symbol is not None else None
         blocks = list(image.blocks) if image is not None else []
         blocks += [block for _, _, _, block in cell.extras] if cell is not None else []
@@ -373,7 +373,7 @@ def _declared(session: Session, name: str) -> Signature | Variable | None:
     core, program = session._core, session._core.program
     if not program.state.notes.found or core.engine.executor.busy:
         return None
-    symbol, archives = program.symbol(name), program.state.archives.values()
+    symbol, archives = program.linker.symbols.get(name), program.state.archives.values()
     if (
         (symbol is not None and symbol.state is not SymbolState.MISSING)
         or any(name in linked.archive.index for linked in archives)

@@ -80,13 +80,11 @@ class Signals:
         self._raised = None  # what is left where `release` was interrupted itself
         for number in _HELD:
             handler = _signal.getsignal(number)
-            if callable(handler) and not self._is_held(handler):
+            owner = getattr(handler, "__self__", None)
+            held = isinstance(owner, Signals) and (owner is self or owner.active())
+            if callable(handler) and not held:
                 self._before[number] = handler
                 _signal.signal(number, self._handle)
-
-    def _is_held(self, handler: Any) -> bool:
-        owner = getattr(handler, "__self__", None)
-        return isinstance(owner, Signals) and (owner is self or owner.active())
 
     def release(self) -> None:
         """Until now; raises what a handler has raised meanwhile."""
@@ -256,6 +254,7 @@ def operation(
                     with core.direct.turn.taken():
                         return run(session, *arguments, **named)
                 if core.operating:
+                    core.nested = True
                     return step(session, *arguments, **named)
                 sink = core.sink
                 try:

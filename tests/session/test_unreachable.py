@@ -28,7 +28,7 @@ def test_as_a_cell(s: Session, level: int) -> None:
 def test_as_a_body(s: Session, source: str, level: int) -> None:
     s.run(source, options=CellOptions(opt_level=level))
     s.run("define i32 @next() {\n  ret i32 1\n}")  # what would run after it
-    image = s.inspect.program.symbol("u").image
+    image = s.inspect.program.linker.symbols.get("u").image
     assert image.text.start <= s.symbols["u"].address < image.text.stop
     s.run("@p = global ptr @u")
     for call in ("@u()", "call void @u()", "%f = load ptr, ptr @p\ncall void %f()"):
@@ -67,7 +67,7 @@ def test_what_ends_without_a_return_does_not_run_into_its_neighbour(s: Session) 
     s.run("define void @falls() {\n  %p = alloca i32\n  store i32 1, ptr %p\n  unreachable\n}",
           options=options)  # fmt: skip
     s.run("define i32 @next() {\n  ret i32 1\n}")
-    image = s.inspect.program.symbol("falls").image
+    image = s.inspect.program.linker.symbols.get("falls").image
     end = s.symbols["falls"].address + s.symbols["falls"].size
     assert (
         end == image.text.stop

@@ -152,7 +152,7 @@ def test_the_arena_is_full(either: Callable[..., Session]) -> None:
         s.call("p1", 1)
     assert s["g"].value == 2 and asleep(s) == [1]
     s.check()
-    s.inspect.engine.arena.abort(held)
+    s.inspect.engine.arena.free(held)
     assert s.run("%v = call i32 @p1(i32 1)").value == 2
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Literal, TypeAlias
 
 from jitkernel.errors import CompileError
@@ -87,12 +88,15 @@ def assemble(
     own = plan.declares if part == "block" else plan.defines | plan.declares
     uses = plan.uses if part == "all" else symbols_in(text)
     wanted = sorted(n for n in uses - own - {block_name} if not n.startswith("llvm."))
-    texts = {name: known(name) or (prelude and PRELUDE.get(name)) for name in wanted}
+    texts: dict[str, str] = {}
+    for name in wanted:
+        if declaration := known(name) or (prelude and PRELUDE.get(name)):
+            texts[name] = declaration
+    declared = frozenset(texts)
     for name, spelled in verbatim_in(text).items():
-        if declaration := texts.get(name):
-            texts[spelled] = declaration.replace(written(name), spelled, 1)
-    after = "".join(f"{text}\n" for text in texts.values() if text)
-    declared = frozenset([name for name in wanted if texts[name]])
+        if name in texts:
+            texts[spelled] = texts[name].replace(written(name), spelled, 1)
+    after = "\n".join([*texts.values(), ""])
     before = _type_definitions("\n".join((text, after)), named_types, plan.types)
     first_line = 2
     if len(declared) > _MANY and "%" not in after:  # a type of the cell's own has to come first
@@ -143,16 +147,16 @@ def _place(statements: Iterable[Statement], around: _Around) -> str:
         line += lines
         column = len(text) - text.rfind("\n") if lines else column + len(text)
 
-    for statement in sorted(statements, key=lambda s: s.start):
+    for statement in sorted(statements, key=attrgetter("start")):
         before, behind = around.get(statement.start, ("", ""))
-        append(before)
+        if before:
+            append(before)
         if statement.line > line:
             append("\n" * (statement.line - line))
         gap = statement.column - column
         if gap < 0 or (gap == 0 and column > 1):
             gap = 1  # what was put before it took its place; only this line's columns differ
-        append(" " * gap + statement.text)
-        append(behind)
+        append(" " * gap + statement.text + behind)
     return "".join(parts) if line else "".join([*parts, "\n"])
 
 

@@ -311,7 +311,9 @@ class _Evaluator:
                 words = f"{shown} is a variable ({variable[0]}), not a function"
                 raise self.fail(expr, words, f"`{shown}` alone shows it")
             raise self.unknown(expr, expr.name)
-        self.check_count(expr, signature)
+        given, taken = len(expr.arguments), len(signature.parameters)
+        if given != taken and not (signature.variadic and given > taken):
+            raise self.miscounted(expr, signature)
         arguments = []
         for index, argument in enumerate(expr.arguments):
             if index < len(signature.parameters):
@@ -322,15 +324,13 @@ class _Evaluator:
                 arguments.append(self.variadic(argument))
         return arguments
 
-    def check_count(self, expr: Call, signature: FunctionType) -> None:
+    def miscounted(self, expr: Call, signature: FunctionType) -> CompileError:
         given, taken = len(expr.arguments), len(signature.parameters)
-        if given == taken or (signature.variadic and given > taken):
-            return
         least = "at least " if signature.variadic else ""
         words = (
             f"{written(expr.name)} takes {least}{counted(taken, 'argument')}, and {_given(given)}"
         )
-        raise self.fail(expr, words, f"its type is {signature}")
+        return self.fail(expr, words, f"its type is {signature}")
 
     def variadic(self, argument: Expr) -> TypedValue:
         """An argument behind the `...`, promoted as C does it: the callee reads it that way."""

@@ -6,7 +6,6 @@ on the cell's text alone.  Start from `parse_cell`; `assemble` makes the module'
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
@@ -209,8 +208,11 @@ def parse_cell(source: str) -> Plan:
     statements = split(source)
     if statements and statements[0].kind is Kind.CELL_MAGIC:
         return Plan(source, cell_magic=statements[0].magic[0])
-    early = itertools.takewhile(lambda s: s.kind in (Kind.MAGIC, Kind.SHELL), statements)
-    magics = [_shell(source, s) if s.kind is Kind.SHELL else _magic(source, s) for s in early]
+    magics: list[MagicAction | ShellAction] = []
+    for s in statements:
+        if s.kind not in (Kind.MAGIC, Kind.SHELL):
+            break
+        magics.append(_shell(source, s) if s.kind is Kind.SHELL else _magic(source, s))
     code = tuple([s for s in statements if s.kind in _CODE])
     problems: list[Diagnostic] = []
     actions = _actions(source, statements[len(magics) :], problems)
@@ -218,32 +220,34 @@ def parse_cell(source: str) -> Plan:
         from jitkernel.ir.miswritten import most_telling  # only for errors
 
         raise CompileError(most_telling(problems))
-    warnings = _behind_semicolons(source, statements)
+    warnings = _behind_semicolons(source, statements) if ";" in source else []
     instructions = [s for a in actions if isinstance(a, BlockAction) for s in a.statements]
     if not code and not instructions:  # magics and calls: most cells
         return Plan(source, magics=tuple(magics), actions=tuple(actions), warnings=tuple(warnings))
-    symbols = [
-        (found.name, found.is_declaration, found.is_local)
-        for s in code if s.kind is Kind.ENTITY
-        for found in symbols_of(s.text)
-    ]  # fmt: skip
+    defines, declares, local_names = set[str](), set[str](), set[str]()
+    types: dict[str, str] = {}
+    for s in code:
+        if s.kind is Kind.ENTITY:
+            for found in symbols_of(s.text):
+                name = found.name
+                (declares if found.is_declaration else defines).add(name)
+                if found.is_local:
+                    local_names.add(name)
+        elif s.kind is Kind.TYPE:
+            for found in entities(s.text, "type"):
+                body = without_comments(s.text)[found.value :]
+                types[found.name] = body.replace("\n", " ").strip()
     mentioning = [s.text for s in (*code, *instructions) if s.kind is not Kind.TYPE]
     warnings = _truncations(code) + _truncations(instructions) + warnings
-    types = {
-        found.name: without_comments(s.text)[found.value :].replace("\n", " ").strip()
-        for s in code
-        if s.kind is Kind.TYPE
-        for found in entities(s.text, "type")
-    }
     return Plan(
         source,
         magics=tuple(magics),
         entities=code,
         actions=tuple(actions),
-        defines=frozenset([name for name, declares, _ in symbols if not declares]),
-        declares=frozenset([name for name, declares, _ in symbols if declares]),
+        defines=frozenset(defines),
+        declares=frozenset(declares),
         uses=frozenset().union(*map(symbols_in, mentioning)),
-        local_names=frozenset([name for name, _, is_local in symbols if is_local]),
+        local_names=frozenset(local_names),
         types=types,
         warnings=tuple(warnings),
     )
@@ -251,12 +255,13 @@ def parse_cell(source: str) -> Plan:
 
 def _truncations(statements: Sequence[Statement]) -> list[Diagnostic]:
     """A warning for each constant that does not fit its type, up to a number."""
-    found = (
-        statement.diagnostic(words, hint, at, "warning")
-        for statement in statements
-        for at, words, hint in truncated(statement.text)
-    )
-    return [*itertools.islice(found, _MOST_TRUNCATIONS)]
+    found: list[Diagnostic] = []
+    for statement in statements:
+        for at, words, hint in truncated(statement.text):
+            found.append(statement.diagnostic(words, hint, at, "warning"))
+            if len(found) == _MOST_TRUNCATIONS:
+                return found
+    return found
 
 
 def _behind_semicolons(source: str, statements: Sequence[Statement]) -> list[Diagnostic]:

@@ -55,7 +55,7 @@ def reconcile(program: Program, wanted: Change) -> Change:
         for cell in leaving:
             program.remove(cell, CellState.EVICTED, inverse)
         for name, (_, _, why) in names.items():
-            symbol = program.symbol(name) if why else None
+            symbol = program.linker.symbols.get(name) if why else None
             if symbol is not None and symbol.state is SymbolState.MISSING:
                 symbol.why = why
     for kind in _OF_STATE:

@@ -200,10 +200,10 @@ def find(program: Program, which: int | str | Cell, last: int) -> list[Cell]:
         if not found:
             raise UsageError(f"there are no cells {which} in memory")
         return found
-    symbol = program.named(which.removeprefix("@"))
-    cell = program.cell_of(symbol) if symbol is not None else None
+    name = which.removeprefix("@")
+    cell = program.cells.get(program.owner(name))
     if cell is None:
-        raise UsageError(f"no cell defines {program.called(which.removeprefix('@'))}")
+        raise UsageError(f"no cell defines {program.called(name)}")
     return [cell]
 
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter, itemgetter
 from sys import intern
 from typing import TYPE_CHECKING, Any
 
-from jitkernel.compiler.records import Compiled, Summary
+from jitkernel.compiler.records import Compiled, FunctionInfo, Summary, VariableInfo
 from jitkernel.errors import CompileError
 from jitkernel.ir.names import CONTROL
 from jitkernel.languages import find
@@ -39,6 +40,7 @@ from jitkernel.session.program.signatures import (
     TypeLayouts,
     Variable,
     described,
+    imports,
     same_type,
     signature_of,
     variable_of,
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
 _WEAK = frozenset(
     "weak weak_odr weak_any linkonce linkonce_odr linkonce_any common extern_weak".split()
 )
+_OF_LIBRARIES = (SymbolState.FAR, SymbolState.FIXED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +106,6 @@ class Program(Recorded):
 
     # -- looking -------------------------------------------------------------------------------
 
-    def symbol(self, name: str) -> Symbol | None:
-        """The symbol called `name`, defined or not."""
-        return self.linker.symbols.get(name)
-
     def named(self, name: str) -> Symbol | None:
         """The name by which a user knows `name`: a symbol, or a thread-local variable by its
         control block."""
@@ -146,10 +145,6 @@ class Program(Recorded):
         symbol = self.named(name)
         return symbol.cell if symbol is not None else 0
 
-    def cell_of(self, symbol: Symbol) -> Cell | None:
-        """The cell that defines a symbol now."""
-        return self.cells.get(symbol.cell)
-
     # -- placing -------------------------------------------------------------------------------
 
     def place(
@@ -171,52 +166,53 @@ class Program(Recorded):
         with self.writing():
             linker, summary, symbols = self.linker, compiled.summary, self.linker.symbols
             old = self.cells.get(self.state.ids.get(cell.cell_id, 0)) if cell.cell_id else None
-            kinds, weak, known = _read(summary)
+            known, weak = described(summary), _weak(summary)
+            kinds = imports(known)
             if old is not None:
-                weak = weak.difference(old.names)
+                weak.difference_update(old.names)
             pins = self._pins(summary, text.aligned, text.unchanged)
             read = read or ReadObject.of(compiled.object)
-            names = dict.fromkeys([name for name, _ in known])
-            names |= dict.fromkeys([export.name for export in read.names.exports])
+            names = dict.fromkeys(map(itemgetter(0), known))
+            names.update(dict.fromkeys(map(attrgetter("name"), read.names.exports)))
             before = {name: self.definition(name) for name in names if name in symbols}
             arena = linker.arena
-            values = [
-                (start, arena.read(start, size))
-                for n, at in pins.items() if text.keeps(n)
-                for start, size in (value_of(n, at, symbols[n].size),)
-            ]  # fmt: skip
+            values: list[tuple[int, bytes]] = []
+            for name, at in pins.items():
+                if text.keeps(name):
+                    start, size = value_of(name, at, symbols[name].size)
+                    values.append((start, arena.read(start, size)))
             image = linker.place(
                 read, cell.number, kinds=kinds, pins=pins,
-                weak=weak if known else None,
+                weak=frozenset(weak) if known else None,
                 # Groups that only this cell provided so far are its own to redefine.
                 former=Former(groups=frozenset(old.image.groups if old and old.image else ())),
                 missing=missing,
             )  # fmt: skip
-            for at, data in values:
-                arena.write(at, data)
+            for start, data in values:
+                arena.write(start, data)
             cell.image = image
             self.cells[cell.number] = cell
             self._arrives(cell, change)
             cell.libraries = self._taken_from_libraries(summary)
-            cell.types = tuple(map(intern, summary.types))
-            cell.defines = tuple([intern(n) for n in summary.types if n in text.types])
+            if summary.types:
+                cell.types = tuple(map(intern, summary.types))
+                cell.defines = tuple(filter(text.types.__contains__, cell.types))
             self.uses.add(cell)
-            with Retargeting(linker) as retargeting:
-                for name in retype:
-                    if name in before:
-                        called = self.called(name)
-                        split_off(
-                            retargeting, symbols[name], image, before[name].info, change, called
-                        )
+            if retype:
+                self._retype(image, retype, before, change)
             self._learn(image, known, kinds, before, change)
             self._learn_types(summary.types, cell, change, tell=not text.noted)
-            numbers = {before[s.name].cell for s, _, _ in image.exports if s.name in before}
+            exports = image.exports
+            numbers = {old.number} if old else set()
+            for symbol, _, _ in exports:
+                if symbol.name in before:
+                    numbers.add(before[symbol.name].cell)
             numbers.update(change.facts("owner").values())
-            for number in numbers | ({old.number} if old else set()):
+            for number in numbers:
                 other = self.cells.get(number)
                 if other is not None and other is not cell:
                     self._retire(other, cell, old, change)
-            if not image.exports and image.text is None and not image.blocks:
+            if not exports and image.text is None and not image.blocks:
                 # Declarations alone: they are remembered, and only a cell of types is in memory.
                 linker.unlink(image)
                 self.uses.drop(cell)
@@ -255,20 +251,32 @@ class Program(Recorded):
                     pins[v.name] = symbol.address
         return pins
 
+    def _retype(
+        self, image: Image, names: Sequence[str], before: Mapping[str, Definition], change: Change
+    ) -> None:
+        """Users of what an image defines with another type keep the version that they know."""
+        with Retargeting(self.linker) as retargeting:
+            for name in names:
+                if name in before:
+                    symbol, info = self.linker.symbols[name], before[name].info
+                    split_off(retargeting, symbol, image, info, change, self.called(name))
+
     def _learn(
         self,
         image: Image,
-        known: Sequence[tuple[str, Any]],
+        known: Sequence[tuple[str, Any, bool]],
         kinds: Mapping[str, str],
         before: Mapping[str, Definition],
         change: Change,
     ) -> None:
         """Remember what a module says of its names, and which of them it has moved."""
-        symbols = self.linker.symbols
-        exported = dict.fromkeys(symbol.name for symbol, _, _ in image.exports)
-        for name in exported:
-            change.before.setdefault(("name", name), before.get(name) or Definition())
-        for name, info in known:
+        symbols, exported = self.linker.symbols, set()
+        for own, _, _ in image.exports:
+            exported.add(own.name)
+            change.before.setdefault(("name", own.name), before.get(own.name) or Definition())
+        untold = exported.copy()
+        for name, info, _ in known:
+            untold.discard(name)
             symbol = symbols.get(name)
             if name in kinds and (symbol is None or not (symbol.users or symbol.address)):
                 self.state.put("declared", name, info)  # what nobody defines or uses may go
@@ -282,21 +290,17 @@ class Program(Recorded):
             ):
                 change.before.setdefault(("taken", name), symbol.info)
                 symbol.info = info
-        for name in exported.keys() - {name for name, _ in known}:
+        for name in untold:
             if symbols[name].info is None and name in self.state.declared:
                 symbols[name].info = self.state.declared[name]
 
     def _taken_from_libraries(self, summary: Summary) -> tuple[tuple[str, Signature], ...]:
-        symbols, types = self.linker.symbols, summary.types
-        return tuple(
-            (f.name, signature_of(f, types))
-            for f in summary.functions
-            if not f.defined
-            and (
-                (s := symbols.get(f.name)) is None
-                or s.state in (SymbolState.FAR, SymbolState.FIXED)
-            )
-        )
+        symbols, taken = self.linker.symbols, []
+        for f in summary.functions:
+            symbol = symbols.get(f.name)
+            if not f.defined and (symbol is None or symbol.state in _OF_LIBRARIES):
+                taken.append((f.name, signature_of(f, summary.types)))
+        return tuple(taken)
 
     def retire(self, old: Cell, cell: Cell, change: Change) -> None:
         """`cell` takes the place of `old` in the notebook and defines nothing."""
@@ -306,8 +310,6 @@ class Program(Recorded):
 
     def learn_notes(self, cell: Cell, notes: Mapping[str, LanguageNote], change: Change) -> None:
         """Keep what a cell's language leaves for later ones; a cell may have nothing else."""
-        if not notes:
-            return
         self.say(cell, notes, change)
         if cell.number not in self.cells:
             self._join(cell, change)
@@ -373,23 +375,26 @@ class Program(Recorded):
 
     def let_go(self, change: Change, finish: Callable[[Image], None]) -> None:
         """Take out the cells that a run has superseded, after their destructors."""
+        if not self._leaving:
+            return
         leaving, self._leaving = self._leaving, RecordedList()
         for cell in leaving:
             if cell.image is not None:
                 finish(cell.image)
-        if leaving:
-            with self.writing():
-                for cell in leaving:
-                    self.remove(cell, CellState.SUPERSEDED, change)
-            # The notebook cell was run again without them; who is superseded otherwise still
-            # stands in the notebook with its types.
-            again = {cell.cell_id for cell in change.arrived} - {None}
-            self.forget_types([c for c in leaving if c.cell_id in again], change)
+        with self.writing():
+            for cell in leaving:
+                self.remove(cell, CellState.SUPERSEDED, change)
+        # The notebook cell was run again without them; who is superseded otherwise still stands in
+        # the notebook with its types.
+        again = {cell.cell_id for cell in change.arrived} - {None}
+        self.forget_types([c for c in leaving if c.cell_id in again], change)
 
     def _learn_types(
         self, types: Mapping[str, str], cell: Cell, change: Change, tell: bool
     ) -> None:
         """Take a module's named types in; `tell` who uses one that is another type now."""
+        if not types:
+            return
         known = {n: b for n, b in types.items() if b != "opaque" or n not in self.state.types}
         new = {n: body for n, body in known.items() if self.state.types.get(n) != body}
         for name in cell.defines:
@@ -507,14 +512,7 @@ class Program(Recorded):
         return change.before.get(("taken", symbol.name)) or symbol.info
 
 
-def _read(
-    summary: Summary,
-) -> tuple[dict[str, str], frozenset[str], list[tuple[str, Any]]]:
-    """The names that a module imports, by kind; which of its definitions give way; every name's
-    type."""
-    functions, variables = summary.functions, summary.variables
-    kinds = {f.name: "function" for f in functions if not f.defined}
-    kinds |= {v.name: "variable" for v in variables if not v.defined}
-    weak = {f.name for f in functions if f.defined and f.linkage in _WEAK}
-    weak |= {v.name for v in variables if v.defined and v.linkage in _WEAK}
-    return kinds, frozenset(weak), [(name, info) for name, info, _ in described(summary)]
+def _weak(summary: Summary) -> set[str]:
+    """The definitions of a module that give way to others."""
+    rows: list[FunctionInfo | VariableInfo] = [*summary.functions, *summary.variables]
+    return {row.name for row in rows if row.defined and row.linkage in _WEAK}

@@ -163,7 +163,7 @@ def bring_back(program: Program, was: Version, owned: frozenset[str]) -> None:
     )
     adopt(linker, image, was.image.adopted)  # its variables, whoever had them meanwhile
     for name, info in was.taken.items():
-        symbol = program.symbol(name)
+        symbol = program.linker.symbols.get(name)
         if symbol is not None and info is not None:
             if symbol.image is image or symbol.state in NOWHERE:
                 symbol.info = info  # as for its other users: see `dependence`

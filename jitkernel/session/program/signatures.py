@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -133,12 +133,22 @@ def variable_of(info: VariableInfo, types: Mapping[str, str]) -> Variable:
     return shared_variable(_expand(info.type, types), info.constant, info.type)
 
 
-def described(summary: Summary) -> Iterator[tuple[str, Signature | Variable, bool]]:
+def described(summary: Summary) -> list[tuple[str, Signature | Variable, bool]]:
     """The names of a module, functions first: the type of each, and whether it defines it."""
+    found: list[tuple[str, Signature | Variable, bool]] = []
     for f in summary.functions:
-        yield f.name, signature_of(f, summary.types), f.defined
+        found.append((f.name, signature_of(f, summary.types), f.defined))
     for v in summary.variables:
-        yield v.name, variable_of(v, summary.types), v.defined
+        found.append((v.name, variable_of(v, summary.types), v.defined))
+    return found
+
+
+def imports(known: Iterable[tuple[str, Signature | Variable, bool]]) -> dict[str, str]:
+    """The names that a module only declares, each a `function` or a `variable`."""
+    return {
+        name: "function" if isinstance(info, Signature) else "variable"
+        for name, info, defined in known if not defined
+    }  # fmt: skip
 
 
 class TypeLayouts:
@@ -157,7 +167,8 @@ class TypeLayouts:
         """The layout of a type.  Raises UsageError where nobody knows it (any more)."""
         if isinstance(type, NamedType) and type.name not in self._named:
             raise UsageError(f"%{type.name} is a type that this session does not know")
-        return data_type(self.text(type))
+        text = str(type)
+        return data_type(self.text(type) if "%" in text else text)
 
     def read(self, address: int, size: int) -> bytes:
         """Bytes of the program's memory; fewer, or none, where there is no more."""
@@ -259,8 +270,9 @@ def check_types(
         if symbol is not None and symbol.info is not None and not same:
             _compare(program, symbol, info, defined, excluding, changed)
         if defined and isinstance(info, Signature) and name not in changed:
-            if not all(info.same(s) for _, s in program.uses.of_library(name, (old, cell))):
-                changed[name] = None
+            for _, declared in program.uses.of_library(name, (old, cell)):
+                if not info.same(declared):
+                    changed[name] = None
     for call in summary.calls:
         symbol = symbols.get(call.callee)
         if symbol is not None and symbol.state == SymbolState.DEFINED:
@@ -274,10 +286,10 @@ def check_types(
 def _check_threads(program: Program, name: str, excluding: Callable[[], list[Cell]]) -> None:
     """Refuse a name that means one variable here and one for each thread elsewhere."""
     bare = name.removeprefix(CONTROL)
-    other = program.symbol(bare if bare != name else CONTROL + name)
+    other = program.linker.symbols.get(bare if bare != name else CONTROL + name)
     if other is None or other.state != SymbolState.DEFINED:
         return
-    owner = program.cell_of(other)
+    owner = program.cells.get(other.cell)
     if owner is None or owner in excluding():
         return
     here, there = "thread-local", "is not"
@@ -294,7 +306,7 @@ def _leaving(program: Program, summary: Summary, old: Cell | None) -> list[Cell]
     symbols = program.linker.symbols
     new = {name for name, _, defined in described(summary) if defined}
     used = {name for name, _, defined in described(summary) if not defined}
-    providers = {program.cell_of(s) for n in new if (s := symbols.get(n)) is not None}
+    providers = {program.cells.get(s.cell) for n in new if (s := symbols.get(n)) is not None}
     found = [c for c in providers if c is not None and c is not old and new.issuperset(c.names)]
     if old is not None and not any(
         name in used or set(symbols[name].users or ()) - {old.image}
@@ -323,7 +335,7 @@ def _compare(
     if symbol.state == SymbolState.FAR or symbol.state == SymbolState.FIXED:
         return
     if symbol.state == SymbolState.DEFINED:
-        owner = program.cell_of(symbol)
+        owner = program.cells.get(symbol.cell)
         by = f"cell {owner.number} defines it as" if owner else "the session defines it as"
     else:
         users = program.users(symbol, excluding())

@@ -86,7 +86,7 @@ def _moves(
     found: dict[int, list[_Moved]] = {}
     replaced = change.before.get(("id", cell.cell_id))
     for name, (owner, info, _) in change.facts("name").items():
-        moved = program.symbol(name)
+        moved = program.linker.symbols.get(name)
         if not owner or moved is None or moved.image is not image:
             continue
         users = {i: p for i, p in (moved.users or {}).items() if i is not image and i.cell}

@@ -35,7 +35,7 @@ def overruns(program: Program, pages: Sequence[tuple[int, bytes]]) -> str:
         if now != was and now != fill * len(now):
             found.append((stop, end))
     end = zone.high + -zone.high % PAGE
-    rest = arena.read(zone.high, end - zone.high)
+    rest = arena.read(zone.high, end - zone.high) if end > zone.high else b""
     if rest.strip(b"\0"):  # it was never used
         found.append((zone.high, end))
     if not found:

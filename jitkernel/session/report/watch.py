@@ -251,10 +251,11 @@ class Observers:
         if self.series:
             self._show(None)
             self._due, self._live = 0.0, False
-        self.sample_memory(cell)
+        if time.monotonic() >= self.log.due:
+            self.sample_memory(cell)
 
     def sample_memory(self, cell: int, now: bool = False) -> None:
         """Sample what is held, this being the latest cell: see `MemoryLog.sample`."""
-        if not self._engine.closed and (now or time.monotonic() >= self.log.due):
+        if not self._engine.closed:
             workers = [pid for pid, _, _ in self._engine.pool.processes()]
             self.log.sample(cell, self._engine.executor.process, workers, now)

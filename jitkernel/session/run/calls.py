@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from jitkernel.compiler.records import Options, Request
 from jitkernel.elf import read_object
@@ -27,7 +27,7 @@ from jitkernel.linker.layout import read_names
 from jitkernel.rollback import RecordedList
 from jitkernel.session.arrays import Copies
 from jitkernel.session.program.signatures import Signature, attributes_of
-from jitkernel.session.run.host import Execution, Heard, SessionHost
+from jitkernel.session.run.host import Execution, SessionHost
 from jitkernel.session.run.results import Collector, Sink
 from jitkernel.values.conversion import SIMPLE, from_python, to_bytes
 from jitkernel.values.value import LanguageValue, TypedValue
@@ -128,12 +128,15 @@ class Scratch(Execution):
     def own(self, block: Block) -> None:
         self._blocks.append(block)
 
-    def __enter__(self) -> Scratch:
+    def __enter__(self) -> Self:
         self.core.cleanups.append(self._release)
-        return self
+        return super().__enter__()
 
-    def __exit__(self, *exception: object) -> None:
-        self.core.cleanups.done(self._release)
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        try:
+            super().__exit__(kind, error, trace)
+        finally:
+            self.core.cleanups.done(self._release)
 
     def _release(self) -> None:
         engine = self.engine
@@ -242,7 +245,7 @@ class Caller(Scratch):
         if said is not None and any(map(callable, arguments)):
             arguments = self._with_functions(said, arguments)
         self._arguments = arguments
-        with self, Heard(self.core, self.tee):
+        with self:
             try:
                 value = self.call(name, self._converted(name, arguments, said))
                 if said is None or said.result is None:
@@ -266,7 +269,7 @@ class Caller(Scratch):
                 continue
             functions = core.python_functions
             name = functions.name_of(thing, type)
-            symbol = core.program.symbol(name)
+            symbol = core.program.linker.symbols.get(name)
             if symbol is None or symbol.state is not SymbolState.DEFINED:
                 name = name or functions.new_name()
                 source, language = functions.add(name, thing, type)
@@ -365,7 +368,7 @@ class Caller(Scratch):
         line = source
         if language != "llvm":
             line = find(language).call_line(source, self.core.program.state.notes.kept)
-        with self, Heard(self.core, self.tee):
+        with self:
             try:
                 asked = line or language == "llvm"
                 loop = self._loop(line, None) if asked else None
@@ -389,7 +392,7 @@ class Caller(Scratch):
         session's.  Arguments are evaluated once.  Raises UsageError for what is not one call line,
         and what stopped a call.
         """
-        with self, Heard(self.core, self.tee):
+        with self:
             loops = [self._loop(*side) for side in sides]
             return _times(loops, number, repeat)
 
@@ -419,5 +422,5 @@ class Caller(Scratch):
         It leaves no trace in the session but what it does.  Raises UsageError for anything else.
         """
         call, source = _call_of(expression)
-        with self, Heard(self.core, self.tee):
+        with self:
             return evaluate(call, None, self, source)

@@ -40,7 +40,7 @@ from jitkernel.session.program.signatures import (
 from jitkernel.session.program.status import status_lines, type_line
 from jitkernel.session.report.places import cell_lines
 from jitkernel.session.report.undefined import retold
-from jitkernel.session.run.host import Execution, Heard
+from jitkernel.session.run.host import Execution
 from jitkernel.session.run.results import Result
 from jitkernel.session.saved.store import Record
 from jitkernel.session.settings import CellOptions, options_for, row, stored_options, stored_request
@@ -144,9 +144,10 @@ class Definer(Execution):
             part=part,
         )
         names = own if part == "block" else own | (plan.defines - {ENTRY})
-        functions = {
-            n for n in names if (s := symbols.get(n)) is None or not isinstance(s.info, Variable)
-        }
+        functions = set()
+        for n in names:
+            if (s := symbols.get(n)) is None or not isinstance(s.info, Variable):
+                functions.add(n)
         if part != "block" and plan.declares:
             functions |= {
                 n for n in plan.declares if (s := symbols.get(n)) and s.state == SymbolState.DEFINED
@@ -297,7 +298,7 @@ class Definer(Execution):
         program, pool = self.program, self.engine.pool
         names: dict[int, set[str]] = {}
         for f in compiled.summary.functions:
-            symbol = program.symbol(f.name) if f.defined else None
+            symbol = program.linker.symbols.get(f.name) if f.defined else None
             if f.defined and (symbol is None or symbol.state != SymbolState.DEFINED):
                 for number, _ in program.uses.of_library(f.name, (old, self.cell)):
                     names.setdefault(number, set()).add(f.name)
@@ -412,12 +413,6 @@ class Definer(Execution):
                 self.change.notes.append(f"{every} (cell {cell.number}) {what}")
         self.core.residency.arrived(cell)
 
-    def replace_undefined(self) -> None:
-        """A notebook cell that defined something and has no definitions any more."""
-        if (old := self.program.cells.get(self.replaces)) is not None:
-            self.program.retire(old, self.cell, self.change)
-            self.program.let_go(self.change, self.core.finish)
-
     # -- where no statement runs -----------------------------------------------------------------
 
     def compile_only(self, source: str) -> CompiledCell:
@@ -438,7 +433,7 @@ class Definer(Execution):
         back.
         """
         core, cell = self.core, self.cell
-        with Heard(core, self.tee):
+        with self:
             core.number = cell.number
             with core.engine.arena.rollback.atomic():
                 self.begin(title(cell.number, source))

@@ -8,7 +8,7 @@ import operator
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from mmap import PAGESIZE
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, Self, SupportsIndex
 
 from jitkernel.errors import ArenaFull, Fault, JitError, UndefinedSymbol, UsageError
 from jitkernel.executor.records import Outcome
@@ -68,7 +68,7 @@ class SessionHost:
 
     def full_signature(self, name: str) -> Signature | None:
         """The same with everything that calling it depends on."""
-        symbol = self.program.symbol(name)
+        symbol = self.program.linker.symbols.get(name)
         known = symbol.info if symbol is not None else None
         known = known or self.program.state.declared.get(name)
         if isinstance(known, Signature):
@@ -133,7 +133,7 @@ class SessionHost:
 
     def hint(self, name: str) -> str:
         """The remedy for a name that is not known here; "" where nothing comes near."""
-        symbol = self.program.symbol(name)
+        symbol = self.program.linker.symbols.get(name)
         if symbol is not None and symbol.info is None and symbol.state is SymbolState.DEFINED:
             called = self.called(name)
             return f"an object has it, and objects say no types: declare {called} in a cell"
@@ -292,34 +292,13 @@ class SessionView(SessionHost):
         return " ".join(self.engine.pool.identity().resolve(wanted)).strip()
 
 
-class Heard:
-    """A block in which `sink` hears the program of a core; an error says what a full zone is full
-    of."""
-
-    __slots__ = ("_before", "_core", "_sink")
-
-    def __init__(self, core: Core, sink: Sink):
-        self._core, self._sink = core, sink
-
-    def __enter__(self) -> None:
-        self._before, self._core.sink = self._core.sink, self._sink
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        core = self._core
-        core.sink = self._before
-        if isinstance(error, ArenaFull):
-            from jitkernel.session.report.memory import explain_full
-
-            raise explain_full(core.program, core.history, error) from None
-
-
 class Execution(SessionView):
     """On whose behalf code runs: a cell, or a call that is none, in a core whose lock is held.  The
     cell's language asks it, too (see `Known`).
 
-    `cell` owns the data that this needs; `tee` gets what the program prints, and `error` is the
-    exception for what stopped it.  Cells are numbered from the latest on; `number` asks for a later
-    one.
+    `cell` owns the data that this needs; `tee` gets what the program prints within a block of this,
+    and `error` is the exception for what stopped it.  Cells are numbered from the latest on;
+    `number` asks for a later one.
     """
 
     def __init__(
@@ -336,6 +315,17 @@ class Execution(SessionView):
         self.heed(options or USUAL)
         self.number, self._cell_id = max(number or 0, core.number + 1), cell_id
         self.is_run = False  # of a cell, whose change can be taken back
+
+    def __enter__(self) -> Self:
+        self._before, self.core.sink = self.core.sink, self.tee
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self.core.sink = self._before
+        if isinstance(error, ArenaFull):  # it is to say what the zone is full of
+            from jitkernel.session.report.memory import explain_full
+
+            raise explain_full(self.program, self.core.history, error) from None
 
     @cached_property
     def cell(self) -> Cell:

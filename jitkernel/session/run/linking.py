@@ -23,7 +23,7 @@ from jitkernel.linker.prepare import prepared
 from jitkernel.linker.records import NOWHERE
 from jitkernel.session.program.cell import title
 from jitkernel.session.run.definer import Definer
-from jitkernel.session.run.host import Execution, Heard
+from jitkernel.session.run.host import Execution
 from jitkernel.session.run.results import Result
 from jitkernel.wording import counted, cut_list
 
@@ -99,7 +99,7 @@ def _add_archive(
     full = linked.archive.path
     source = f"; %link {path}{' --whole' * whole}"
     number = definer.cell.number if taken else 0
-    with Heard(core, definer.tee), core.engine.arena.rollback.atomic():
+    with definer, core.engine.arena.rollback.atomic():
         change = definer.change = core.history.begin(
             title(number, source) if number else source[2:], number
         )

@@ -172,7 +172,7 @@ class DirectCalls:
 
         core, settings = self._core, self._core.settings
         self.known.pop(name, None)
-        symbol = core.program.symbol(name)
+        symbol = core.program.linker.symbols.get(name)
         if (
             symbol is None or symbol.state is not SymbolState.DEFINED
             or settings.budget or settings.autosave or core.observers.series
@@ -196,7 +196,7 @@ class DirectCalls:
 
         core = self._core
         called = core.program.called(name)
-        symbol = core.program.symbol(name)
+        symbol = core.program.linker.symbols.get(name)
         if symbol is None or symbol.state is SymbolState.MISSING:
             raise UsageError(f"{called} is not defined any more")
         if not isinstance(symbol.info, Signature):

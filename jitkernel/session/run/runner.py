@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from operator import attrgetter, itemgetter
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -42,12 +43,12 @@ from jitkernel.session.program.signatures import (
     Signature,
     Variable,
     check_types,
+    described,
     expand,
-    signature_of,
+    imports,
 )
 from jitkernel.session.report.overruns import overruns
 from jitkernel.session.run.definer import NO_PLAN, Definer
-from jitkernel.session.run.host import Heard
 from jitkernel.session.run.results import Result
 from jitkernel.session.settings import options_for
 from jitkernel.values.value import TypedValue, value_html
@@ -81,7 +82,7 @@ class Runner(Definer):
         self._language, tee = find(language), self.tee
         self.program.speaks = self._language.name
         try:
-            with Heard(self.core, tee):
+            with self:
                 return self._run(source)
         finally:
             self.plan = NO_PLAN  # whose actions may refer to this
@@ -191,13 +192,15 @@ class Runner(Definer):
         self._blocks = {}
         if plan.remakes:
             self.remake(plan.remakes, plan.defines)
-        together = bool(plan.entities) and plan.block is not None and not stands_alone(plan)
+        block = plan.block
+        together = bool(plan.entities) and block is not None and not stands_alone(plan)
         if plan.entities:
-            assembled = self.define("all" if together else "entities")
+            assembled = self.define("all" if together or block is None else "entities")
             if together:
-                self._blocks[id(plan.block)] = assembled
-        elif self.cell.cell_id:
-            self.replace_undefined()
+                self._blocks[id(block)] = assembled
+        elif self.cell.cell_id and (old := self.program.cells.get(self.replaces)) is not None:
+            self.program.retire(old, self.cell, self.change)
+            self.program.let_go(self.change, self.core.finish)
         for action in plan.actions:
             if isinstance(action, RunAction):
                 self._blocks[id(action)] = self._prepare(action.module, "entities")
@@ -257,7 +260,8 @@ class Runner(Definer):
 
     def _overruns(self) -> str:
         """The writes behind variables of the cell's code, in words."""
-        for action in self.plan.actions:
+        data = self.engine.arena.zones["data"]
+        for action in self.plan.actions if data.high > data.start else ():
             if isinstance(action, CallAction | RunAction | BlockAction):
                 return overruns(self.program, self.core.history.look())
         return ""
@@ -342,7 +346,7 @@ class Runner(Definer):
             if block.block_type is None:
                 raise CompileError("the cell's instructions have no type")
             return self._call_block(block.block_type, self.block_entry)
-        with self._in_memory(self._drop_block):
+        with self._in_memory(partial(self._drop_blocks, self.own)):
             value = self._call_block(block.type, self._place_block(block))
             return present(value) if present is not None and value is not None else value
 
@@ -360,25 +364,20 @@ class Runner(Definer):
     def _place_block(self, block: PreparedBlock) -> int:
         """The address of code that is in memory from now on, until it is dropped."""
         linker, request, compiled = self.program.linker, block.request, block.compiled
-        kinds = {f.name: "function" for f in compiled.summary.functions if not f.defined}
-        kinds |= {v.name: "variable" for v in compiled.summary.variables if not v.defined}
+        known = described(compiled.summary)
         record = self.record(request, compiled, self.plan.source)
         with self.engine.arena.rollback.atomic():
             image, entry = linker.place_unnamed(
-                compiled.object, ENTRY, self.cell.number, kinds=kinds
+                compiled.object, ENTRY, self.cell.number, kinds=imports(known)
             )
-            for info in compiled.summary.functions:
-                symbol = linker.symbols.get(info.name)
-                if symbol is not None and symbol.info is None:
-                    symbol.info = signature_of(info, compiled.summary.types)
+            for name, info, _ in known:
+                symbol = linker.symbols.get(name)
+                if symbol is not None and symbol.info is None and isinstance(info, Signature):
+                    symbol.info = info
             self.program.running += (image,)
         self.core.places.lines.running += ((image, request, record),)
         self.core.residency.mark(symbol.image for symbol in image.refs)
         return entry
-
-    def _drop_block(self) -> None:
-        """The instructions have run: their code goes, their constants are the cell's."""
-        self._drop_blocks(self.own)
 
     def _drop_blocks(self, own: Callable[[Block], None] | None = None) -> None:
         """Code that runs goes; its constants stay where somebody owns them."""
@@ -413,7 +412,7 @@ class Runner(Definer):
                 raise CompileError(f"{called} is private to cell {number}")
             raise CompileError(f"{called} is not defined{f'; {hint}' * bool(hint)}")
         symbol = self.program.named(name)
-        cell = self.program.cell_of(symbol) if symbol is not None else None
+        cell = self.program.cells.get(self.program.owner(name))
         where = (
             f"cell {cell.number}, {symbol.size} bytes" if cell and symbol else "a library function"
         )

@@ -70,7 +70,7 @@ def outcome(notebook):
     """What the cells and then `main` print, and what it returns."""
     with Session() as session:
         printed = "".join(session.run(cell, "c").stdout for cell in notebook)
-        takes = session.inspect.program.symbol("main").info.shown
+        takes = session.inspect.program.linker.symbols.get("main").info.shown
         result = session.run("main(0, 0)" if "i32 (i32" in takes else "main()", "c")
         session.check()
     return result.text, printed + result.stdout
