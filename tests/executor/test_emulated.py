@@ -18,9 +18,7 @@ from jitkernel.linker import x86_64
 from tests.looping import looping
 
 QEMU = shutil.which("qemu-x86_64")
-THREAD = "@seen = global i32 0\n" + looping(
-    "  %v = call i32 @f()\n  store volatile i32 %v, ptr @seen", "begin"
-)
+THREAD = "volatile int seen;\nextern int f(void);\n" + looping("seen = f();", "begin")
 
 
 def constant(name: str, value: int) -> str:
@@ -75,7 +73,7 @@ def test_code_that_comes_back_is_the_code_that_is_run(emulated: Session) -> None
 def test_a_thread_of_the_program_sees_them_too(emulated: Session) -> None:
     s = emulated
     s.run(constant("f", 100))
-    s.run(THREAD)
+    s.run(THREAD, "c")
     assert (
         s.inspect.engine.executor.threads == 0
         and s.call("begin") == 0

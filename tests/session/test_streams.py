@@ -91,19 +91,11 @@ def test_a_sink_that_raises_stops_the_cell_and_nothing_else(s):
 
 # -- input -----------------------------------------------------------------------------------------
 
-READ = """
-declare i32 @getchar()
-declare i64 @read(i32, ptr, i64)
-declare i32 @scanf(ptr, ...)
-@d = constant [3 x i8] c"%d\\00"
-@buffer = global [64 x i8] zeroinitializer
-define i32 @number() {
-  %p = alloca i32
-  %r = call i32 (ptr, ...) @scanf(ptr @d, ptr %p)
-  %v = load i32, ptr %p
-  ret i32 %v
-}
-"""
+READ = """#include <stdio.h>
+#include <unistd.h>
+char buffer[64];
+int number(void) { int v; scanf("%d", &v); return v; }
+int twice(void) { return getchar() + getchar(); }"""
 
 
 class _Ends(Sink):
@@ -118,8 +110,7 @@ class _Ends(Sink):
 
 def test_input_that_ends(s):
     """The program meets the end of the file, as often as it reads; the next cell is asked anew."""
-    s.run(READ + "define i32 @twice() {\n  %a = call i32 @getchar()\n  %b = call i32 @getchar()\n"
-          "  %c = add i32 %a, %b\n  ret i32 %c\n}")  # fmt: skip
+    s.run(READ, "c")
     assert s.run("@twice()", sink=_Ends()).value == -2
     assert s.run("@read(0, @buffer, 64)", sink=_Ends()).value == 0
     assert s.run("@number()", sink=_Ends(["12"])).value == 12
@@ -147,15 +138,7 @@ def test_handlers_of_a_process_that_exits_do_not_run_twice(s):
 # -- interrupts ------------------------------------------------------------------------------------
 
 SPIN = "define void @spin() {\nentry:\n  br label %l\nl:\n  br label %l\n}"
-MUTEX = """
-declare i32 @pthread_mutex_lock(ptr)
-@m = global [64 x i8] zeroinitializer, align 16
-define i32 @deadlock() {
-  %a = call i32 @pthread_mutex_lock(ptr @m)
-  %b = call i32 @pthread_mutex_lock(ptr @m)
-  ret i32 %b
-}
-"""
+MUTEX = "#include <pthread.h>\npthread_mutex_t m;\nint deadlock(void) { pthread_mutex_lock(&m); return pthread_mutex_lock(&m); }"
 
 
 ENDLESS = {  # the executor's tests have more
@@ -164,12 +147,7 @@ ENDLESS = {  # the executor's tests have more
 }
 
 
-TICK = """  %v = load volatile i64, ptr @ticks
-  %w = add i64 %v, 1
-  store volatile i64 %w, ptr @ticks"""
-BUSY = f"""@ticks = global i64 0
-{looping(TICK, "busy")}@busy()
-"""
+BUSY = "volatile long ticks;\n" + looping("ticks++;", "busy") + "busy();"
 
 
 @pytest.mark.parametrize("threads", [0, 1], ids=["alone", "beside a thread"])
@@ -177,11 +155,11 @@ BUSY = f"""@ticks = global i64 0
 def test_everything_endless_is_interrupted(s, name, threads):
     definitions, call, limit = ENDLESS[name]
     if threads:
-        s.run(BUSY)
+        s.run(BUSY, "c")
         s.check()
     s.run("@kept = global i32 7\n@heap = global ptr null\n@heap = @malloc(10)")
     if definitions:
-        s.run(definitions)
+        s.run(definitions, "c")
     with interrupting(s) as asked:
         with pytest.raises(Interrupted) as caught:
             s.run(call)

@@ -13,23 +13,9 @@ from tests.looping import looping
 
 pytestmark = pytest.mark.process
 
-WORKER = """@count = global i64 0
-@wrong = global i64 0
-define i64 @same(i64 %x) {
-  %a = xor i64 %x, 5
-  %b = xor i64 %a, 5
-  ret i64 %b
-}
-""" + looping("""  %c = load volatile i64, ptr @count
-  %v = call i64 @same(i64 %c)
-  %ok = icmp eq i64 %v, %c
-  br i1 %ok, label %next, label %oops
-oops:
-  store volatile i64 1, ptr @wrong
-  br label %next
-next:
-  %d = add i64 %c, 1
-  store volatile i64 %d, ptr @count""")
+WORKER = """volatile long count, wrong;
+long same(long x) { return x ^ 5 ^ 5; }
+""" + looping("long c = count; if (same(c) != c) wrong = 1; count = c + 1;")
 SAME = """define i64 @same(i64 %x) {{
   %a = xor i64 %x, {0}
   %m = mul i64 %a, 3
@@ -52,7 +38,7 @@ def text_used(s: Session) -> int:
 
 def test_a_running_thread_never_sees_half_a_patch_or_freed_text(session):
     s = session
-    s.run(WORKER)
+    s.run(WORKER, "c")
     assert s.call("start") == 0
     assert s.inspect.engine.executor.threads == 1
     before, counted, rounds = text_used(s), 0, 0
@@ -73,7 +59,7 @@ def test_a_running_thread_never_sees_half_a_patch_or_freed_text(session):
 
 def test_evicting_and_undoing_under_a_thread(session):
     s = session
-    s.run(WORKER)
+    s.run(WORKER, "c")
     s.run("define i64 @other() {\n  ret i64 1\n}")
     assert s.call("start") == 0
     for _ in range(10):
