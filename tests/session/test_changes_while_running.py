@@ -8,6 +8,8 @@ from jitkernel import Session
 from jitkernel.errors import UsageError
 from jitkernel.session.run.results import Collector
 
+pytestmark = pytest.mark.process
+
 RUNS = """#include <stdio.h>
 #include <unistd.h>
 volatile int v = 1;
@@ -48,21 +50,20 @@ class Once(Collector):
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_code_that_runs_is_not_taken_away(what: str) -> None:
-    with Session() as s:
-        s.run(RUNS, "c")
-        s.run("define i32 @z() { ret i32 1 }")
-        s.undo()
-        text = s["f"].address
-        sink = Once(lambda: REFUSED[what](s))
-        assert s.value("@f()", sink).python == 7
-        (error,) = sink.raised
-        assert "code of the program is running" in str(error)
-        assert s["f"].address == text and s["v"].value == 2
-        assert s.call("f") == 7
-        s.check()
-        if what != "redo":  # nothing runs now; but a global was changed since the undo
-            REFUSED[what](s)
+def test_code_that_runs_is_not_taken_away(s: Session, what: str) -> None:
+    s.run(RUNS, "c")
+    s.run("define i32 @z() { ret i32 1 }")
+    s.undo()
+    text = s["f"].address
+    sink = Once(lambda: REFUSED[what](s))
+    assert s.value("@f()", sink).python == 7
+    (error,) = sink.raised
+    assert "code of the program is running" in str(error)
+    assert s["f"].address == text and s["v"].value == 2
+    assert s.call("f") == 7
+    s.check()
+    if what != "redo":  # nothing runs now; but a global was changed since the undo
+        REFUSED[what](s)
 
 
 def test_looking_is_allowed() -> None:

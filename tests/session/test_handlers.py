@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from programs import interrupting
@@ -47,13 +47,6 @@ int go(void) {
   return timer_create(CLOCK_MONOTONIC, &event, &timer) | timer_settime(timer, 0, &every, 0);
 }""",
 }  # fmt: skip
-
-
-@pytest.fixture
-def s() -> Iterator[Session]:
-    with Session() as session:
-        yield session
-        session.check()
 
 
 @pytest.mark.parametrize("timer", TIMERS, ids=lambda t: t.replace(" ", "-"))

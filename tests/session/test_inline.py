@@ -471,7 +471,7 @@ def test_threads_of_the_program_keep_code_as_it_is_and_live_on() -> None:
     done = program(
         "import time\n"
         "from tests.looping import looping\n"
-        "s.run('volatile int ticks;' + looping('usleep(1000); ticks++;', 'begin'), 'c')\n"
+        "s.run('volatile int ticks;\\n' + looping('usleep(1000); ticks++;', 'begin'), 'c')\n"
         "s.run('define i32 @one() {\\n  ret i32 1\\n}')\n"
         "s.call('begin')\n"
         "print(s.inspect.engine.executor.threads, s.call('one'))\n"

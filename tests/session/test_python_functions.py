@@ -12,15 +12,10 @@ import pytest
 from jitkernel import Session
 from jitkernel.errors import Fault, Interrupted, JitError, UsageError
 
+pytestmark = pytest.mark.process
+
 LOOP = """int step(int, double);
 int loop(int n) { int r; for (int i = 0; i < n; i++) r = step(i, 1.5); return r; }"""
-
-
-@pytest.fixture
-def s():
-    with Session() as session:
-        yield session
-        session.check()
 
 
 def test_a_cell_calls_python(s):

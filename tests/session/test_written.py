@@ -6,13 +6,14 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from jitkernel import Session
 from jitkernel.arena.mirror import Mirror
+
+pytestmark = pytest.mark.process
 
 SIZE = 6 << 20
 PROGRAM = f"""
@@ -60,12 +61,6 @@ WAYS = [
     "by_store", "by_memcpy", "by_read", "by_memory_file", "by_thread", "by_late_thread",
     "by_raw_fork", "by_late_child", "by_second_mapping",
 ]  # fmt: skip
-
-
-@pytest.fixture
-def s() -> Iterator[Session]:
-    with Session(capacity=64 << 20, spare=False) as session:
-        yield session
 
 
 def settle(s: Session) -> None:
