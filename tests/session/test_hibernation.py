@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-import threading
 import time
 from collections.abc import Callable
 
@@ -227,23 +225,6 @@ def test_an_interrupt_waits_and_then_ends_the_cell(s: Session) -> None:
     assert s.call("sq", 3) == 9
 
 
-def test_interrupts_at_any_moment_lose_nothing(s: Session) -> None:
-    s.run(SQ)
-    s.run("define i32 @f(i32 %x) {\n  %v = call i32 @sq(i32 %x)\n  ret i32 %v\n}")
-    chance = random.Random(3)
-    for i in range(60):
-        s.hibernate("sq", "f")
-        timer = threading.Timer(chance.random() * 0.002, s.interrupt)
-        timer.start()
-        try:
-            assert s.call("f", i) == i * i
-        except Interrupted:
-            pass
-        timer.join()
-        s.check()
-    assert s.call("f", 12) == 144
-
-
 def test_from_threads_of_the_program(s: Session) -> None:
     """Four threads call what is not there, at the same time as the cell itself."""
     s.run("\n".join(f"define i64 @w{i}(i64 %x) {{\n  %r = add i64 %x, {i}\n  ret i64 %r\n}}"
@@ -268,19 +249,6 @@ def test_from_threads_of_the_program(s: Session) -> None:
         s.hibernate("w0", "body")
         assert s.call("go") == 5 * (60 + 6)
         s.check()
-
-
-@pytest.mark.process
-def test_in_a_forked_child(s: Session) -> None:
-    s.run(constant("status", 3))
-    s.run(
-        "#include <sys/wait.h>\n#include <unistd.h>\nint status(void);\nint parent(void) {\n"
-        "  int s, p = fork(); if (!p) _exit(status()); waitpid(p, &s, 0); return s >> 8;\n}",
-        "c",
-    )
-    s.hibernate("status")
-    assert s.call("parent") == 3
-    assert s.call("status") == 3
 
 
 def test_an_exception_crosses_code_that_came_back_after_another_one(s: Session) -> None:
