@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from tests.busy import until
 
 
 def runs(pid: int) -> bool:
@@ -16,7 +16,4 @@ def runs(pid: int) -> bool:
 
 def gone(pid: int) -> bool:
     """Whether a process ends within a minute."""
-    deadline = time.monotonic() + 60
-    while runs(pid) and time.monotonic() < deadline:
-        time.sleep(0.005)
-    return not runs(pid)
+    return until(lambda: not runs(pid), 60)

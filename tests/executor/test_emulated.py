@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-import time
 from collections.abc import Iterator
 from types import SimpleNamespace
 
@@ -15,6 +14,7 @@ from jitkernel import Session
 from jitkernel.errors import Fault, JitError, UsageError
 from jitkernel.executor import spawn
 from jitkernel.linker import x86_64
+from tests.busy import until
 from tests.looping import looping
 
 QEMU = shutil.which("qemu-x86_64")
@@ -81,17 +81,9 @@ def test_a_thread_of_the_program_sees_them_too(emulated: Session) -> None:
     )
     for number in range(101, 106):
         s.run(constant("f", number))
-        deadline = time.monotonic() + 20
-        while s["seen"].value != number and time.monotonic() < deadline:
-            time.sleep(0.005)
-        assert s["seen"].value == number
+        assert until(lambda number=number: s["seen"].value == number)
     s.call("finish")
-    deadline = time.monotonic() + 20
-    while (
-        s.inspect.engine.executor.threads and time.monotonic() < deadline
-    ):  # it returned; the system ends it
-        time.sleep(0.005)
-    assert s.inspect.engine.executor.threads == 0
+    assert until(lambda: not s.inspect.engine.executor.threads), "it returned; the system ends it"
 
 
 def test_faults_and_another_process(emulated: Session) -> None:

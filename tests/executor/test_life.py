@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -214,8 +215,7 @@ def test_groupwide_sigint_does_not_reach_the_executor(fresh: Lab) -> None:
 
 
 def test_limits() -> None:
-    lab = Lab(memory_limit=64 << 20, stack_size=1 << 20)
-    try:
+    with closing(Lab(memory_limit=64 << 20, stack_size=1 << 20)) as lab:
         ir = program(
             "  %p = call ptr @malloc(i64 100000000)\n  %q = call ptr @malloc(i64 1000000)\n"
             "  store ptr %p, ptr %ret\n  %s = getelementptr ptr, ptr %ret, i64 1\n"
@@ -240,8 +240,6 @@ define i64 @deep(i64 %x) noinline {
         assert 900 << 10 < record.stack_top - record.sp < 1100 << 10
         limits = Path(f"/proc/{lab.executor.pid}/limits").read_text()
         assert "Max core file size        0 " in limits
-    finally:
-        lab.close()
 
 
 def test_a_working_directory_that_is_not_there(tmp_path: Path) -> None:
@@ -357,8 +355,7 @@ def test_arguments_and_results(lab: Lab) -> None:
 
 
 def test_a_large_stack() -> None:
-    lab = Lab(stack_size=300 << 20)
-    try:
+    with closing(Lab(stack_size=300 << 20)) as lab:
         ir = program(
             """  %p = alloca i8, i64 250000000
   store volatile i8 1, ptr %p
@@ -366,8 +363,6 @@ def test_a_large_stack() -> None:
         )
         outcome = lab.run(ir, ret_size=1)
         assert (outcome.kind, outcome.result) == ("ok", b"\7")
-    finally:
-        lab.close()
 
 
 def test_the_unwinder_knows_session_code(lab: Lab) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 import pytest
@@ -17,6 +16,7 @@ from jitkernel.errors import (
 )
 from jitkernel.session import CellOptions
 from jitkernel.session.program.cell import CellState
+from tests.busy import until
 
 PADDED = """define i32 @p{0}(i32 %x) {{
   call void asm sideeffect ".fill {1}, 1, 0x90", ""()
@@ -243,9 +243,7 @@ def test_from_threads_of_the_program(s: Session) -> None:
         "c",
     )
     for _ in range(20):
-        deadline = time.monotonic() + 10
-        while s.inspect.engine.executor.threads and time.monotonic() < deadline:
-            time.sleep(0.001)  # a thread that was joined is a moment in going
+        assert until(lambda: not s.inspect.engine.executor.threads)
         s.hibernate("w0", "body")
         assert s.call("go") == 5 * (60 + 6)
         s.check()

@@ -24,6 +24,7 @@ from jitkernel.errors import Exited, JitError, UndefinedSymbol, UsageError
 from jitkernel.executor import own_map
 from jitkernel.executor.own_map import OwnMap
 from jitkernel.session.program.cell import CellState
+from tests.busy import until
 
 ROOT = str(Path(__file__).resolve().parents[2])
 SUM = """double sum(double *p, long n) {
@@ -542,9 +543,7 @@ def test_threads_get_code_while_the_caller_is_back_in_python(s: Session) -> None
     sys.setswitchinterval(1e-6)
     try:
         for round in range(60):
-            deadline = time.monotonic() + 10
-            while s.inspect.engine.executor.threads and time.monotonic() < deadline:
-                time.sleep(0.001)
+            assert until(lambda: not s.inspect.engine.executor.threads)
             s.hibernate("w0", "w1", "w2", "w3", "body")
             assert s.call("beside", addresses[round % 2]) == 1 + 1 + 2 + 6
             s.check()

@@ -9,6 +9,7 @@ from programs import interrupting
 
 from jitkernel import Session
 from jitkernel.errors import ArenaFull, Interrupted
+from tests.busy import until
 from tests.looping import looping
 
 pytestmark = pytest.mark.process
@@ -121,9 +122,7 @@ int start(void) { pthread_t t; return pthread_create(&t, 0, worker, 0); }"""
 def frames(s: Session) -> int:
     """How many frames the thread finds on its stack."""
     s.run("@frames = i64 0\n@wish = i32 1")
-    deadline = time.monotonic() + 20
-    while not s["frames"].value and time.monotonic() < deadline:
-        time.sleep(0.002)
+    assert until(lambda: s["frames"].value)
     return int(s["frames"].value)
 
 
