@@ -81,7 +81,7 @@ def test_a_thread_of_the_program_sees_them_too(emulated: Session) -> None:
     )
     for number in range(101, 106):
         s.run(constant("f", number))
-        assert until(lambda number=number: s["seen"].value == number)
+        assert until(lambda: s["seen"].value == number)  # noqa: B023 (at once)
     s.call("finish")
     assert until(lambda: not s.inspect.engine.executor.threads), "it returned; the system ends it"
 
