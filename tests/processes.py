@@ -14,6 +14,6 @@ def runs(pid: int) -> bool:
         return False
 
 
-def gone(pid: int) -> bool:
-    """Whether a process ends within a minute."""
-    return until(lambda: not runs(pid), 60)
+def gone(pid: int, seconds: float = 60) -> bool:
+    """Whether a process ends within some seconds."""
+    return until(lambda: not runs(pid), seconds)

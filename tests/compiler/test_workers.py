@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
+from processes import runs
 
 from jitkernel import procfs
 from jitkernel.compiler import worker_process, workers
@@ -90,7 +91,7 @@ def test_a_spare_that_was_killed_is_started_again() -> None:
         (spare,) = pids(pool, "spare")
         os.kill(spare, signal.SIGKILL)
         os.kill(worker, signal.SIGKILL)
-        assert until(lambda: not pids(pool, "spare") and not alive(worker))
+        assert until(lambda: not pids(pool, "spare") and not runs(worker))
         assert pool.compile(Request(SQUARE)).object
         assert len(pids(pool)) == len(pids(pool, "spare")) == 1
 
@@ -440,20 +441,12 @@ def test_the_worker_ends_with_the_process_that_owns_it() -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     workers = [int(word) for word in done.stdout.split()]
     assert len(workers) == 2, done.stderr
-    assert until(lambda: not any(alive(pid) for pid in workers), 2)
+    assert until(lambda: not any(runs(pid) for pid in workers), 2)
 
 
 def zombies() -> set[int]:
     """What below this process has ended, and nobody has asked how; other tests' children too."""
-    return {pid for pid in procfs.family(os.getpid()) if not alive(pid)}
-
-
-def alive(pid: int) -> bool:
-    """Whether the process runs; one that has ended may stay listed until init reaps it."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
+    return {pid for pid in procfs.family(os.getpid()) if not runs(pid)}
 
 
 def test_workers_are_out_of_reach_of_the_terminal() -> None:

@@ -13,25 +13,12 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from processes import gone, runs
 
 from jitkernel.errors import JitError
 
 from .conftest import Lab
 from .programs import program, string
-
-
-def gone(pid: int, patience: float = 2.0) -> bool:
-    """Whether a process ends, or is a zombie, within some seconds."""
-    deadline = time.monotonic() + patience
-    while time.monotonic() < deadline:
-        try:
-            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-        except (FileNotFoundError, ProcessLookupError):
-            return True
-        if state == "Z":
-            return True
-        time.sleep(0.005)
-    return False
 
 
 def test_code_and_globals_survive_a_respawn(fresh: Lab) -> None:
@@ -150,7 +137,7 @@ def test_close_ends_what_cells_started() -> None:
     lab.run(ir)
     hidden = int(lab.out)
     executor = lab.executor.pid
-    assert not gone(plain, 0) and not gone(hidden, 0)
+    assert runs(plain) and runs(hidden)
     lab.close()
     assert gone(plain) and gone(hidden) and gone(executor)
 
@@ -202,7 +189,7 @@ def test_nothing_outlives_the_kernel_process(tmp_path: Path, end: str) -> None:
         assert owner.stdout is not None
         pids = [int(owner.stdout.readline()) for _ in range(3)]
         if end != "exits":
-            assert not any(gone(pid, 0) for pid in pids)
+            assert all(runs(pid) for pid in pids)
             time.sleep(0.1)
             owner.kill()
         owner.wait()

@@ -203,20 +203,9 @@ def test_a_destructor_that_faults_does_not_keep_the_cell(s):
         "__attribute__((destructor)) void d(void) { *(volatile int *)0 = 1; }", "c"
     ).cell.number
     said = []
-
-    class Sink:
-        def output(self, name, data): ...
-        def input(self, prompt): ...
-        def shown(self, label, text, html): ...
-        def progress(self, text): ...
-        def note(self, text):
-            said.append(text)
-
-    s._core.sink, before = Sink(), s._core.sink
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(s._core.sink, "note", said.append)
         assert numbers(s.evict(number)) == [number]
-    finally:
-        s._core.sink = before
     assert any("destructor" in t and f"cell {number}" in t and "null pointer" in t for t in said)
     s.check()
     assert s.run(SQ + "\n@sq(3)").value == 9
