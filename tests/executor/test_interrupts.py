@@ -348,6 +348,18 @@ def test_time_limit(lab: Lab) -> None:
     lab.assert_sound()
 
 
+def test_keyboard_interrupt_of_a_plain_program(lab: Lab) -> None:
+    import os
+    import signal
+
+    timer = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    outcome = lab.executor.call(lab.place(LOOP), 0)
+    timer.join()
+    assert outcome.kind == "interrupted"
+    lab.assert_sound()
+
+
 def test_interrupt_of_a_call_whose_process_still_starts(fresh: Lab) -> None:
     at = fresh.place(LOOP)
 

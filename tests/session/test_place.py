@@ -130,6 +130,20 @@ def test_gc_frees_cells_without_definitions(s):
     s.check()
 
 
+def test_gc_gives_pages_of_freed_text_back(s):
+    for n in range(3):
+        s.run(
+            f'define void @f{n}() {{\n  call void asm sideeffect ".skip 100000, 0x90", ""()\n  ret void\n}}'
+        )
+    s.evict("f0", "f1", "f2")
+    for _ in range(25):
+        s.run(SQ)
+    assert s.gc().processes["slab"] >= 250_000
+    s.check()
+    s.run(constant("after", 1))
+    assert s.call("after") == 1
+
+
 def test_reset_leaves_an_empty_session_that_works(s):
     s.run(
         SQ + "\n@g = global i32 4\n%pt = type { i32 }\n@p = global %pt zeroinitializer", cell_id="a"
