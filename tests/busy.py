@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-__all__ = ["strain", "within"]
+__all__ = ["strain", "until", "within"]
 
 _WORK = 0.03  # seconds of processor time
 _NAPS, _NAP = 5, 0.002
@@ -37,3 +37,11 @@ def within(measure: Callable[[], float], bound: float, tries: int = 4) -> None:
         if seen[-1] <= bound:
             return
     raise AssertionError(f"never at most {bound}: {', '.join(f'{s:.3g}' for s in seen)}")
+
+
+def until(done: Callable[[], object], seconds: float = 20, pause: float = 0.005) -> bool:
+    """Wait for something, so many seconds at most; whether it has come."""
+    deadline = time.monotonic() + seconds
+    while not done() and time.monotonic() < deadline:
+        time.sleep(pause)
+    return bool(done())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from tests.busy import until
 
 
 def runs(pid: int) -> bool:
@@ -14,9 +14,6 @@ def runs(pid: int) -> bool:
         return False
 
 
-def gone(pid: int) -> bool:
-    """Whether a process ends within a minute."""
-    deadline = time.monotonic() + 60
-    while runs(pid) and time.monotonic() < deadline:
-        time.sleep(0.005)
-    return not runs(pid)
+def gone(pid: int, seconds: float = 60) -> bool:
+    """Whether a process ends within some seconds."""
+    return until(lambda: not runs(pid), seconds)

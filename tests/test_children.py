@@ -14,6 +14,7 @@ from processes import gone
 
 from jitkernel.children import Child, ask
 from jitkernel.languages.c import clang
+from tests.busy import until
 
 PYTHON = [sys.executable, "-I", "-S", "-c"]
 COUNT = "import sys, time; time.sleep(0.3); print(len(sys.stdin.buffer.read()))"
@@ -160,9 +161,7 @@ def test_unread_text_is_known():
     with Child([*PYTHON, NAP]) as deaf, Child([*PYTHON, f"input();{NAP}"]) as other:
         for child in (deaf, other):
             child.give(b"x\n")
-        deadline = time.monotonic() + 60
-        while other.unread and time.monotonic() < deadline:
-            time.sleep(0.01)
+        until(lambda: not other.unread)
         assert deaf.unread and not other.unread
 
 

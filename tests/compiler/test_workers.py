@@ -10,16 +10,17 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from processes import runs
 
 from jitkernel import procfs
 from jitkernel.compiler import worker_process, workers
 from jitkernel.compiler.pool import CompilerPool
 from jitkernel.compiler.records import Compiled, Options, Request
 from jitkernel.errors import CompileError, Interrupted, WorkerDied
+from tests.busy import until
 
 SQUARE = "define i32 @sq(i32 %x) {\n  %r = mul i32 %x, %x\n  ret i32 %r\n}\n"
 
@@ -31,13 +32,6 @@ def slow(elements: int = 16384) -> str:
         f"define {vector} @f({vector} %a, {vector} %b) {{\n"
         f"  %r = sdiv {vector} %a, %b\n  ret {vector} %r\n}}"
     )
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 10.0) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.005)
 
 
 def pids(pool: CompilerPool, role: str = "worker") -> list[int]:
@@ -90,14 +84,14 @@ def test_a_spare_that_was_killed_is_started_again() -> None:
         pool.compile(Request(SQUARE))
         (worker,), (spare,) = pids(pool), pids(pool, "spare")
         os.kill(spare, signal.SIGKILL)
-        wait_for(lambda: not pids(pool, "spare"))
+        assert until(lambda: not pids(pool, "spare"))
         assert pool.compile(Request(SQUARE)).object
         assert pids(pool) == [worker]
-        wait_for(lambda: bool(pids(pool, "spare")))
+        assert until(lambda: bool(pids(pool, "spare")))
         (spare,) = pids(pool, "spare")
         os.kill(spare, signal.SIGKILL)
         os.kill(worker, signal.SIGKILL)
-        wait_for(lambda: not pids(pool, "spare") and not alive(worker))
+        assert until(lambda: not pids(pool, "spare") and not runs(worker))
         assert pool.compile(Request(SQUARE)).object
         assert len(pids(pool)) == len(pids(pool, "spare")) == 1
 
@@ -128,7 +122,7 @@ def test_an_idle_worker_has_none_of_llvm_mapped() -> None:
         code = pool.compile(Request(SQUARE)).object
         (worker,), (spare,) = pids(pool), pids(pool, "spare")
         assert mapped(worker) > 0
-        wait_for(lambda: mapped(worker) == mapped(spare) == 0, 30)
+        assert until(lambda: mapped(worker) == mapped(spare) == 0, 30)
         assert pool.compile(Request(SQUARE)).object == code
         with pytest.raises(WorkerDied):
             pool.compile(Request(FATAL[0][0]))
@@ -151,7 +145,7 @@ def test_an_idle_worker_gives_back_what_a_large_module_took() -> None:
         assert pool.compile(Request(large)).object
         grown = procfs.own_bytes(worker) - small
         assert grown > 4 << 20
-        wait_for(lambda: procfs.own_bytes(worker) < small + grown / 2, 30)
+        assert until(lambda: procfs.own_bytes(worker) < small + grown / 2, 30)
         assert pool.compile(Request(SQUARE)).object == code
 
 
@@ -221,7 +215,7 @@ def test_a_request_that_a_killed_worker_never_read_goes_to_another(spare: bool, 
         code = pool.compile(request).object
         (worker,) = pids(pool)
         os.kill(worker, signal.SIGSTOP)
-        wait_for(lambda: state(worker) == "T")
+        assert until(lambda: state(worker) == "T")
         killer = threading.Timer(0.2, os.kill, (worker, signal.SIGKILL))
         killer.start()
         assert pool.compile(request).object == code
@@ -393,7 +387,7 @@ def test_a_worker_that_holds_too_much_gives_way_to_a_fresh_one() -> None:
     """Nobody waits for that: it is forked before it is asked."""
     with CompilerPool() as pool:
         pool.compile(Request(SQUARE))
-        wait_for(lambda: len(pool.memory()) == 2)
+        assert until(lambda: len(pool.memory()) == 2)
         (worker,), (spare,) = pids(pool), pids(pool, "spare")
         lent = pool.workers.lend(0)
         pool.workers.give_back(0, lent)
@@ -412,7 +406,7 @@ def test_a_large_module_is_not_growth() -> None:
         for _ in range(40):
             pool.compile(Request(SQUARE))
         (before, resident) = pids(pool)[0], pool.memory()[0].anonymous
-        wait_for(lambda: len(pool.memory()) == 2)
+        assert until(lambda: len(pool.memory()) == 2)
         pool.compile(Request(large))
         for _ in range(40):
             pool.compile(Request(SQUARE))
@@ -447,20 +441,12 @@ def test_the_worker_ends_with_the_process_that_owns_it() -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     workers = [int(word) for word in done.stdout.split()]
     assert len(workers) == 2, done.stderr
-    wait_for(lambda: not any(alive(pid) for pid in workers), 2)
+    assert until(lambda: not any(runs(pid) for pid in workers), 2)
 
 
 def zombies() -> set[int]:
     """What below this process has ended, and nobody has asked how; other tests' children too."""
-    return {pid for pid in procfs.family(os.getpid()) if not alive(pid)}
-
-
-def alive(pid: int) -> bool:
-    """Whether the process runs; one that has ended may stay listed until init reaps it."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
+    return {pid for pid in procfs.family(os.getpid()) if not runs(pid)}
 
 
 def test_workers_are_out_of_reach_of_the_terminal() -> None:

@@ -127,6 +127,7 @@ def shared() -> Iterator[Lab]:
 def lab(shared: Lab) -> Lab:
     """The file's laboratory with a known heap and globals."""
     shared.lines, shared.prompts = [], []
+    shared.executor.on_input, shared.executor.on_output = shared.input, shared.output
     shared.executor.settings = ExecutorSettings()
     assert shared.run(programs.KEEP).kind == "ok"
     return shared

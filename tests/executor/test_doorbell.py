@@ -13,39 +13,19 @@ from jitkernel import Session
 from jitkernel.errors import Fault
 from jitkernel.executor import doorbell
 
-CELL = """
-@n = global i64 0
-@format = constant [5 x i8] c"%ld\\0A\\00"
-declare i32 @printf(ptr, ...)
-declare i32 @usleep(i32)
-define i64 @next() {
-  %was = load i64, ptr @n
-  %is = add i64 %was, 1
-  store i64 %is, ptr @n
-  ret i64 %is
-}
-define i64 @said() {
-  %is = call i64 @next()
-  %r = call i32 (ptr, ...) @printf(ptr @format, i64 %is)
-  ret i64 %is
-}
-define i64 @slow(i32 %us) {
-  %r = call i32 @usleep(i32 %us)
-  %is = call i64 @next()
-  ret i64 %is
-}
-define i64 @wrong(ptr %p) {
-  %is = call i64 @next()
-  %x = load volatile i64, ptr %p
-  ret i64 %x
-}
-"""
+CELL = """#include <stdio.h>
+#include <unistd.h>
+long n;
+long next(void) { return ++n; }
+long said(void) { printf("%ld\\n", next()); return n; }
+long slow(int us) { usleep(us); return next(); }
+long wrong(volatile long *p) { next(); return *p; }"""
 
 
 @pytest.fixture
 def s() -> Any:
     with Session() as s:
-        s.run(CELL)
+        s.run(CELL, "c")
         yield s
 
 

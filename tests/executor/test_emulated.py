@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-import time
 from collections.abc import Iterator
 from types import SimpleNamespace
 
@@ -15,12 +14,11 @@ from jitkernel import Session
 from jitkernel.errors import Fault, JitError, UsageError
 from jitkernel.executor import spawn
 from jitkernel.linker import x86_64
+from tests.busy import until
 from tests.looping import looping
 
 QEMU = shutil.which("qemu-x86_64")
-THREAD = "@seen = global i32 0\n" + looping(
-    "  %v = call i32 @f()\n  store volatile i32 %v, ptr @seen", "begin"
-)
+THREAD = "volatile int seen;\nextern int f(void);\n" + looping("seen = f();", "begin")
 
 
 def constant(name: str, value: int) -> str:
@@ -75,7 +73,7 @@ def test_code_that_comes_back_is_the_code_that_is_run(emulated: Session) -> None
 def test_a_thread_of_the_program_sees_them_too(emulated: Session) -> None:
     s = emulated
     s.run(constant("f", 100))
-    s.run(THREAD)
+    s.run(THREAD, "c")
     assert (
         s.inspect.engine.executor.threads == 0
         and s.call("begin") == 0
@@ -83,17 +81,9 @@ def test_a_thread_of_the_program_sees_them_too(emulated: Session) -> None:
     )
     for number in range(101, 106):
         s.run(constant("f", number))
-        deadline = time.monotonic() + 20
-        while s["seen"].value != number and time.monotonic() < deadline:
-            time.sleep(0.005)
-        assert s["seen"].value == number
+        assert until(lambda: s["seen"].value == number)  # noqa: B023 (at once)
     s.call("finish")
-    deadline = time.monotonic() + 20
-    while (
-        s.inspect.engine.executor.threads and time.monotonic() < deadline
-    ):  # it returned; the system ends it
-        time.sleep(0.005)
-    assert s.inspect.engine.executor.threads == 0
+    assert until(lambda: not s.inspect.engine.executor.threads), "it returned; the system ends it"
 
 
 def test_faults_and_another_process(emulated: Session) -> None:

@@ -101,18 +101,6 @@ def test_exits_on_another_thread(fresh: Lab, how: str) -> None:
     fresh.assert_sound(heap=False)
 
 
-def test_an_undefined_symbol(lab: Lab) -> None:
-    """A call through the linker's stub: the record names the stub and who called it."""
-    ir = program("  call void @nobody()\n  %n = call i32 @getpid()", "declare void @nobody()")
-    at = lab.place(ir)
-    outcome = lab.run(ir)
-    assert outcome.kind == "stub" and outcome.record is not None
-    assert outcome.record.caller in lab.cache[ir][1]
-    stub = outcome.record.stub
-    assert stub == lab.linker.symbols["nobody"].stub != at
-    lab.assert_sound()
-
-
 FORK = """  %pid = call i32 @fork()
   %child = icmp eq i32 %pid, 0
   br i1 %child, label %in_child, label %in_parent

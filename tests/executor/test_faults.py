@@ -169,22 +169,6 @@ def test_an_address_of_an_earlier_process_is_still_known(fresh: Lab) -> None:
     assert fresh.executor.services.locate([record.pc], record.generation) == [before]
 
 
-@timed
-def test_double_free(lab: Lab) -> None:
-    ir = program(
-        "  %p = call ptr @malloc(i64 100)\n  call void @free(ptr %p)\n  call void @free(ptr %p)"
-    )
-    began = time.monotonic()
-    outcome = lab.run(ir)
-    assert outcome.kind == "fault" and outcome.record is not None
-    assert outcome.record.signal == "SIGABRT" and outcome.record.library
-    assert b"double free" in lab.err
-    assert outcome.respawned == bool(outcome.lost)
-    assert lab.square(3) == 9
-    in_time(began, 0.2)
-    lab.assert_sound(heap=not outcome.respawned)
-
-
 def test_a_heap_whose_lock_is_held_for_ever(fresh: Lab) -> None:
     """A fault inside malloc with two threads: only another process helps, and says so."""
     break_heap = program(

@@ -14,6 +14,7 @@ import pytest
 
 from jitkernel.errors import Interrupted
 from jitkernel.executor.records import ExecutorSettings, Outcome
+from tests.busy import until
 
 from . import programs as p
 from .conftest import Lab, in_time, timed
@@ -171,9 +172,7 @@ def test_interrupt_beside_a_thread_that_runs_session_code(fresh: Lab, name: str)
         return struct.unpack("<Q", fresh.run(READ_SPINS, ret_size=8).result)[0]
 
     before = spins()
-    deadline = time.monotonic() + 10
-    while spins() == before and time.monotonic() < deadline:
-        time.sleep(0.001)
+    until(lambda: spins() != before)
     assert spins() > before  # it goes on
 
 
@@ -236,10 +235,7 @@ def test_an_interrupt_at_the_moment_of_the_answer_counts(lab: Lab) -> None:
         wanted.append(lab.executor.interrupt())
 
     lab.executor.on_output = output
-    try:
-        kinds = [lab.executor.call(at, 0).kind for _ in range(20)]
-    finally:
-        lab.executor.on_output = lab.output
+    kinds = [lab.executor.call(at, 0).kind for _ in range(20)]
     assert all(wanted) and kinds == ["interrupted"] * 20
     lab.assert_sound()
 
@@ -397,10 +393,7 @@ def test_parked_threads_run_no_session_code(fresh: Lab) -> None:
         time.sleep(0.001)
         assert spins() == before
         fresh.executor.unpark()
-        deadline = time.monotonic() + 5
-        while spins() == before and time.monotonic() < deadline:
-            time.sleep(0.0001)
-        assert spins() != before
+        assert until(lambda: spins() != before)  # noqa: B023 (at once)
     assert fresh.square(3) == 9
     fresh.executor.respawn()
     assert fresh.square(3) == 9 and fresh.executor.threads == 0

@@ -9,28 +9,16 @@ import subprocess
 import sys
 import textwrap
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+from processes import gone, runs
 
 from jitkernel.errors import JitError
 
 from .conftest import Lab
 from .programs import program, string
-
-
-def gone(pid: int, patience: float = 2.0) -> bool:
-    """Whether a process ends, or is a zombie, within some seconds."""
-    deadline = time.monotonic() + patience
-    while time.monotonic() < deadline:
-        try:
-            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-        except (FileNotFoundError, ProcessLookupError):
-            return True
-        if state == "Z":
-            return True
-        time.sleep(0.005)
-    return False
 
 
 def test_code_and_globals_survive_a_respawn(fresh: Lab) -> None:
@@ -149,7 +137,7 @@ def test_close_ends_what_cells_started() -> None:
     lab.run(ir)
     hidden = int(lab.out)
     executor = lab.executor.pid
-    assert not gone(plain, 0) and not gone(hidden, 0)
+    assert runs(plain) and runs(hidden)
     lab.close()
     assert gone(plain) and gone(hidden) and gone(executor)
 
@@ -201,7 +189,7 @@ def test_nothing_outlives_the_kernel_process(tmp_path: Path, end: str) -> None:
         assert owner.stdout is not None
         pids = [int(owner.stdout.readline()) for _ in range(3)]
         if end != "exits":
-            assert not any(gone(pid, 0) for pid in pids)
+            assert all(runs(pid) for pid in pids)
             time.sleep(0.1)
             owner.kill()
         owner.wait()
@@ -214,8 +202,7 @@ def test_groupwide_sigint_does_not_reach_the_executor(fresh: Lab) -> None:
 
 
 def test_limits() -> None:
-    lab = Lab(memory_limit=64 << 20, stack_size=1 << 20)
-    try:
+    with closing(Lab(memory_limit=64 << 20, stack_size=1 << 20)) as lab:
         ir = program(
             "  %p = call ptr @malloc(i64 100000000)\n  %q = call ptr @malloc(i64 1000000)\n"
             "  store ptr %p, ptr %ret\n  %s = getelementptr ptr, ptr %ret, i64 1\n"
@@ -240,8 +227,6 @@ define i64 @deep(i64 %x) noinline {
         assert 900 << 10 < record.stack_top - record.sp < 1100 << 10
         limits = Path(f"/proc/{lab.executor.pid}/limits").read_text()
         assert "Max core file size        0 " in limits
-    finally:
-        lab.close()
 
 
 def test_a_working_directory_that_is_not_there(tmp_path: Path) -> None:
@@ -357,8 +342,7 @@ def test_arguments_and_results(lab: Lab) -> None:
 
 
 def test_a_large_stack() -> None:
-    lab = Lab(stack_size=300 << 20)
-    try:
+    with closing(Lab(stack_size=300 << 20)) as lab:
         ir = program(
             """  %p = alloca i8, i64 250000000
   store volatile i8 1, ptr %p
@@ -366,8 +350,6 @@ def test_a_large_stack() -> None:
         )
         outcome = lab.run(ir, ret_size=1)
         assert (outcome.kind, outcome.result) == ("ok", b"\7")
-    finally:
-        lab.close()
 
 
 def test_the_unwinder_knows_session_code(lab: Lab) -> None:

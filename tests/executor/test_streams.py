@@ -124,21 +124,15 @@ def test_input_that_is_not_to_be_had(lab: Lab) -> None:
         assert outcome.record.stdin_refused and not outcome.respawned
         lab.assert_sound()
     lab.executor.on_input = None
-    try:
-        outcome = lab.run(READ)
-        assert outcome.record is not None and outcome.record.stdin_refused
-    finally:
-        lab.executor.on_input = lab.input
+    outcome = lab.run(READ)
+    assert outcome.record is not None and outcome.record.stdin_refused
 
 
 def test_the_time_limit_does_not_count_the_users_time(lab: Lab) -> None:
     lab.executor.settings = ExecutorSettings(cell_timeout=0.3)
     lab.executor.on_input = lambda prompt: time.sleep(0.5) or "12"
-    try:
-        outcome = lab.run(SCANF, ret_size=4)
-        assert (outcome.kind, outcome.result) == ("ok", struct.pack("<i", 12))
-    finally:
-        lab.executor.on_input = lab.input
+    outcome = lab.run(SCANF, ret_size=4)
+    assert (outcome.kind, outcome.result) == ("ok", struct.pack("<i", 12))
 
 
 def test_what_an_input_callback_raises(lab: Lab) -> None:
@@ -146,11 +140,8 @@ def test_what_an_input_callback_raises(lab: Lab) -> None:
         raise KeyError(prompt)
 
     lab.executor.on_input = ask
-    try:
-        with pytest.raises(KeyError):
-            lab.run(SCANF)
-    finally:
-        lab.executor.on_input = lab.input
+    with pytest.raises(KeyError):
+        lab.run(SCANF)
     lab.assert_sound()
 
 
@@ -159,20 +150,14 @@ def test_keyboard_interrupt_while_the_user_is_asked(lab: Lab) -> None:
         raise KeyboardInterrupt
 
     lab.executor.on_input = ask
-    try:
-        assert lab.run(SCANF).kind == "interrupted"
-    finally:
-        lab.executor.on_input = lab.input
+    assert lab.run(SCANF).kind == "interrupted"
     lab.assert_sound()
 
 
 def test_interrupt_while_the_user_is_asked(lab: Lab) -> None:
     lab.executor.on_input = lambda prompt: str(lab.executor.interrupt())
-    try:
-        ir = program("  br label %l\nl:\n  %c = call i32 @getchar()\n  br label %l\nu:")
-        assert lab.run(ir).kind == "interrupted"
-    finally:
-        lab.executor.on_input = lab.input
+    ir = program("  br label %l\nl:\n  %c = call i32 @getchar()\n  br label %l\nu:")
+    assert lab.run(ir).kind == "interrupted"
     lab.assert_sound()
 
 

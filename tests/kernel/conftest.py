@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -16,6 +15,8 @@ from jupyter_client.manager import KernelManager
 from jitkernel.kernel.client import outputs_text, run_cell
 from jitkernel.kernel.displays import FOLD, plain
 from jitkernel.kernel.install import NAME, kernelspec_source
+from tests.busy import until
+from tests.processes import runs
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -52,23 +53,12 @@ def children(pid: int) -> set[int]:
 
 def alive(pids: set[int]) -> set[int]:
     """Those that still run (a zombie does not)."""
-    import psutil
-
-    found = set()
-    for pid in pids:
-        try:
-            if psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
-                found.add(pid)
-        except psutil.NoSuchProcess:
-            continue
-    return found
+    return {pid for pid in pids if runs(pid)}
 
 
 def gone_within(pids: set[int], seconds: float) -> set[int]:
     """What of `pids` is still there after `seconds`; returns as soon as nothing is."""
-    deadline = time.monotonic() + seconds
-    while alive(pids) and time.monotonic() < deadline:
-        time.sleep(0.02)
+    until(lambda: not alive(pids), seconds, 0.02)
     return alive(pids)
 
 

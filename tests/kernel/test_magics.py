@@ -80,27 +80,6 @@ def test_memory_and_arena(kernel: Kernel) -> None:
     assert "one of text, rodata, data" in kernel.fails("%arena txt")
 
 
-def test_displays_hold_without_styling(kernel: Kernel) -> None:
-    kernel.ok(SQ)
-    for source in (
-        "%cells",
-        "%symbols",
-        "%memory",
-        "%arena",
-        "%asm @sq",
-        "%ir @sq",
-        "%help",
-        "%config",
-    ):
-        _, outputs = kernel.run(source)
-        (shown,) = [o for o in outputs if o["output_type"] == "display_data"]
-        html, text = shown["data"]["text/html"], shown["data"]["text/plain"]
-        assert not re.search(r"<svg|<style|<script|class=", html)
-        assert all(len(line) <= 100 for line in text.splitlines()), source
-        for image in re.findall(r"<img [^>]*>", html):
-            assert "data:image/svg+xml;base64," in image and 'alt="' in image
-
-
 def test_evict_is_refused_naming_the_users(kernel: Kernel) -> None:
     kernel.ok(SQ)
     number = number_of(kernel, USES)
@@ -143,17 +122,6 @@ def test_gc(kernel: Kernel) -> None:
     assert "can no longer be undone" in kernel.ok("%gc --undo")
     assert "nothing to undo" in kernel.fails("%undo")
     assert kernel.result("@sq(5)") == "i32 25"
-
-
-def test_ir_and_asm(kernel: Kernel) -> None:
-    number = number_of(kernel, SQ)
-    assert "%y = mul i32 %x, %x" in kernel.ok("%ir @sq")
-    for target in ("@sq", str(number), ""):
-        assert re.search(r"\+0 +89 f8 +mov +eax, edi", kernel.ok(f"%asm {target}"))
-    assert re.search(r"movl +%edi, %eax", kernel.ok("%asm --syntax att @sq"))
-    kernel.ok(USES)
-    assert "@sq" in kernel.ok("%asm @twice").split("+0")[1]  # the jump names its target
-    assert "did you mean @sq?" in kernel.fails("%asm @sqq")
 
 
 def test_time(kernel: Kernel) -> None:

@@ -7,14 +7,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from uuid import uuid4
 
 import psutil
 import pytest
 
 from jitkernel.kernel.shell import ShellCommand
+from tests.busy import until
 from tests.kernel.conftest import Kernel, gone_within
 
 STATUS = {
@@ -85,11 +84,11 @@ def end_by(kernel: Kernel, how: str) -> None:
 def test_nothing_outlives_a_kernel_that_is_killed(kernel: Kernel, command: str) -> None:
     mark = uuid4().hex
     kernel.start(f"!export LEFT_MARK={mark}; {LEFT[command]}")
-    wait_for(lambda: len(marked(mark)) >= LEFT[command].count("sleep 1000"))
+    assert until(lambda: len(marked(mark)) >= LEFT[command].count("sleep 1000"))
     everything = kernel.processes | marked(mark)
     end_by(kernel, "killed")
     assert not gone_within(everything, 20)
-    wait_for(lambda: not marked(mark))
+    assert until(lambda: not marked(mark))
 
 
 @pytest.mark.parametrize("how", ["restart", "shut down"])
@@ -120,13 +119,6 @@ def test_nothing_outlives_a_script_that_is_killed() -> None:
         pid = int(process.stdout.readline())
         process.kill()
     assert not gone_within({pid}, 20)
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def marked(mark: str) -> set[int]:

@@ -13,7 +13,7 @@ from jitkernel import Session, errors
 sys.path.insert(0, str(Path(__file__).parents[1] / "linker"))
 from toolchain import assemble, compile_c, needs, tool
 
-pytestmark = needs("gcc", "ar")
+pytestmark = [pytest.mark.process, needs("gcc", "ar")]
 
 _MEMBERS = {
     "top.o": "int mid(int); int top(int x) { return mid(x) + 1; }",
@@ -41,13 +41,6 @@ def _make(folder: Path, members=_MEMBERS, name="libparts.a", flags="rcs") -> str
 @pytest.fixture
 def archive(tmp_path):
     return _make(tmp_path)
-
-
-@pytest.fixture
-def s():
-    with Session() as session:
-        yield session
-        session.check()
 
 
 def _names(s: Session) -> set[str]:

@@ -8,25 +8,18 @@ from jitkernel import Session
 from jitkernel.errors import UsageError
 from jitkernel.session.run.results import Collector
 
-RUNS = """
-@v = global i32 1
-@text = private constant [4 x i8] c"go\\0A\\00"
-declare i32 @usleep(i32)
-define i32 @f() {
-  store volatile i32 2, ptr @v
-  call i32 @puts(ptr @text)
-  call i32 @fflush(ptr null)
-  br label %again
-again:
-  %i = phi i32 [ 0, %0 ], [ %j, %again ]
-  call i32 @usleep(i32 2000)
-  %j = add i32 %i, 1
-  %more = icmp ult i32 %j, 50
-  br i1 %more, label %again, label %end
-end:
-  ret i32 7
-}
-"""
+pytestmark = pytest.mark.process
+
+RUNS = """#include <stdio.h>
+#include <unistd.h>
+volatile int v = 1;
+int f(void) {
+  v = 2;
+  puts("go");
+  fflush(stdout);
+  for (int i = 0; i < 50; i++) usleep(2000);
+  return 7;
+}"""
 
 REFUSED: dict[str, Callable[[Session], object]] = {
     "undo": lambda s: s.undo(),
@@ -57,27 +50,26 @@ class Once(Collector):
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_code_that_runs_is_not_taken_away(what: str) -> None:
-    with Session() as s:
-        s.run(RUNS)
-        s.run("define i32 @z() { ret i32 1 }")
-        s.undo()
-        text = s["f"].address
-        sink = Once(lambda: REFUSED[what](s))
-        assert s.value("@f()", sink).python == 7
-        (error,) = sink.raised
-        assert "code of the program is running" in str(error)
-        assert s["f"].address == text and s["v"].value == 2
-        assert s.call("f") == 7
-        s.check()
-        if what != "redo":  # nothing runs now; but a global was changed since the undo
-            REFUSED[what](s)
+def test_code_that_runs_is_not_taken_away(s: Session, what: str) -> None:
+    s.run(RUNS, "c")
+    s.run("define i32 @z() { ret i32 1 }")
+    s.undo()
+    text = s["f"].address
+    sink = Once(lambda: REFUSED[what](s))
+    assert s.value("@f()", sink).python == 7
+    (error,) = sink.raised
+    assert "code of the program is running" in str(error)
+    assert s["f"].address == text and s["v"].value == 2
+    assert s.call("f") == 7
+    s.check()
+    if what != "redo":  # nothing runs now; but a global was changed since the undo
+        REFUSED[what](s)
 
 
 def test_looking_is_allowed() -> None:
     seen: list[object] = []
     with Session() as s:
-        s.run(RUNS)
+        s.run(RUNS, "c")
         sink = Once(lambda: seen.append((s["v"].value, s.inspect.cell_of("f")[0].number)))
         assert s.value("@f()", sink).python == 7
         assert seen == [(2, 1)] and not sink.raised

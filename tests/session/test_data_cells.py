@@ -12,7 +12,7 @@ from tests.looping import looping
 
 pytestmark = pytest.mark.process
 
-THREAD = looping("  %r = call i32 @usleep(i32 1000)", "begin")
+THREAD = looping("usleep(1000);", "begin")
 
 
 def fill(s, many=30):
@@ -102,7 +102,7 @@ def test_a_string_that_a_kept_one_points_to_stays(s):
 
 
 def test_nothing_goes_while_threads_of_the_program_live(s):
-    s.run(THREAD)
+    s.run(THREAD, "c")
     fill(s)
     before = live(s)
     s.run("@begin()")

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from jitkernel import Session
 from jitkernel.errors import TypeMismatch
 
+pytestmark = pytest.mark.process
+
 DECLARE = "declare i32 @iswalpha(i32)"
-
-
-@pytest.fixture
-def s():
-    with Session(capacity=64 << 20) as session:
-        yield session
 
 
 def test_a_definition_may_use_it(s):

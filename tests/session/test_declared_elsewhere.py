@@ -78,12 +78,11 @@ def test_an_object_says_no_types(tmp_path):
             s["sumf"]
 
 
-def test_a_function_of_a_header_of_the_system_is_found():
-    with Session() as s:
-        s.run("#include <math.h>\n#include <stdlib.h>", "c")
-        assert s["hypot"](3, 4) == 5.0
-        with pytest.raises(UnknownName):
-            s["hypott"]
+def test_a_function_of_a_header_of_the_system_is_found(s):
+    s.run("#include <math.h>\n#include <stdlib.h>", "c")
+    assert s["hypot"](3, 4) == 5.0
+    with pytest.raises(UnknownName):
+        s["hypott"]
 
 
 def test_another_declaration_counts_from_then_on(s):

@@ -126,39 +126,12 @@ def test_a_cell_goes_whole_where_that_is_asked_for(s, names, numbered, how):
 
 # -- destructors -----------------------------------------------------------------------------------
 
-LOG = """
-@log = global [8 x i32] zeroinitializer
-@n = global i64 0
-define void @note(i32 %x) {
-  %i = load i64, ptr @n
-  %p = getelementptr [8 x i32], ptr @log, i64 0, i64 %i
-  store i32 %x, ptr %p
-  %j = add i64 %i, 1
-  store i64 %j, ptr @n
-  ret void
-}
-"""
-TYPE = "{ i32, ptr, ptr }"
-GLOBALS = f"""
-@llvm.global_ctors = appending global [2 x {TYPE}] [{TYPE} {{ i32 65535, ptr @late, ptr null }}, {TYPE} {{ i32 101, ptr @early, ptr null }}]
-@llvm.global_dtors = appending global [2 x {TYPE}] [{TYPE} {{ i32 65535, ptr @dlate, ptr null }}, {TYPE} {{ i32 101, ptr @dearly, ptr null }}]
-define void @early() {{
-  call void @note(i32 1)
-  ret void
-}}
-define void @late() {{
-  call void @note(i32 2)
-  ret void
-}}
-define void @dearly() {{
-  call void @note(i32 4)
-  ret void
-}}
-define void @dlate() {{
-  call void @note(i32 3)
-  ret void
-}}
-"""
+LOG = "int noted[8], n; void note(int x) { noted[n++] = x; }"
+GLOBALS = """void note(int);
+__attribute__((constructor)) void late(void) { note(2); }
+__attribute__((constructor(101))) void early(void) { note(1); }
+__attribute__((destructor(101))) void dearly(void) { note(4); }
+__attribute__((destructor)) void dlate(void) { note(3); }"""
 ATEXIT = """
 declare i32 @atexit(ptr)
 declare i32 @__cxa_atexit(ptr, ptr, ptr)
@@ -182,26 +155,26 @@ define i32 @register() {
 
 
 def log(s):
-    return [v for v in s["log"].value if v]
+    return [v for v in s["noted"].value if v]
 
 
 def test_constructors_run_in_the_order_of_their_priority_and_destructors_at_eviction(s):
-    s.run(LOG)
-    number = s.run(GLOBALS).cell.number
+    s.run(LOG, "c")
+    number = s.run(GLOBALS, "c").cell.number
     assert log(s) == [1, 2]
     s.evict(number)
     assert log(s) == [1, 2, 3, 4]
 
 
 def test_destructors_run_when_a_cell_is_superseded(s):
-    s.run(LOG)
-    s.run(GLOBALS, cell_id="x")
+    s.run(LOG, "c")
+    s.run(GLOBALS, "c", cell_id="x")
     s.run(constant("other", 1), cell_id="x")
     assert log(s) == [1, 2, 3, 4]
 
 
 def test_what_a_cell_registered_with_atexit_runs_at_its_eviction(s):
-    s.run(LOG)
+    s.run(LOG, "c")
     cell = s.run(ATEXIT + "\n@register()").cell
     s.run(constant("other", 1))
     s.evict("other")
@@ -213,7 +186,7 @@ def test_what_a_cell_registered_with_atexit_runs_at_its_eviction(s):
 
 @pytest.mark.process
 def test_destructors_run_at_undo_of_the_cell_and_at_reset(s):
-    s.run(LOG)
+    s.run(LOG, "c")
     s.run("@seen = global i32 0")
     s.run(ATEXIT + "\n@register()")
     s.undo()
@@ -227,24 +200,12 @@ def test_destructors_run_at_undo_of_the_cell_and_at_reset(s):
 @pytest.mark.process
 def test_a_destructor_that_faults_does_not_keep_the_cell(s):
     number = s.run(
-        f"@llvm.global_dtors = appending global [1 x {TYPE}] [{TYPE} {{ i32 65535, ptr @d, ptr null }}]\n"
-        "define void @d() {\n  store volatile i32 1, ptr null\n  ret void\n}"
+        "__attribute__((destructor)) void d(void) { *(volatile int *)0 = 1; }", "c"
     ).cell.number
     said = []
-
-    class Sink:
-        def output(self, name, data): ...
-        def input(self, prompt): ...
-        def shown(self, label, text, html): ...
-        def progress(self, text): ...
-        def note(self, text):
-            said.append(text)
-
-    s._core.sink, before = Sink(), s._core.sink
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(s._core.sink, "note", said.append)
         assert numbers(s.evict(number)) == [number]
-    finally:
-        s._core.sink = before
     assert any("destructor" in t and f"cell {number}" in t and "null pointer" in t for t in said)
     s.check()
     assert s.run(SQ + "\n@sq(3)").value == 9
@@ -322,48 +283,26 @@ def test_the_variables_of_a_cell_that_takes_over_stay(s):
 @pytest.mark.process
 def test_handlers_of_forks_are_the_cells_own_and_go_with_it(s):
     """libc has neither function: each program has them from its linker, as `atexit`."""
-    s.run(LOG)
-    one = """
-declare i32 @pthread_atfork(ptr, ptr, ptr)
-declare i32 @at_quick_exit(ptr)
-declare i32 @atexit(ptr)
-define internal void @before() {
-  call void @note(i32 5)
-  ret void
-}
-define internal void @last() {
-  call void @note(i32 6)
-  ret void
-}
-define i32 @handle() {
-  %a = call i32 @pthread_atfork(ptr @before, ptr null, ptr null)
-  %b = call i32 @at_quick_exit(ptr @last)
-  %c = call i32 @atexit(ptr @last)
-  %d = or i32 %a, %b
-  %e = or i32 %d, %c
-  ret i32 %e
-}
-"""
-    cells = [s.run(one).cell, s.run(one.replace("@handle", "@handle2").replace("5", "7")).cell]
+    s.run(LOG, "c")
+    one = """#include <pthread.h>
+#include <stdlib.h>
+void note(int);
+static void before(void) { note(5); }
+static void last(void) { note(6); }
+int handle(void) { return pthread_atfork(before, 0, 0) | at_quick_exit(last) | atexit(last); }"""
+    other = (
+        one.replace("handle", "handle2")
+        .replace("before", "early")
+        .replace("last", "end")
+        .replace("5", "7")
+    )
+    cells = [s.run(one, "c").cell, s.run(other, "c").cell]
     assert s.call("handle") == s.call("handle2") == 0
-    s.run("""
-declare i32 @fork()
-declare void @_exit(i32)
-declare i32 @waitpid(i32, ptr, i32)
-define i32 @child() {
-  %pid = call i32 @fork()
-  %is_child = icmp eq i32 %pid, 0
-  br i1 %is_child, label %end, label %wait
-end:
-  call void @_exit(i32 0)
-  unreachable
-wait:
-  %at = alloca i32
-  %r = call i32 @waitpid(i32 %pid, ptr %at, i32 0)
-  %status = load i32, ptr %at
-  ret i32 %status
-}
-""")
+    s.run(
+        "#include <sys/wait.h>\n#include <unistd.h>\n"
+        "int child(void) { int pid = fork(), s; if (!pid) _exit(0); waitpid(pid, &s, 0); return s; }",
+        "c",
+    )
     assert s.call("child") == 0 and log(s) == [7, 5]  # the last first
     s.evict(cells[0])
     assert log(s) == [7, 5, 6]

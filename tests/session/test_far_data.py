@@ -12,7 +12,7 @@ from jitkernel import Session, errors
 sys.path.insert(0, str(Path(__file__).parents[1] / "linker"))
 from toolchain import assemble, compile_c, needs
 
-pytestmark = needs("gcc")
+pytestmark = [pytest.mark.process, needs("gcc")]
 
 _FLAGS = ["", "-fPIC", "-fno-pic", "-fPIE -mcmodel=small"]
 
@@ -60,24 +60,21 @@ def _link(s: Session, tmp_path: Path, data: bytes):
 
 @pytest.mark.parametrize("level", ["-O0", "-O2"])
 @pytest.mark.parametrize("flags", _FLAGS)
-def test_the_variable_is_libcs_own(flags, level, tmp_path):
-    with Session() as s:
-        _link(s, tmp_path, compile_c(_WARN, level, *flags.split()))
-        s.run(
-            "\n".join(f"declare i32 @{n}()" for n in ("same", "options", "redirect", "variables"))
-        )
-        s.run("declare i32 @warn(i32)")
-        warned = s.run("@warn(3)")
-        assert (warned.value, warned.stderr) == (3, "w 3\n")
-        assert s.run("@same()").value == 0
-        assert s.run("@options()").value == 514
-        assert s.run("@redirect()").value == 7
-        assert s.run("@variables()").value == 1
-        s.check()
-        s.respawn()
-        assert s.run("@warn(4)").stderr == "w 4\n"  # libc is elsewhere now
-        s.undo()
-        s.check()
+def test_the_variable_is_libcs_own(s, flags, level, tmp_path):
+    _link(s, tmp_path, compile_c(_WARN, level, *flags.split()))
+    s.run("\n".join(f"declare i32 @{n}()" for n in ("same", "options", "redirect", "variables")))
+    s.run("declare i32 @warn(i32)")
+    warned = s.run("@warn(3)")
+    assert (warned.value, warned.stderr) == (3, "w 3\n")
+    assert s.run("@same()").value == 0
+    assert s.run("@options()").value == 514
+    assert s.run("@redirect()").value == 7
+    assert s.run("@variables()").value == 1
+    s.check()
+    s.respawn()
+    assert s.run("@warn(4)").stderr == "w 4\n"  # libc is elsewhere now
+    s.undo()
+    s.check()
 
 
 # Every operand form with libc's `optind` (an int) and `environ` (a pointer): what each of them does
@@ -156,53 +153,49 @@ def test_every_form_does_what_it_does_with_a_near_variable(tmp_path):
         s.check()
 
 
-def test_calls_through_slots_one_behind_the_other(tmp_path):
+def test_calls_through_slots_one_behind_the_other(s, tmp_path):
     """Their opcodes are changed with their fields, which follow each other without a gap."""
-    with Session() as s:
-        calls = "call *tick@GOTPCREL(%rip)\n" * 3
-        _link(s, tmp_path, assemble(
-            f".globl tick\ntick: incl count(%rip); ret\n.section .text.f,\"ax\"\n.globl f\nf: {calls}"
-            "mov count(%rip), %eax; ret\n.bss\ncount: .long 0"
-        ))  # fmt: skip
-        s.run("declare i32 @f()")
-        assert s.run("@f()").value == 3
+    calls = "call *tick@GOTPCREL(%rip)\n" * 3
+    _link(s, tmp_path, assemble(
+        f".globl tick\ntick: incl count(%rip); ret\n.section .text.f,\"ax\"\n.globl f\nf: {calls}"
+        "mov count(%rip), %eax; ret\n.bss\ncount: .long 0"
+    ))  # fmt: skip
+    s.run("declare i32 @f()")
+    assert s.run("@f()").value == 3
 
 
-def test_another_symbol_in_the_same_instruction(tmp_path):
+def test_another_symbol_in_the_same_instruction(s, tmp_path):
     """Its immediate is relocated too, and goes along."""
-    with Session() as s:
-        _link(s, tmp_path, assemble(
-            ".globl f\nf: mov environ(%rip), %rdx; movq $here + 3, environ(%rip)\n"
-            "mov environ(%rip), %rax; mov %rdx, environ(%rip); sub $here, %rax; ret\n"
-            ".data\nhere: .quad 0"
-        ))  # fmt: skip
-        s.run("declare i64 @f()")
-        assert s.run("@f()").value == 3
-        s.check()
+    _link(s, tmp_path, assemble(
+        ".globl f\nf: mov environ(%rip), %rdx; movq $here + 3, environ(%rip)\n"
+        "mov environ(%rip), %rax; mov %rdx, environ(%rip); sub $here, %rax; ret\n"
+        ".data\nhere: .quad 0"
+    ))  # fmt: skip
+    s.run("declare i64 @f()")
+    assert s.run("@f()").value == 3
+    s.check()
 
 
 # A variable of which no Python has a copy of its own, near the arena.
 @pytest.mark.parametrize(
     "form", ["call *X(%rip)", "push X(%rip)", "mov X(%rip), %rsp", "mov X, %rax"]
 )
-def test_what_has_no_other_form_is_refused_with_the_remedy(form, tmp_path):
-    with Session() as s:
-        far = form.replace("X", "program_invocation_name")
-        with pytest.raises(errors.LinkError, match=r"program_invocation_name.*-fPIC"):
-            _link(s, tmp_path, assemble(f".globl f\nf: {far}\nret"))
-        assert s.run('@puts("x")').stdout == "x\n"
-        s.check()
+def test_what_has_no_other_form_is_refused_with_the_remedy(s, form, tmp_path):
+    far = form.replace("X", "program_invocation_name")
+    with pytest.raises(errors.LinkError, match=r"program_invocation_name.*-fPIC"):
+        _link(s, tmp_path, assemble(f".globl f\nf: {far}\nret"))
+    assert s.run('@puts("x")').stdout == "x\n"
+    s.check()
 
 
-def test_an_address_that_code_holds_as_a_number(tmp_path):
-    with Session() as s:
-        _link(s, tmp_path, assemble(
-            ".globl f, g\nf: mov $stdout, %r9d; mov (%r9), %rax; ret\n"
-            "g: mov $stdout, %rdx; mov (%rdx), %rax; sub stdout(%rip), %rax; ret"
-        ))  # fmt: skip
-        s.run("declare ptr @f()\ndeclare i64 @g()")
-        assert s.run("@f()").value != 0
-        assert s.run("@g()").value == 0
+def test_an_address_that_code_holds_as_a_number(s, tmp_path):
+    _link(s, tmp_path, assemble(
+        ".globl f, g\nf: mov $stdout, %r9d; mov (%r9), %rax; ret\n"
+        "g: mov $stdout, %rdx; mov (%rdx), %rax; sub stdout(%rip), %rax; ret"
+    ))  # fmt: skip
+    s.run("declare ptr @f()\ndeclare i64 @g()")
+    assert s.run("@f()").value != 0
+    assert s.run("@g()").value == 0
 
 
 _SHARED = """
@@ -234,18 +227,17 @@ own: .long 40
 """
 
 
-def test_functions_that_several_objects_have(tmp_path):
+def test_functions_that_several_objects_have(s, tmp_path):
     """Only the first one's is taken, with what was made of it, and its variable stays: inline
     functions of C++, and its inline thread_local variables."""
-    with Session() as s:
-        for number, name in enumerate(("one", "two", "three")):
-            _link(s, tmp_path, assemble(_SHARED.replace("NAME", name)))
-            s.run(f"declare i32 @{name}()")
-            assert s.call(name) == 42 + number
-        _link(s, tmp_path, assemble(_SHARED.replace("NAME", "one")))  # the one that has them
-        first = s.call("one")
-        assert [s.call(name) for name in ("two", "three", "one")] == [first + n for n in (1, 2, 3)]
-        s.check()
-        while s.cells:
-            s.undo()
-        s.check()
+    for number, name in enumerate(("one", "two", "three")):
+        _link(s, tmp_path, assemble(_SHARED.replace("NAME", name)))
+        s.run(f"declare i32 @{name}()")
+        assert s.call(name) == 42 + number
+    _link(s, tmp_path, assemble(_SHARED.replace("NAME", "one")))  # the one that has them
+    first = s.call("one")
+    assert [s.call(name) for name in ("two", "three", "one")] == [first + n for n in (1, 2, 3)]
+    s.check()
+    while s.cells:
+        s.undo()
+    s.check()

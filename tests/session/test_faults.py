@@ -17,65 +17,33 @@ pytestmark = pytest.mark.process
 
 # A program with a global, a block of malloc'ed memory and a probe of the processor's state: the
 # probe runs on a thread of its own and answers 0 where rounding, x87 and direction flag are right.
-WORLD = """
-@kept = global i32 41
-@heap = global ptr null
-@state = global i32 -1
-declare i32 @pthread_create(ptr, ptr, ptr, ptr)
-declare i32 @pthread_join(i64, ptr)
-declare ptr @malloc(i64)
-define void @fill() {
-  %p = call ptr @malloc(i64 100)
-  store i64 1234567, ptr %p
-  store ptr %p, ptr @heap
-  ret void
+WORLD = r"""
+#include <pthread.h>
+#include <stdlib.h>
+#include <xmmintrin.h>
+int kept = 41, state = -1;
+long *heap;
+void fill(void) { heap = malloc(100); *heap = 1234567; }
+long heap_value(void) { return *heap; }
+void *probe(void *ignored) {
+  unsigned short control, x87[14];
+  long flags;
+  __asm__ volatile("fnstcw %0; fnstenv %1; fldenv %1" : "=m"(control), "=m"(x87));
+  __asm__ volatile("pushfq; popq %0" : "=r"(flags));
+  int wrong = (_mm_getcsr() & 0xffc0) != 0x1f80;
+  wrong |= ((control & 0xf3f) != 0x33f) << 1 | (x87[4] != 0xffff) << 2;
+  state = wrong | !!(flags & 0x400) << 3;
+  return 0;
 }
-define i64 @heap_value() {
-  %p = load ptr, ptr @heap
-  %v = load i64, ptr %p
-  ret i64 %v
+int on_thread(void) {
+  pthread_t t;
+  state = -1;
+  pthread_create(&t, 0, probe, 0);
+  pthread_join(t, 0);
+  return state;
 }
-define ptr @probe(ptr %ignored) {
-  %csr = alloca i32
-  call void @llvm.x86.sse.stmxcsr(ptr %csr)
-  %m = load i32, ptr %csr
-  %m1 = and i32 %m, 65472
-  %ok1 = icmp eq i32 %m1, 8064
-  %cw = call i16 asm sideeffect "fnstcw -2(%rsp); movw -2(%rsp), $0", "=r,~{memory}"()
-  %c1 = and i16 %cw, 3903
-  %ok2 = icmp eq i16 %c1, 831
-  %tw = call i16 asm sideeffect "fnstenv -64(%rsp); movw -56(%rsp), $0; fldenv -64(%rsp)", "=r,~{memory}"()
-  %ok3 = icmp eq i16 %tw, -1
-  %fl = call i64 asm sideeffect "pushfq; popq $0", "=r"()
-  %df = and i64 %fl, 1024
-  %ok4 = icmp eq i64 %df, 0
-  %a1 = select i1 %ok1, i32 0, i32 1
-  %a2 = select i1 %ok2, i32 0, i32 2
-  %a3 = select i1 %ok3, i32 0, i32 4
-  %a4 = select i1 %ok4, i32 0, i32 8
-  %s1 = or i32 %a1, %a2
-  %s2 = or i32 %a3, %a4
-  %s = or i32 %s1, %s2
-  store i32 %s, ptr @state
-  ret ptr null
-}
-declare void @llvm.x86.sse.stmxcsr(ptr)
-define i32 @on_thread() {
-  %t = alloca i64
-  store i32 -1, ptr @state
-  %r = call i32 @pthread_create(ptr %t, ptr null, ptr @probe, ptr null)
-  %id = load i64, ptr %t
-  %j = call i32 @pthread_join(i64 %id, ptr null)
-  %s = load i32, ptr @state
-  ret i32 %s
-}
-define i32 @here() {
-  store i32 -1, ptr @state
-  %i = call ptr @probe(ptr null)
-  %s = load i32, ptr @state
-  ret i32 %s
-}
-@fill()
+int here(void) { state = -1; probe(0); return state; }
+fill();
 """
 
 FAULTS = {
@@ -131,7 +99,7 @@ FAULTS = {
 
 @pytest.fixture
 def world(s):
-    s.run(WORLD)
+    s.run(WORLD, "c")
     assert s.call("on_thread") == s.call("here") == 0
     return s
 
@@ -339,26 +307,20 @@ def test_a_call_that_does_not_return_is_told_as_its_callers(s, ends):
                 assert not any("behind" in w or "gone" in w for w in named), named
 
 
-FILL = """declare ptr @malloc(i64)
-declare ptr @sbrk(i64)
-define void @fill_heap(i64 %beyond) {
-  %p = call ptr @malloc(i64 40)
-  %end = call ptr @sbrk(i64 0)
-  %from = ptrtoint ptr %p to i64
-  %to = ptrtoint ptr %end to i64
-  %rest = sub i64 %to, %from
-  %size = add i64 %rest, %beyond
-  call void @llvm.memset.p0.i64(ptr %p, i8 90, i64 %size, i1 true)
-  ret void
-}
-declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)"""
+FILL = """#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+void fill_heap(long beyond) {
+  char *p = malloc(40);
+  memset(p, 90, (char *)sbrk(0) - p + beyond);
+}"""
 LOOK_UP = "declare i32 @{0}()\ndefine i32 @of_{0}() {{\n  %r = call i32 @{0}()\n  ret i32 %r\n}}"
 READ_NOTHING = "%v = load volatile i64, ptr null"
 
 
 def test_what_a_fault_has_lost_is_said_in_that_fault(s):
     """A loop that runs over the whole heap, and on."""
-    s.run(FILL)
+    s.run(FILL, "c")
     with pytest.raises(Fault) as caught:
         s.run("@fill_heap(i64 268435456)")
     assert "malloc" in caught.value.lost and "Nothing was lost" not in str(caught.value)

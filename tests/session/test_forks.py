@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import pytest
 
 from jitkernel import Session
 from jitkernel.errors import LinkError
+from tests.busy import until
 
 pytest.importorskip("ziglang")
 
@@ -113,9 +113,7 @@ def test_code_stays_while_a_childs_child_runs_it(s, leaves):
         s.hibernate("slow")
     s.run("int slow(int n) { return 0; }", "c")
     assert text(s, "write(fd[1], text, 1); char got[8]; (int) read(back[0], got, 8)") == "(int) 2"
-    ended = time.monotonic() + 60
-    while s.inspect.engine.executor.shared and time.monotonic() < ended:
-        time.sleep(0.01)
+    assert until(lambda: not s.inspect.engine.executor.shared)
     s.hibernate("slow")
     s.check()
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import random
-import threading
-import time
 from collections.abc import Callable
 
 import pytest
@@ -19,6 +16,7 @@ from jitkernel.errors import (
 )
 from jitkernel.session import CellOptions
 from jitkernel.session.program.cell import CellState
+from tests.busy import until
 
 PADDED = """define i32 @p{0}(i32 %x) {{
   call void asm sideeffect ".fill {1}, 1, 0x90", ""()
@@ -127,13 +125,8 @@ define i64 @call_nested() {{
 
 def test_in_a_tail_call_and_deep_in_a_recursion(s: Session) -> None:
     s.run(constant("leaf", 7))
-    s.run(
-        "define i32 @hop() {\n  %r = musttail call i32 @leaf()\n  ret i32 %r\n}\n"
-        "define i32 @deep(i32 %n) {\n  %z = icmp eq i32 %n, 0\n  br i1 %z, label %a, label %b\n"
-        "a:\n  %l = call i32 @leaf()\n  ret i32 %l\n"
-        "b:\n  %m = sub i32 %n, 1\n  %r = call i32 @deep(i32 %m)\n  %s = add i32 %r, 1\n"
-        "  ret i32 %s\n}"
-    )
+    s.run("define i32 @hop() {\n  %r = musttail call i32 @leaf()\n  ret i32 %r\n}")
+    s.run("int leaf(void); int deep(int n) { return n ? deep(n - 1) + 1 : leaf(); }", "c")
     s.hibernate("leaf")
     assert s.call("hop") == 7
     s.hibernate("leaf")
@@ -232,23 +225,6 @@ def test_an_interrupt_waits_and_then_ends_the_cell(s: Session) -> None:
     assert s.call("sq", 3) == 9
 
 
-def test_interrupts_at_any_moment_lose_nothing(s: Session) -> None:
-    s.run(SQ)
-    s.run("define i32 @f(i32 %x) {\n  %v = call i32 @sq(i32 %x)\n  ret i32 %v\n}")
-    chance = random.Random(3)
-    for i in range(60):
-        s.hibernate("sq", "f")
-        timer = threading.Timer(chance.random() * 0.002, s.interrupt)
-        timer.start()
-        try:
-            assert s.call("f", i) == i * i
-        except Interrupted:
-            pass
-        timer.join()
-        s.check()
-    assert s.call("f", 12) == 144
-
-
 def test_from_threads_of_the_program(s: Session) -> None:
     """Four threads call what is not there, at the same time as the cell itself."""
     s.run("\n".join(f"define i64 @w{i}(i64 %x) {{\n  %r = add i64 %x, {i}\n  ret i64 %r\n}}"
@@ -260,44 +236,17 @@ def test_from_threads_of_the_program(s: Session) -> None:
         "  %r = inttoptr i64 %c to ptr\n  ret ptr %r\n}"
     )
     s.run(
-        "declare i32 @pthread_create(ptr, ptr, ptr, ptr)\ndeclare i32 @pthread_join(i64, ptr)\n"
-        "define i64 @go() {\nentry:\n  %t = alloca [4 x i64]\n  %r = alloca [4 x ptr]\n"
-        "  br label %start\nstart:\n  %i = phi i64 [0, %entry], [%j, %start]\n"
-        "  %h = getelementptr i64, ptr %t, i64 %i\n"
-        "  %c = call i32 @pthread_create(ptr %h, ptr null, ptr @body, ptr null)\n"
-        "  %j = add i64 %i, 1\n  %m = icmp ult i64 %j, 4\n"
-        "  br i1 %m, label %start, label %own\nown:\n  %mine = call ptr @body(ptr null)\n"
-        "  %first = ptrtoint ptr %mine to i64\n  br label %end\n"
-        "end:\n  %k = phi i64 [0, %own], [%l, %end]\n  %sum = phi i64 [%first, %own], [%more, %end]\n"
-        "  %g = getelementptr i64, ptr %t, i64 %k\n  %id = load i64, ptr %g\n"
-        "  %o = getelementptr ptr, ptr %r, i64 %k\n"
-        "  %z = call i32 @pthread_join(i64 %id, ptr %o)\n  %got = load i64, ptr %o\n"
-        "  %more = add i64 %sum, %got\n  %l = add i64 %k, 1\n  %n = icmp ult i64 %l, 4\n"
-        "  br i1 %n, label %end, label %done\ndone:\n  ret i64 %more\n}"
+        "#include <pthread.h>\nvoid *body(void *);\nlong go(void) {\n  pthread_t t[4]; void *r;\n"
+        "  for (int i = 0; i < 4; i++) pthread_create(t + i, 0, body, 0);\n"
+        "  long sum = (long)body(0);\n"
+        "  for (int i = 0; i < 4; i++) { pthread_join(t[i], &r); sum += (long)r; }\n  return sum;\n}",
+        "c",
     )
     for _ in range(20):
-        deadline = time.monotonic() + 10
-        while s.inspect.engine.executor.threads and time.monotonic() < deadline:
-            time.sleep(0.001)  # a thread that was joined is a moment in going
+        assert until(lambda: not s.inspect.engine.executor.threads)
         s.hibernate("w0", "body")
         assert s.call("go") == 5 * (60 + 6)
         s.check()
-
-
-@pytest.mark.process
-def test_in_a_forked_child(s: Session) -> None:
-    s.run(constant("status", 3))
-    s.run(
-        "declare i32 @fork()\ndeclare i32 @waitpid(i32, ptr, i32)\ndeclare void @_exit(i32)\n"
-        "define i32 @parent() {\n  %s = alloca i32\n  %p = call i32 @fork()\n"
-        "  %c = icmp eq i32 %p, 0\n  br i1 %c, label %child, label %own\n"
-        "child:\n  %e = call i32 @status()\n  call void @_exit(i32 %e)\n  unreachable\n"
-        "own:\n  %w = call i32 @waitpid(i32 %p, ptr %s, i32 0)\n  %v = load i32, ptr %s\n"
-        "  %r = lshr i32 %v, 8\n  ret i32 %r\n}"
-    )
-    s.hibernate("status")
-    assert s.call("parent") == 3
-    assert s.call("status") == 3
 
 
 def test_an_exception_crosses_code_that_came_back_after_another_one(s: Session) -> None:

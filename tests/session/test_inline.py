@@ -24,32 +24,15 @@ from jitkernel.errors import Exited, JitError, UndefinedSymbol, UsageError
 from jitkernel.executor import own_map
 from jitkernel.executor.own_map import OwnMap
 from jitkernel.session.program.cell import CellState
+from tests.busy import until
 
 ROOT = str(Path(__file__).resolve().parents[2])
-SUM = """define double @sum(ptr %p, i64 %n) {
-entry:
-  br label %test
-test:
-  %i = phi i64 [ 0, %entry ], [ %j, %loop ]
-  %s = phi double [ 0.0, %entry ], [ %t, %loop ]
-  %more = icmp slt i64 %i, %n
-  br i1 %more, label %loop, label %done
-loop:
-  %at = getelementptr double, ptr %p, i64 %i
-  %v = load double, ptr %at
-  %w = fadd double %v, 1.0
-  store double %w, ptr %at
-  %t = fadd double %s, %v
-  %j = add i64 %i, 1
-  br label %test
-done:
-  ret double %s
+SUM = """double sum(double *p, long n) {
+  double s = 0;
+  for (long i = 0; i < n; i++) s += p[i]++;
+  return s;
 }"""
-BACK = """define i32 @back(ptr %f, i32 %x) {
-  %r = call i32 %f(i32 %x)
-  %s = add i32 %r, 1
-  ret i32 %s
-}"""
+BACK = "int back(int (*f)(int), int x) { return f(x) + 1; }"
 CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)
 
 
@@ -245,7 +228,7 @@ def test_the_second_call_is_the_first_one(s: Session) -> None:
 
 
 def test_memory_of_arguments_is_used_as_it_is(s: Session) -> None:
-    s.run(SUM)
+    s.run(SUM, "c")
     data = array.array("d", range(5))
     place = data.buffer_info()[0]
     for call in (s["sum"], s["sum"], s["sum"].ctypes, lambda *a: s.call("sum", *a)):
@@ -318,7 +301,8 @@ def test_what_nobody_defines_and_exit_end_the_call_alone(s: Session) -> None:
 
 
 def test_code_may_call_python_and_that_may_call_code(s: Session) -> None:
-    s.run(SQ + "\n" + BACK)
+    s.run(SQ)
+    s.run(BACK, "c")
     s.run(
         "declare i32 @never()\ndefine i32 @bad(i32 %x) {\n  %r = call i32 @never()\n  ret i32 %r\n}"
     )
@@ -360,7 +344,8 @@ def test_a_wake_on_a_thread_of_python_waits_for_the_session(s: Session) -> None:
 
 def test_a_wake_is_served_while_a_call_waits_for_it(s: Session) -> None:
     """A call of the session waits for a thread, which has called hibernated code."""
-    s.run(SQ + "\n" + BACK)
+    s.run(SQ)
+    s.run(BACK, "c")
     f = s["sq"].ctypes
 
     def waits(x: int) -> int:
@@ -486,16 +471,9 @@ def test_ctrl_c_ends_the_operation_when_the_code_returns() -> None:
 def test_threads_of_the_program_keep_code_as_it_is_and_live_on() -> None:
     done = program(
         "import time\n"
-        "s.run('''declare i32 @pthread_create(ptr, ptr, ptr, ptr)\n"
-        "declare i32 @usleep(i32)\n@stop = global i32 0\n@ticks = global i32 0\n"
-        "@thread = global i64 0\ndefine ptr @waits(ptr %p) {\nentry:\n  br label %loop\nloop:\n"
-        "  %r = call i32 @usleep(i32 1000)\n  %t = load volatile i32, ptr @ticks\n"
-        "  %u = add i32 %t, 1\n  store volatile i32 %u, ptr @ticks\n"
-        "  %s = load volatile i32, ptr @stop\n  %go = icmp eq i32 %s, 0\n"
-        "  br i1 %go, label %loop, label %done\ndone:\n  ret ptr null\n}\n"
-        "define i32 @begin() {\n"
-        "  %r = call i32 @pthread_create(ptr @thread, ptr null, ptr @waits, ptr null)\n"
-        "  ret i32 %r\n}\ndefine i32 @one() {\n  ret i32 1\n}''')\n"
+        "from tests.looping import looping\n"
+        "s.run('volatile int ticks;\\n' + looping('usleep(1000); ticks++;', 'begin'), 'c')\n"
+        "s.run('define i32 @one() {\\n  ret i32 1\\n}')\n"
         "s.call('begin')\n"
         "print(s.inspect.engine.executor.threads, s.call('one'))\n"
         "try:\n  s.run('define i32 @one() {\\n  ret i32 2\\n}')\n"
@@ -536,33 +514,19 @@ def test_memory_is_counted_once(s: Session) -> None:
     assert account["executor"] == 0 and account["slab"] > 0
 
 
-THREADS = """
-declare i32 @pthread_create(ptr, ptr, ptr, ptr)
-declare i32 @pthread_join(i64, ptr)
-define ptr @body(ptr %p) {
-  %a = call i64 @w0(i64 1)
-  %b = call i64 @w1(i64 %a)
-  %c = call i64 @w2(i64 %b)
-  %r = inttoptr i64 %c to ptr
-  ret ptr %r
-}
-define i64 @beside(ptr %callback) {
-  %t = alloca i64
-  %u = alloca i64
-  %r = alloca ptr
-  %1 = call i32 @pthread_create(ptr %t, ptr null, ptr @body, ptr null)
-  %2 = call i32 @pthread_create(ptr %u, ptr null, ptr @body, ptr null)
-  %x = call i32 %callback(i32 3)
-  %first = load i64, ptr %t
-  %second = load i64, ptr %u
-  %3 = call i32 @pthread_join(i64 %first, ptr %r)
-  %4 = call i32 @pthread_join(i64 %second, ptr %r)
-  %v = load i64, ptr %r
-  %wide = sext i32 %x to i64
-  %sum = add i64 %v, %wide
-  ret i64 %sum
-}
-"""
+THREADS = """#include <pthread.h>
+long w0(long), w1(long), w2(long);
+void *body(void *p) { return (void *)w2(w1(w0(1))); }
+long beside(int (*callback)(int)) {
+  pthread_t t, u;
+  void *r;
+  pthread_create(&t, 0, body, 0);
+  pthread_create(&u, 0, body, 0);
+  int x = callback(3);
+  pthread_join(t, &r);
+  pthread_join(u, &r);
+  return (long)r + x;
+}"""
 
 
 def test_threads_get_code_while_the_caller_is_back_in_python(s: Session) -> None:
@@ -570,7 +534,7 @@ def test_threads_get_code_while_the_caller_is_back_in_python(s: Session) -> None
     whether the session knows of that or ctypes alone."""
     for i in range(4):
         s.run(f"define i64 @w{i}(i64 %x) {{\n  %r = add i64 %x, {i}\n  ret i64 %r\n}}")
-    s.run(THREADS)
+    s.run(THREADS, "c")
     s.export_python("told", lambda x: int(s.call("w3", x)), "i32 (i32)")
     s.run("define ptr @where() {\n  ret ptr @told\n}")
     by_ctypes = CALLBACK(lambda x: int(s.call("w3", x)))
@@ -579,9 +543,7 @@ def test_threads_get_code_while_the_caller_is_back_in_python(s: Session) -> None
     sys.setswitchinterval(1e-6)
     try:
         for round in range(60):
-            deadline = time.monotonic() + 10
-            while s.inspect.engine.executor.threads and time.monotonic() < deadline:
-                time.sleep(0.001)
+            assert until(lambda: not s.inspect.engine.executor.threads)
             s.hibernate("w0", "w1", "w2", "w3", "body")
             assert s.call("beside", addresses[round % 2]) == 1 + 1 + 2 + 6
             s.check()

@@ -49,15 +49,6 @@ def test_what_comes_after_it_does_not_run(s: Session, call: str) -> None:
     s.check()
 
 
-def test_a_call_from_python(s: Session) -> None:
-    s.run(NAP)
-    with interrupting(s), pytest.raises(Interrupted):
-        s.call("nap")
-    with interrupting(s), pytest.raises(Interrupted):
-        s["doze"]()
-    assert s.run("@n").value == 0
-
-
 def test_a_destructor_that_runs_for_a_cell(s: Session) -> None:
     s.run(NAP)
     s.run(LEAVING + "define i32 @f() {\n  ret i32 1\n}", cell_id="a")

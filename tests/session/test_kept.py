@@ -13,21 +13,9 @@ from jitkernel.session.program.cell import LARGE
 from jitkernel.session.run.results import LIMIT
 from jitkernel.session.run.runner import Runner
 
-SPAM = """@line = constant [1000 x i8] zeroinitializer
-declare i64 @write(i32, ptr, i64)
-define i32 @spam(i32 %n) {
-entry:
-  br label %l
-l:
-  %i = phi i32 [0, %entry], [%j, %l]
-  %r = call i64 @write(i32 1, ptr @line, i64 1000)
-  %j = add i32 %i, 1
-  %c = icmp ult i32 %j, %n
-  br i1 %c, label %l, label %x
-x:
-  ret i32 %j
-}
-"""
+SPAM = """#include <unistd.h>
+char line[1000];
+int spam(int n) { for (int i = 0; i < n; i++) write(1, line, 1000); return n; }"""
 
 
 def alive() -> Counter[str]:
@@ -57,7 +45,7 @@ def test_a_cell_with_a_value_leaves_its_value(s):
 
 @pytest.mark.process
 def test_what_cells_print_goes_with_their_result(s):
-    s.run(SPAM)
+    s.run(SPAM, "c")
     assert {len(s.run("@spam(20)").stdout) for _ in range(5)} == {20_000}
     assert not machinery()
 

@@ -13,21 +13,7 @@ from jitkernel import Session
 from jitkernel.errors import Fault
 from tests.looping import looping
 
-FILL = """define void @fill(ptr %p, i64 %n) {
-entry:
-  br label %test
-test:
-  %i = phi i64 [ 0, %entry ], [ %j, %loop ]
-  %more = icmp ult i64 %i, %n
-  br i1 %more, label %loop, label %done
-loop:
-  %at = getelementptr i8, ptr %p, i64 %i
-  store volatile i8 77, ptr %at
-  %j = add i64 %i, 1
-  br label %test
-done:
-  ret void
-}"""
+FILL = "void fill(volatile char *p, long n) { while (n--) *p++ = 77; }"
 
 
 def overrun(notes: list[str]) -> str:
@@ -37,7 +23,7 @@ def overrun(notes: list[str]) -> str:
 
 
 def test_a_write_into_what_lies_behind_a_variable_is_told_once(s: Session) -> None:
-    s.run(FILL)
+    s.run(FILL, "c")
     s.run("@a = global [3 x i32] zeroinitializer")
     s.run("@b = global i32 5")
     assert overrun(s.run("@fill(@a, 12)").notes) == ""
@@ -50,7 +36,7 @@ def test_a_write_into_what_lies_behind_a_variable_is_told_once(s: Session) -> No
 
 
 def test_what_was_run_over_is_named_and_undo_brings_it_back(s: Session) -> None:
-    s.run(FILL)
+    s.run(FILL, "c")
     s.run("@a = global [4 x i32] [i32 1, i32 2, i32 3, i32 4]")
     s.run("@b = global i32 5")
     s.run("@c = global i64 6")
@@ -64,7 +50,7 @@ def test_what_was_run_over_is_named_and_undo_brings_it_back(s: Session) -> None:
 
 
 def test_variables_without_a_gap_behind_them(s: Session) -> None:
-    s.run(FILL)
+    s.run(FILL, "c")
     s.run("@a = global [16 x i8] zeroinitializer")
     s.run("@b = global [32 x i8] zeroinitializer")
     last = "@b" if s["b"].address > s["a"].address else "@a"
@@ -75,7 +61,7 @@ def test_variables_without_a_gap_behind_them(s: Session) -> None:
 
 @pytest.mark.process
 def test_a_write_past_all_variables_is_a_fault(s: Session) -> None:
-    s.run(FILL)
+    s.run(FILL, "c")
     s.run("@a = global [3 x i32] zeroinitializer")
     s.run("@b = global i32 5")
     with pytest.raises(Fault, match="behind all variables: the last one is @b") as caught:
@@ -92,17 +78,12 @@ def test_a_write_past_all_variables_is_a_fault(s: Session) -> None:
 @pytest.mark.process
 def test_a_thread_finds_the_data_of_code_that_is_redefined(s: Session) -> None:
     """Nothing calls the executor between the definition and the thread's use of it."""
-    s.run(
-        "@seen = global i32 0\ndefine i32 @f() {\n  ret i32 1\n}\n"
-        + looping("  %v = call i32 @f()\n  store volatile i32 %v, ptr @seen", "begin")
-    )
+    s.run("volatile int seen;\nint f(void) { return 1; }\n" + looping("seen = f();", "begin"), "c")
     assert s.call("begin") == 0
     generation = s.inspect.engine.executor.generation
     for number in range(2, 6):
-        s.run(
-            f"@big{number} = global [20000 x i8] zeroinitializer\n@n{number} = global i32 {number}\n"
-            f"define i32 @f() {{\n  %v = load volatile i32, ptr @n{number}\n  ret i32 %v\n}}"
-        )
+        cell = f"char big{number}[20000]; int n{number} = {number}; int f(void) {{ return n{number}; }}"
+        s.run(cell, "c")
         while s["seen"].value != number:  # or the process has ended, and the thread with it
             assert s.inspect.engine.executor.threads == 1
             time.sleep(0.001)
@@ -114,7 +95,7 @@ def test_nothing_is_told_of_what_is_as_it_should_be(
     fresh: Callable[..., Session], tmp_path: Path
 ) -> None:
     s = fresh()
-    s.run(FILL)
+    s.run(FILL, "c")
     for number in range(40):
         size = 1 + number * 7 % 61
         cell = f"@v{number} = global [{size} x i8] zeroinitializer\n{constant('f', number)}"

@@ -176,32 +176,3 @@ def test_memory_tells_the_whole_account(s):
         z = m["zones"][zone]
         assert z["used"] + z["padding"] + z["free"] == z["capacity"]
     assert m["executor"] > 1 << 20 and m["kernel"] > 1 << 20 and m["workers"][0]["own"] > 1 << 20
-
-
-@pytest.mark.process
-def test_libraries(s, tmp_path):
-    import shutil
-    import subprocess
-
-    cc = shutil.which("gcc") or shutil.which("cc")
-    if cc is None:
-        pytest.skip("a C compiler makes the library: apt-get install gcc")
-    (tmp_path / "x.c").write_text("int later(int x) { return x + 5; }\nint counter = 3;\n")
-    subprocess.run(
-        [cc, "-shared", "-fPIC", "-o", str(tmp_path / "x.so"), str(tmp_path / "x.c")], check=True
-    )
-    s.run(
-        "declare i32 @later(i32)\ndefine i32 @go() {\n  %r = call i32 @later(i32 1)\n  %s = add i32 %r, 0\n  ret i32 %s\n}"
-    )
-    with pytest.raises(JitError):
-        s.call("go")
-    assert s.load(str(tmp_path / "x.so")) == ["later"]
-    assert s.call("go") == 6
-    s.run(
-        "@counter = external global i32\ndefine i32 @count() {\n  %v = load i32, ptr @counter\n  ret i32 %v\n}"
-    )
-    assert s.call("count") == 3
-    s.respawn()
-    assert s.call("go") == 6 and s.call("count") == 3
-    with pytest.raises(JitError, match="cannot be loaded"):
-        s.load("/no/such/library.so")

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+from processes import gone
 from programs import SQ, caller, constant, interrupting
 
 from jitkernel import Session
@@ -48,15 +49,6 @@ def descendants(pid: int) -> set[int]:
     return found
 
 
-def gone(wanted: set[int], patience: float = 5.0) -> bool:
-    deadline = time.monotonic() + patience
-    while time.monotonic() < deadline:
-        if not any(Path(f"/proc/{p}/stat").exists() and " Z " not in _stat(p) for p in wanted):
-            return True
-        time.sleep(0.02)
-    return False
-
-
 #: How long its processes are to sleep: another run of these tests has others.
 SECONDS = str(1_000_000 + os.getpid())
 
@@ -72,13 +64,6 @@ def sleepers(seconds: str) -> set[int]:
         except OSError:
             continue
     return found
-
-
-def _stat(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return " Z "
 
 
 # -- what is mapped --------------------------------------------------------------------------------
@@ -221,7 +206,7 @@ def test_close_leaves_nothing(tmp_path, monkeypatch):
                     s.run("@strlen(null)")
                 mine = descendants(os.getpid()) - before
                 assert len(mine) >= 2
-            assert gone(mine), mine
+            assert all(gone(pid) for pid in mine), mine
             assert sleepers(SECONDS) == set()
         gc.collect()
         assert len(os.listdir("/proc/self/fd")) <= fds + 1
@@ -238,7 +223,7 @@ def test_a_session_that_cannot_start_leaves_nothing():
         Session(capacity=1 << 40)
     with pytest.raises(JitError):
         Session(capacity=64 << 20, store_path="/no/such/folder/x.jks")
-    assert gone(descendants(os.getpid()) - before)
+    assert all(gone(pid) for pid in descendants(os.getpid()) - before)
 
 
 def test_the_store_file_has_no_name(s):

@@ -12,27 +12,10 @@ import pytest
 from jitkernel import Session
 from jitkernel.errors import Fault, Interrupted, JitError, UsageError
 
-LOOP = """
-define i32 @loop(i32 %n) {
-entry:
-  br label %body
-body:
-  %i = phi i32 [ 0, %entry ], [ %next, %body ]
-  %r = call i32 @step(i32 %i, double 1.5)
-  %next = add i32 %i, 1
-  %more = icmp slt i32 %next, %n
-  br i1 %more, label %body, label %end
-end:
-  ret i32 %r
-}
-"""
+pytestmark = pytest.mark.process
 
-
-@pytest.fixture
-def s():
-    with Session() as session:
-        yield session
-        session.check()
+LOOP = """int step(int, double);
+int loop(int n) { int r; for (int i = 0; i < n; i++) r = step(i, 1.5); return r; }"""
 
 
 def test_a_cell_calls_python(s):
@@ -43,7 +26,7 @@ def test_a_cell_calls_python(s):
         return i * 10
 
     s.export_python("step", step, "i32 (i32, double)")
-    s.run(LOOP)
+    s.run(LOOP, "c")
     assert s.call("loop", 3) == 20
     assert seen == [(0, 1.5), (1, 1.5), (2, 1.5)]
     assert s.run("@step(i32 4, double 0.5)").value == 40
@@ -91,7 +74,7 @@ def test_what_it_raises_is_raised_where_the_cell_was_called(s):
 
     s.export_python("step", step, "i32 (i32, double)")
     s.run("@count = global i32 0")
-    s.run(LOOP)
+    s.run(LOOP, "c")
     with pytest.raises(Mine, match="0"):
         s.call("loop", 3)
     with pytest.raises(Mine):

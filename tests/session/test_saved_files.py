@@ -70,37 +70,6 @@ def refused(path: Path, words: str, **options: Any) -> None:
 # -- damage --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_a_flipped_bit_is_found_or_harmless(saved: Path, tmp_path: Path, seed: int) -> None:
-    original, chance = saved.read_bytes(), random.Random(seed)
-    content = [at for at, byte in enumerate(original) if byte]  # most of a page is empty
-    wanted = rows(saved)
-    refusals = 0
-    copy = tmp_path / "flipped.jks"
-    for count in range(200):
-        data = bytearray(original)
-        at = chance.choice(content) if count % 2 else chance.randrange(len(data))
-        data[at] ^= 1 << chance.randrange(8)
-        copy.write_bytes(data)
-        try:
-            found = rows(copy)
-        except UsageError as error:
-            refusals += 1
-            assert str(copy) in str(error)
-        else:
-            assert found == wanted, f"byte {at}"
-    assert refusals > 50
-
-
-def test_a_file_that_ends_early_is_refused(saved: Path, tmp_path: Path) -> None:
-    data = saved.read_bytes()
-    copy = tmp_path / "short.jks"
-    for size in (0, 1, 50, 100, 4096, len(data) // 2, len(data) - 4096):
-        copy.write_bytes(data[:size])
-        with pytest.raises(UsageError, match=r"short\.jks"):
-            rows(copy)
-
-
 def test_a_row_that_others_name_and_that_is_lost_is_found(saved: Path, tmp_path: Path) -> None:
     copy = tmp_path / "lost.jks"
     copy.write_bytes(saved.read_bytes())

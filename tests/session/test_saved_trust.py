@@ -24,36 +24,11 @@ __attribute__((constructor)) static void begin(void) { fclose(fopen("%s", "w"));
 int forty(void) { return 40; }
 int three = 3;
 """
-CELLS = """
-declare i32 @forty()
-@three = external global i32
-define i32 @call() {
-  %r = call i32 @forty()
-  ret i32 %r
-}
-define i32 @read() {
-  %r = load i32, ptr @three
-  ret i32 %r
-}
-"""
-CONSTRUCTED = """
-@n = global i32 0
-@llvm.global_ctors = appending global [1 x {i32, ptr, ptr}] [
-  {i32, ptr, ptr} {i32 65535, ptr @begin, ptr null}]
-@llvm.global_dtors = appending global [1 x {i32, ptr, ptr}] [
-  {i32, ptr, ptr} {i32 65535, ptr @end, ptr null}]
-declare i32 @creat(ptr, i32)
-@made = private constant [%d x i8] c"%s\\00"
-define internal void @begin() {
-  store i32 7, ptr @n
-  %%f = call i32 @creat(ptr @made, i32 384)
-  ret void
-}
-define internal void @end() {
-  %%f = call i32 @creat(ptr @made, i32 384)
-  ret void
-}
-"""
+CELLS = "int forty(void); extern int three; int call(void) { return forty(); } int read(void) { return three; }"
+CONSTRUCTED = """#include <fcntl.h>
+int n;
+__attribute__((constructor)) static void begin(void) { n = 7; creat("{0}", 0600); }
+__attribute__((destructor)) static void end(void) { creat("{0}", 0600); }"""
 
 
 @pytest.fixture
@@ -81,7 +56,7 @@ def test_a_library_is_loaded_only_where_the_file_is_trusted(
     file = str(tmp_path / "s.jks")
     with Session(capacity=SIZE, spare=False) as s:
         s.load(str(path))
-        s.run(CELLS)
+        s.run(CELLS, "c")
         s.save(file)
     assert ran()
     with Session.restore(file, spare=False) as s:
@@ -136,9 +111,8 @@ def test_a_forged_file_loads_nothing(
 
 def test_constructors_run_when_a_file_that_is_trusted_is_rebuilt(tmp_path: Path) -> None:
     mark, file = tmp_path / "ran", tmp_path / "s.jks"
-    name = str(mark)
     with Session(capacity=SIZE, spare=False) as s:
-        s.run(CONSTRUCTED % (len(name) + 1, name))
+        s.run(CONSTRUCTED.replace("{0}", str(mark)), "c")
         assert mark.exists() and s["n"].value == 7
         s.save(str(file))
     mark.unlink()

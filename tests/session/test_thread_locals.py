@@ -12,7 +12,7 @@ from jitkernel import Session, errors
 sys.path.insert(0, str(Path(__file__).parents[1] / "linker"))
 from toolchain import assemble, compile_c, needs, tool
 
-pytestmark = needs("gcc")
+pytestmark = [pytest.mark.process, needs("gcc")]
 
 _THREADS = """
 #include <pthread.h>
@@ -41,13 +41,6 @@ int in_thread(void) {
 #: what `next` gives the first times in a thread, and what a thread has after four and its own sums
 _FIRST = [41 + 3 + 5 + 10, 42 + 4 + 9 + 11]
 _THREAD = 44 + 6 + (2 + 3 + 4 + 5 + 6) + 13 + 1 + 7
-
-
-@pytest.fixture
-def s():
-    with Session() as session:
-        yield session
-        session.check()
 
 
 def _link(s: Session, folder: Path, data: bytes, name: str = "a.o"):

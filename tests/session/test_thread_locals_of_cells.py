@@ -15,28 +15,22 @@ NEXT = """define i32 @next() {
   ret i32 %w
 }"""
 # Two calls in a thread of its own: what the second says.
-IN_THREAD = """declare i32 @pthread_create(ptr, ptr, ptr, ptr)
-declare i32 @pthread_join(i64, ptr)
-define internal ptr @run(ptr %r) {
-  call i32 @next()
-  %b = call i32 @next()
-  store i32 %b, ptr %r
-  ret ptr null
-}
-define i32 @in_thread() {
-  %t = alloca i64
-  %r = alloca i32
-  call i32 @pthread_create(ptr %t, ptr null, ptr @run, ptr %r)
-  %i = load i64, ptr %t
-  call i32 @pthread_join(i64 %i, ptr null)
-  %v = load i32, ptr %r
-  ret i32 %v
+IN_THREAD = """#include <pthread.h>
+int next(void);
+static void *run(void *r) { next(); *(int *)r = next(); return 0; }
+int in_thread(void) {
+  pthread_t t;
+  int r;
+  pthread_create(&t, 0, run, &r);
+  pthread_join(t, 0);
+  return r;
 }"""
 
 
 def _fill(s: Session, words: str = "thread_local") -> None:
-    for source in (f"@tl = {words} global i32 40", NEXT, IN_THREAD):
+    for source in (f"@tl = {words} global i32 40", NEXT):
         s.run(source)
+    s.run(IN_THREAD, "c")
 
 
 def _of(s: Session, *calls: str) -> list[object]:
@@ -63,7 +57,7 @@ def test_every_thread_has_its_own(s: Session, words: str) -> None:
 def test_in_one_cell(s: Session, words: str, closed: bool) -> None:
     source = f"@tl = {words} thread_local(localexec) global i32 40, align 64\n{NEXT}"
     s.run(source, options=CellOptions(closed=closed))
-    s.run(IN_THREAD)
+    s.run(IN_THREAD, "c")
     assert _of(s, "next", "in_thread", "next") == [41, 42, 42]
 
 
@@ -196,29 +190,14 @@ def test_in_another_process_and_another_session(tmp_path) -> None:
 
 
 def test_a_thread_that_ends_frees_its_copies(s: Session) -> None:
-    s.run("""@tl = thread_local global [1000000 x i8] zeroinitializer
-declare i32 @pthread_create(ptr, ptr, ptr, ptr)
-declare i32 @pthread_join(i64, ptr)
-declare { i64, i64, i64, i64, i64, i64, i64, i64, i64, i64 } @mallinfo2()
-define internal ptr @touch(ptr %r) {
-  store i8 1, ptr @tl
-  ret ptr null
-}
-define void @threads(i32 %n) {
-entry:
-  %t = alloca i64
-  br label %loop
-loop:
-  %i = phi i32 [ 0, %entry ], [ %j, %loop ]
-  call i32 @pthread_create(ptr %t, ptr null, ptr @touch, ptr null)
-  %id = load i64, ptr %t
-  call i32 @pthread_join(i64 %id, ptr null)
-  %j = add i32 %i, 1
-  %more = icmp ult i32 %j, %n
-  br i1 %more, label %loop, label %done
-done:
-  ret void
-}""")
+    s.run(
+        """#include <pthread.h>
+_Thread_local char tl[1000000];
+static void *touch(void *r) { tl[0] = 1; return 0; }
+void threads(int n) { pthread_t t; while (n--) { pthread_create(&t, 0, touch, 0); pthread_join(t, 0); } }
+""",
+        "c",
+    )
     s.run("@threads(10)")
     before = s.memory()["executor"]
     s.run("@threads(100)")

@@ -9,27 +9,14 @@ from programs import interrupting
 
 from jitkernel import Session
 from jitkernel.errors import ArenaFull, Interrupted
+from tests.busy import until
 from tests.looping import looping
 
 pytestmark = pytest.mark.process
 
-WORKER = """@count = global i64 0
-@wrong = global i64 0
-define i64 @same(i64 %x) {
-  %a = xor i64 %x, 5
-  %b = xor i64 %a, 5
-  ret i64 %b
-}
-""" + looping("""  %c = load volatile i64, ptr @count
-  %v = call i64 @same(i64 %c)
-  %ok = icmp eq i64 %v, %c
-  br i1 %ok, label %next, label %oops
-oops:
-  store volatile i64 1, ptr @wrong
-  br label %next
-next:
-  %d = add i64 %c, 1
-  store volatile i64 %d, ptr @count""")
+WORKER = """volatile long count, wrong;
+long same(long x) { return x ^ 5 ^ 5; }
+""" + looping("long c = count; if (same(c) != c) wrong = 1; count = c + 1;")
 SAME = """define i64 @same(i64 %x) {{
   %a = xor i64 %x, {0}
   %m = mul i64 %a, 3
@@ -52,7 +39,7 @@ def text_used(s: Session) -> int:
 
 def test_a_running_thread_never_sees_half_a_patch_or_freed_text(session):
     s = session
-    s.run(WORKER)
+    s.run(WORKER, "c")
     assert s.call("start") == 0
     assert s.inspect.engine.executor.threads == 1
     before, counted, rounds = text_used(s), 0, 0
@@ -73,7 +60,7 @@ def test_a_running_thread_never_sees_half_a_patch_or_freed_text(session):
 
 def test_evicting_and_undoing_under_a_thread(session):
     s = session
-    s.run(WORKER)
+    s.run(WORKER, "c")
     s.run("define i64 @other() {\n  ret i64 1\n}")
     assert s.call("start") == 0
     for _ in range(10):
@@ -85,111 +72,64 @@ def test_evicting_and_undoing_under_a_thread(session):
     assert (s["wrong"].value, s.call("other")) == (0, 1)
 
 
-CLOSES = """
-declare i32 @mprotect(ptr, i64, i32)
-declare i32 @pthread_create(ptr, ptr, ptr, ptr)
-declare i32 @pthread_join(i64, ptr)
-
-define i32 @shut() {
-  %here = ptrtoint ptr @shut to i64
-  %page = and i64 %here, -4096
-  %p = inttoptr i64 %page to ptr
-  %r = call i32 @mprotect(ptr %p, i64 4096, i32 1)
-  ret i32 7
-}
-
-define ptr @body(ptr %x) {
-  %r = call i32 @shut()
-  %q = sext i32 %r to i64
-  %p = inttoptr i64 %q to ptr
-  ret ptr %p
-}
-
-define i64 @elsewhere() {
-  %h = alloca i64
-  %v = alloca i64
-  %c = call i32 @pthread_create(ptr %h, ptr null, ptr @body, ptr null)
-  %n = load i64, ptr %h
-  %j = call i32 @pthread_join(i64 %n, ptr %v)
-  %r = load i64, ptr %v
-  ret i64 %r
-}
-"""
+CLOSES = """#include <pthread.h>
+#include <sys/mman.h>
+int shut(void) { mprotect((void *)((long)shut & -4096), 4096, PROT_READ); return 7; }
+void *body(void *x) { return (void *)(long)shut(); }
+long elsewhere(void) {
+  pthread_t t;
+  void *r;
+  pthread_create(&t, 0, body, 0);
+  pthread_join(t, &r);
+  return (long)r;
+}"""
 
 
 def test_text_that_is_closed_and_nobody_holds_is_opened(s):
     """As after two threads close and open it in the same instant."""
-    s.run(CLOSES)
+    s.run(CLOSES, "c")
     assert s.call("shut") == 7
     assert s.call("elsewhere") == 7
     assert s.call("shut") == 7
 
 
 #: A thread that counts in a variable, reads a constant and walks its own stack, all of its cell.
-OWN = """@n = internal global i64 0
-@step = internal constant [4 x i64] [i64 1, i64 1, i64 1, i64 1]
-@frames = external global i64
-@wish = external global i32
-declare i32 @count(ptr, ptr)
-declare i64 @_Unwind_Backtrace(ptr, ptr)
-define internal void @once(ptr %p) noinline {
-  %v = load volatile i64, ptr @n
-  %i = and i64 %v, 3
-  %a = getelementptr i64, ptr @step, i64 %i
-  %s = load volatile i64, ptr %a
-  %w = add i64 %v, %s
-  store volatile i64 %w, ptr @n
-  %r = call i32 @usleep(i32 1000)
-  %q = load volatile i32, ptr @wish
-  %c = icmp eq i32 %q, 1
-  br i1 %c, label %walk, label %done
-walk:
-  store volatile i32 0, ptr @wish
-  %k = alloca i64
-  store i64 0, ptr %k
-  %u = call i64 @_Unwind_Backtrace(ptr @count, ptr %k)
-  %f = load i64, ptr %k
-  store volatile i64 %f, ptr @frames
-  br label %done
-done:
-  ret void
+COUNT = """long frames;
+int wish;
+int count(void *context, long *k) { ++*k; return 0; }"""
+OWN = """#include <pthread.h>
+#include <unistd.h>
+extern volatile long frames;
+extern volatile int wish;
+long _Unwind_Backtrace(int (*)(void *, long *), long *);
+int count(void *, long *);
+static volatile long n;
+static const volatile long step[4] = {1, 1, 1, 1};
+__attribute__((noinline)) static void once(void) {
+  n += step[n & 3];
+  usleep(1000);
+  if (wish) {
+    long k = 0;
+    wish = 0;
+    _Unwind_Backtrace(count, &k);
+    frames = k;
+  }
 }
-define internal ptr @worker(ptr %p) {
-  br label %l
-l:
-  call void @once(ptr %p)
-  br label %l
-}
-declare i32 @usleep(i32)
-declare i32 @pthread_create(ptr, ptr, ptr, ptr)
-define i32 @start() {
-  %t = alloca i64
-  %r = call i32 @pthread_create(ptr %t, ptr null, ptr @worker, ptr null)
-  ret i32 %r
-}"""
-COUNT = """@frames = global i64 0
-@wish = global i32 0
-define i32 @count(ptr %context, ptr %k) {
-  %v = load i64, ptr %k
-  %w = add i64 %v, 1
-  store i64 %w, ptr %k
-  ret i32 0
-}"""
+static void *worker(void *p) { for (;;) once(); }
+int start(void) { pthread_t t; return pthread_create(&t, 0, worker, 0); }"""
 
 
 def frames(s: Session) -> int:
     """How many frames the thread finds on its stack."""
     s.run("@frames = i64 0\n@wish = i32 1")
-    deadline = time.monotonic() + 20
-    while not s["frames"].value and time.monotonic() < deadline:
-        time.sleep(0.002)
+    assert until(lambda: s["frames"].value)
     return int(s["frames"].value)
 
 
 def test_what_a_thread_uses_stays_though_its_cell_is_gone(session):
     s = session
-    s.run(COUNT)
-    s.run(OWN, cell_id="a")
+    s.run(COUNT, "c")
+    s.run(OWN, "c", cell_id="a")
     s.run("@start()")
     seen = frames(s)
     assert seen >= 3
@@ -225,8 +165,8 @@ def test_what_a_thread_uses_stays_though_its_cell_is_gone(session):
 
 def test_a_full_zone_says_what_threads_keep(fresh):
     s = fresh(capacity=8 << 20, undo_depth=0)
-    s.run(COUNT)
-    s.run(OWN + "\n@large = global [1000000 x i8] zeroinitializer", cell_id="a")
+    s.run(COUNT, "c")
+    s.run(OWN + "\nchar large[1000000];", "c", cell_id="a")
     s.run("@start()")
     s.run("define i32 @start() {\n  ret i32 0\n}", cell_id="a")
     with pytest.raises(ArenaFull, match="until the threads that the program has started end: "):
@@ -237,27 +177,18 @@ def test_a_full_zone_says_what_threads_keep(fresh):
 def test_who_keeps_stdouts_lock_is_named(session):
     s = session
     s.run(
-        """@stdout = external global ptr
-declare void @flockfile(ptr)
-declare i32 @sleep(i32)
-declare i32 @usleep(i32)
-declare i32 @pthread_create(ptr, ptr, ptr, ptr)
-define ptr @keeping(ptr %p) {
-  %f = load ptr, ptr @stdout
-  call void @flockfile(ptr %f)
-  %s = call i32 @sleep(i32 1000)
-  ret ptr %f
-}
-define i32 @start() {
-  %t = alloca i64
-  %r = call i32 @pthread_create(ptr %t, ptr null, ptr @keeping, ptr null)
-  %u = call i32 @usleep(i32 50000)
-  ret i32 %u
-}
-@start()"""
+        """#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+void *keeping(void *p) { flockfile(stdout); sleep(1000); return p; }
+pthread_t t;
+pthread_create(&t, 0, keeping, 0);
+usleep(50000);""",
+        "c",
     )
-    words = "of the program, at @keeping"
-    assert any(words in note and "the lock of stdout" in note for note in s.run("@labs(3)").notes)
+    words = "of the program, at keeping"
+    notes = s.run("@labs(3)").notes
+    assert any(words in note and "the lock of stdout" in note for note in notes), notes
     with interrupting(s), pytest.raises(Interrupted, match=words):
         s.run('@puts("hello")')
     assert s.inspect.engine.executor.threads == 1 and s.run("@labs(-4)").value == 4

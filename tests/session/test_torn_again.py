@@ -23,32 +23,14 @@ from tests.looping import looping
 
 T = "define i32 @t(i32 %x) {\n  %r = add i32 %x, 1\n  ret i32 %r\n}"
 #: Its constructor and its destructor write a variable of another cell.
-MADE = """@llvm.global_ctors = appending global [1 x { i32, ptr, ptr }] [{ i32, ptr, ptr } { i32 65535, ptr @ini, ptr null }]
-@llvm.global_dtors = appending global [1 x { i32, ptr, ptr }] [{ i32, ptr, ptr } { i32 65535, ptr @fin, ptr null }]
-define void @ini() {
-  store i32 77, ptr @n
-  ret void
-}
-define void @fin() {
-  store i32 88, ptr @n
-  ret void
-}"""
-THREAD = "@answer = global i32 0\ndefine i32 @slow(i32 %x) {\n  ret i32 %x\n}\n" + looping(
-    "  %v = call i32 @slow(i32 5)\n  store volatile i32 %v, ptr @answer"
-)
+MADE = """extern int n;
+__attribute__((constructor)) void ini(void) { n = 77; }
+__attribute__((destructor)) void fin(void) { n = 88; }"""
+THREAD = "volatile int answer;\nint slow(int x) { return x; }\n" + looping("answer = slow(5);")
 #: The thread is in the new `@slow`, asleep, when the constructor fails.
-WORSE = """declare i32 @usleep(i32)
-define i32 @slow(i32 %x) {
-  %s = call i32 @usleep(i32 300000)
-  %r = add i32 %x, 1
-  ret i32 %r
-}
-@llvm.global_ctors = appending global [1 x { i32, ptr, ptr }] [{ i32, ptr, ptr } { i32 65535, ptr @bad, ptr null }]
-define void @bad() {
-  %s = call i32 @usleep(i32 100000)
-  %v = load volatile i32, ptr null
-  ret void
-}"""
+WORSE = """#include <unistd.h>
+int slow(int x) { usleep(300000); return x + 1; }
+__attribute__((constructor)) void bad(void) { usleep(100000); *(volatile int *)0; }"""
 
 
 @pytest.fixture
@@ -100,7 +82,7 @@ def test_what_cannot_be_put_in_order_at_once_is_over_all_the_same(s, monkeypatch
 )
 def test_data_that_destructors_wrote_is_as_before(s, monkeypatch, step, twice):
     s.run("@n = global i32 5")
-    s.run(MADE)
+    s.run(MADE, "c")
     s.run("@n = 6")
     rollback = s.inspect.engine.arena.rollback
     with monkeypatch.context() as patch:
@@ -124,7 +106,7 @@ def test_data_that_constructors_wrote_is_as_before(s, monkeypatch, twice):
         if twice:
             patch.setattr(rollback, "before", failing(rollback.before))
         with pytest.raises(Torn):
-            s.run(MADE)
+            s.run(MADE, "c")
     assert s["n"].value == 5 and "ini" not in s
 
 
@@ -140,17 +122,17 @@ def test_what_was_done_keeps_what_its_constructors_wrote(s, monkeypatch):
 
         patch.setattr(UndoHistory, "keep", kept)
         with pytest.raises(Torn):
-            s.run(MADE)
+            s.run(MADE, "c")
     assert "ini" in s and s["n"].value == 77
 
 
 def test_what_a_thread_came_to_use_stays_when_it_is_taken_back(s):
     """The thread is in a function whose cell fails while it runs constructors."""
-    s.run(THREAD)
+    s.run(THREAD, "c")
     s.call("start")
     pid = s.inspect.engine.executor.pid
     with pytest.raises(Fault):
-        s.run(WORSE)
+        s.run(WORSE, "c")
     assert s.call("slow", 5) == 5
     s.check()
     s.call("finish")
@@ -160,7 +142,7 @@ def test_what_a_thread_came_to_use_stays_when_it_is_taken_back(s):
 
 
 def test_text_is_taken_back_while_threads_are_parked(s, monkeypatch):
-    s.run(THREAD)
+    s.run(THREAD, "c")
     s.call("start")
     seen: list[bool] = []
     again, rebind = Arena._bytes_again, Bindings.rebind
@@ -262,16 +244,9 @@ def test_two_presses_end_one_operation(s, monkeypatch):
         signal.signal(signal.SIGINT, before)
 
 
-SAY = """declare i32 @puts(ptr)
-declare i32 @fflush(ptr)
-declare i32 @usleep(i32)
-@m = constant [3 x i8] c"hi\\00"
-define i32 @say() {
-  %a = call i32 @puts(ptr @m)
-  %b = call i32 @fflush(ptr null)
-  %c = call i32 @usleep(i32 50000)
-  ret i32 %c
-}"""
+SAY = """#include <stdio.h>
+#include <unistd.h>
+int say(void) { puts("hi"); fflush(stdout); return usleep(50000); }"""
 
 
 @pytest.mark.parametrize(
@@ -294,7 +269,7 @@ def test_what_a_sink_may_not_do_leaves_the_call_as_it_was(s, step):
                 self.error = error
 
     s.run(T)
-    s.run(SAY)
+    s.run(SAY, "c")
     s.run("%a = add i32 1, 2")
     sink = Asking()
     assert s.run("%v = call i32 @say()\n%w = call i32 @t(i32 1)", sink=sink).value == 2

@@ -10,28 +10,17 @@ from jitkernel.errors import UsageError
 
 MB = 1 << 20
 #: A small variable, a large one behind it, and what writes to both.
-PROGRAM = """@small = global i64 1
-@big = global [4194304 x i8] zeroinitializer
-define void @write(i64 %at, i8 %v) {
-  %p = getelementptr i8, ptr @big, i64 %at
-  store i8 %v, ptr %p
-  %s = sext i8 %v to i64
-  store i64 %s, ptr @small
-  ret void
-}
-define i64 @look(i64 %at) {
-  %p = getelementptr i8, ptr @big, i64 %at
-  %v = load i8, ptr %p
-  %r = sext i8 %v to i64
-  ret i64 %r
-}"""
+PROGRAM = """long small = 1;
+char big[4194304];
+void write(long at, char v) { big[at] = v; small = v; }
+long look(long at) { return big[at]; }"""
 
 
 @pytest.fixture
 def large(either):
     s = either(undo_data=MB)
     s.run("@first = global i8 0")
-    s.run(PROGRAM)
+    s.run(PROGRAM, "c")
     return s
 
 
@@ -42,7 +31,7 @@ def values(s, at):
 def test_beyond_it_nothing_is_undone(large):
     large.run("@write(1000, 5)")
     large.run("@write(3000000, 7)")
-    with pytest.raises(UsageError, match=r"@big \(64\.0 KB of 4\.0 MB\)") as caught:
+    with pytest.raises(UsageError, match=r"before: big \(64\.0 KB of 4\.0 MB\)") as caught:
         large.undo()
     assert "undo_data, 1.0 MB of the data zone" in str(caught.value)
     assert "Nothing was undone. Run the cells again" in str(caught.value)
@@ -63,7 +52,7 @@ def test_with_the_limit_that_the_refusal_names_it_comes_back(large, either):
     enough = int(str(caught.value).rpartition("Session(undo_data=")[2].rstrip(")"))
     assert enough == 4 * MB
     s = either(undo_data=enough)
-    s.run(PROGRAM)
+    s.run(PROGRAM, "c")
     s.run("@write(3000000, 7)")
     assert s.undo() == ["undone: cell 2: @write(3000000, 7)"]
     assert values(s, 3000000) == (1, 0)

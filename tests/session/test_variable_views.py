@@ -10,6 +10,8 @@ import pytest
 
 from jitkernel import Session
 
+pytestmark = pytest.mark.process
+
 np = pytest.importorskip("numpy")
 
 
@@ -49,18 +51,17 @@ def test_memory_comes_back_when_the_views_have_gone() -> None:
         assert arena.usage()["data"]["used"] == before
 
 
-def test_an_undo_brings_a_variable_back_where_its_view_is() -> None:
-    with Session() as s:
-        s.run("@a = global [4 x i32] zeroinitializer")
-        view = s["a"].array
-        view[1] = 5
-        s.evict("a")
-        view[2] = 6
-        s.undo()
-        assert s["a"].value[1] == 5
-        view[3] = 9
-        assert s["a"].value[3] == 9
-        s.check()
+def test_an_undo_brings_a_variable_back_where_its_view_is(s: Session) -> None:
+    s.run("@a = global [4 x i32] zeroinitializer")
+    view = s["a"].array
+    view[1] = 5
+    s.evict("a")
+    view[2] = 6
+    s.undo()
+    assert s["a"].value[1] == 5
+    view[3] = 9
+    assert s["a"].value[3] == 9
+    s.check()
 
 
 def scene(seed: int, steps: int) -> None:

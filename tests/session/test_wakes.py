@@ -27,6 +27,7 @@ from jitkernel.errors import (
 from jitkernel.linker import Symbol
 from jitkernel.linker.binding import Bindings
 from jitkernel.session.program.cell import CellState
+from tests.busy import until
 
 SQUARES = "define i32 @f(i32 %x) {\n  %v = call i32 @sq(i32 %x)\n  ret i32 %v\n}"
 
@@ -247,9 +248,7 @@ def test_a_thread_whose_code_does_not_come_back_between_runs(s: Session) -> None
         "on a thread of the program: @sq of cell 1 was called and cannot come back"
         in (s.inspect.engine.notices[0])
     )
-    end = time.monotonic() + 5
-    while s.inspect.engine.executor.alive and time.monotonic() < end:
-        time.sleep(0.01)
+    assert until(lambda: not s.inspect.engine.executor.alive)
     mend()
     assert s.call("f", 3) == 9  # in another process
     assert s.inspect.engine.executor.pid != pid
@@ -284,9 +283,7 @@ def test_threads_keep_code_in_memory_and_it_is_said(s: Session) -> None:
         in text
     )
     assert watch(s, lambda: s["answer"].value == 36)
-    end = time.monotonic() + 5
-    while s.inspect.engine.executor.threads and time.monotonic() < end:
-        time.sleep(0.01)
+    until(lambda: not s.inspect.engine.executor.threads)
     assert s.call("f", 2) == 4
     assert s.inspect.residency.code <= 1000
     assert "thread" not in residency(s).text

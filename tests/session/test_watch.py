@@ -10,36 +10,23 @@ from jitkernel.errors import Fault, Interrupted, JitError, UsageError
 
 #: Counts in @g and waits at each step until @go has come as far; then crashes if it is told to.
 STEPS = """
-@g = global i64 0
-@go = global i64 0
+volatile long g, go;
+void steps(long n, _Bool crash) {
+  go = 0;
+  for (long i = 1; i <= n; i++) {
+    g = i;
+    while (go < i) {}
+  }
+  g = 100;
+  if (crash) *(volatile long *)0 = 1;
+}
+"""
+
+
+DATA = """
 @pair = global { i32, double } { i32 1, double 0.5 }
 @table = global [4 x i32] [i32 4, i32 3, i32 2, i32 1]
 @text = constant [3 x i8] c"abc"
-define void @steps(i64 %n, i1 %crash) {
-entry:
-  store volatile i64 0, ptr @go
-  br label %step
-step:
-  %i = phi i64 [ 1, %entry ], [ %j, %next ]
-  store volatile i64 %i, ptr @g
-  br label %wait
-wait:
-  %v = load volatile i64, ptr @go
-  %ready = icmp sge i64 %v, %i
-  br i1 %ready, label %next, label %wait
-next:
-  %j = add i64 %i, 1
-  %more = icmp sle i64 %j, %n
-  br i1 %more, label %step, label %last
-last:
-  store volatile i64 100, ptr @g
-  br i1 %crash, label %bad, label %done
-bad:
-  store volatile i64 1, ptr null
-  br label %done
-done:
-  ret void
-}
 """
 
 
@@ -65,7 +52,8 @@ class Observer:
 
 @pytest.fixture
 def steps(s):
-    s.run(STEPS)
+    s.run(STEPS, "c")
+    s.run(DATA)
     yield s
     s.unwatch()
 
@@ -170,7 +158,7 @@ def test_nothing_is_done_while_nothing_is_watched(steps):
 
 @pytest.mark.parametrize(
     ("name", "words"),
-    [("tabel", "did you mean @table"), ("steps", "@steps is a function"), ("@nowhere", "no cell")],
+    [("tabel", "did you mean @table"), ("steps", "steps is a function"), ("@nowhere", "no cell")],
 )
 def test_what_is_no_variable_is_refused(steps, name, words):
     with pytest.raises(UsageError, match=words):
@@ -213,7 +201,7 @@ def test_the_observer_may_ask_the_session_and_not_call_it(steps):
 
 def test_where_code_cannot_be_stopped_what_the_observer_raises_waits(fresh):
     with fresh(executor="inline") as s:
-        s.run(STEPS)
+        s.run(STEPS, "c")
         look = Observer(s)
 
         def fail(watched) -> None:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,146 +13,54 @@ import pytest
 from jitkernel import Session
 from jitkernel.arena.mirror import Mirror
 
+pytestmark = pytest.mark.process
+
 SIZE = 6 << 20
 PROGRAM = f"""
-@big = global [{SIZE} x i8] zeroinitializer
-@at = global i64 0
-@gate = global [2 x i32] zeroinitializer
-@name = private constant [15 x i8] c"/proc/self/mem\\00"
-declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
-declare i32 @pipe(ptr)
-declare i64 @write(i32, ptr, i64)
-declare i64 @read(i32, ptr, i64)
-declare i64 @pwrite(i32, ptr, i64, i64)
-declare i32 @open(ptr, i32, ...)
-declare i32 @fork()
-declare i32 @waitpid(i32, ptr, i32)
-declare i64 @syscall(i64, ...)
-declare i32 @usleep(i32)
-declare i32 @pthread_create(ptr, ptr, ptr, ptr)
-declare i32 @pthread_join(i64, ptr)
-declare i32 @pthread_detach(i64)
-declare ptr @mremap(ptr, i64, i64, i32, ...)
-declare i32 @madvise(ptr, i64, i32)
-declare i32 @munmap(ptr, i64)
-declare ptr @memcpy(ptr, ptr, i64)
-
-define ptr @place() {{
-  %i = load i64, ptr @at
-  %p = getelementptr i8, ptr @big, i64 %i
-  ret ptr %p
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+char big[{SIZE}];
+long at;
+void by_nothing(void) {{}}
+void by_store(void) {{ big[at] = 77; }}
+void *work(void *late) {{
+  if (late) usleep(300000);
+  by_store();
+  return 0;
 }}
-define void @store() {{
-  %p = call ptr @place()
-  store i8 77, ptr %p
-  ret void
+void by_memcpy(void) {{ volatile char c = 77; memcpy(big + at, (char *)&c, 1); }}
+void by_read(void) {{
+  int fds[2];
+  pipe(fds);
+  write(fds[1], "M", 1);
+  read(fds[0], big + at, 1);
 }}
-define ptr @work(ptr %x) {{
-  call void @store()
-  ret ptr null
+void by_memory_file(void) {{ pwrite(open("/proc/self/mem", O_RDWR), "M", 1, (long)(big + at)); }}
+void by_thread(void) {{ pthread_t t; pthread_create(&t, 0, work, 0); pthread_join(t, 0); }}
+void by_late_thread(void) {{ pthread_t t; pthread_create(&t, 0, work, big); pthread_detach(t); }}
+int child(void *late) {{
+  int pid = syscall(SYS_fork);
+  if (!pid) {{ work(late); syscall(SYS_exit, 0); }}
+  return pid;
 }}
-define ptr @work_late(ptr %x) {{
-  %a = call i32 @usleep(i32 300000)
-  call void @store()
-  ret ptr null
-}}
-define void @by_store() {{
-  call void @store()
-  ret void
-}}
-define void @by_memcpy() {{
-  %s = alloca i8
-  store i8 77, ptr %s
-  %p = call ptr @place()
-  %a = call ptr @memcpy(ptr %p, ptr %s, i64 1)
-  ret void
-}}
-define void @by_read() {{
-  %fds = alloca [2 x i32]
-  %s = alloca i8
-  store i8 77, ptr %s
-  %a = call i32 @pipe(ptr %fds)
-  %in = load i32, ptr %fds
-  %q = getelementptr i32, ptr %fds, i64 1
-  %out = load i32, ptr %q
-  %b = call i64 @write(i32 %out, ptr %s, i64 1)
-  %p = call ptr @place()
-  %c = call i64 @read(i32 %in, ptr %p, i64 1)
-  ret void
-}}
-define void @by_memory_file() {{
-  %fd = call i32 (ptr, i32, ...) @open(ptr @name, i32 2)
-  %s = alloca i8
-  store i8 77, ptr %s
-  %p = call ptr @place()
-  %n = ptrtoint ptr %p to i64
-  %a = call i64 @pwrite(i32 %fd, ptr %s, i64 1, i64 %n)
-  ret void
-}}
-define void @by_thread() {{
-  %t = alloca i64
-  %a = call i32 @pthread_create(ptr %t, ptr null, ptr @work, ptr null)
-  %n = load i64, ptr %t
-  %b = call i32 @pthread_join(i64 %n, ptr null)
-  ret void
-}}
-define void @by_late_thread() {{
-  %t = alloca i64
-  %a = call i32 @pthread_create(ptr %t, ptr null, ptr @work_late, ptr null)
-  %n = load i64, ptr %t
-  %b = call i32 @pthread_detach(i64 %n)
-  ret void
-}}
-define void @by_raw_fork() {{
-  %pid = call i64 (i64, ...) @syscall(i64 57)
-  %is = icmp eq i64 %pid, 0
-  br i1 %is, label %child, label %parent
-child:
-  call void @store()
-  %e = call i64 (i64, ...) @syscall(i64 60, i32 0)
-  unreachable
-parent:
-  %n = trunc i64 %pid to i32
-  %w = call i32 @waitpid(i32 %n, ptr null, i32 0)
-  ret void
-}}
-define void @by_late_child() {{
-  %pid = call i64 (i64, ...) @syscall(i64 57)
-  %is = icmp eq i64 %pid, 0
-  br i1 %is, label %child, label %parent
-child:
-  %r = call ptr @work_late(ptr null)
-  %e = call i64 (i64, ...) @syscall(i64 60, i32 0)
-  unreachable
-parent:
-  ret void
-}}
-define void @by_second_mapping() {{
-  %i = load i64, ptr @at
-  %page = and i64 %i, -4096
-  %o = and i64 %i, 4095
-  %b = ptrtoint ptr @big to i64
-  %sum = add i64 %b, %page
-  %down = and i64 %sum, -4096
-  %from = inttoptr i64 %down to ptr
-  %to = call ptr (ptr, i64, i64, i32, ...) @mremap(ptr %from, i64 0, i64 8192, i32 1)
-  %all = add i64 %b, %i
-  %off = sub i64 %all, %down
-  %p = getelementptr i8, ptr %to, i64 %off
-  store i8 77, ptr %p
-  ret void
+void by_raw_fork(void) {{ waitpid(child(0), 0, 0); }}
+void by_late_child(void) {{ child(big); }}
+void by_second_mapping(void) {{
+  char *from = (char *)((long)(big + at) & -4096);
+  char *to = mremap(from, 0, 8192, MREMAP_MAYMOVE);
+  to[big + at - from] = 77;
 }}
 """
 WAYS = [
     "by_store", "by_memcpy", "by_read", "by_memory_file", "by_thread", "by_late_thread",
     "by_raw_fork", "by_late_child", "by_second_mapping",
 ]  # fmt: skip
-
-
-@pytest.fixture
-def s() -> Iterator[Session]:
-    with Session(capacity=64 << 20, spare=False) as session:
-        yield session
 
 
 def settle(s: Session) -> None:
@@ -169,8 +76,7 @@ def byte(s: Session, at: int) -> int:
 
 
 def begin(s: Session, at: int) -> None:
-    s.run("define void @by_nothing() {\n  ret void\n}")
-    s.run(PROGRAM)
+    s.run(PROGRAM, "c")
     s["at"].value = at
     settle(s)
 
@@ -228,11 +134,7 @@ def test_a_page_that_the_program_gave_back_and_somebody_read(s: Session) -> None
     """It was protected, nobody wrote it, and there is another page where it was."""
     begin(s, 0)
     start = s["big"].address + (1 << 20) & -4096
-    s.run(
-        "declare i32 @madvise(ptr, i64, i32)\ndefine i32 @give(i64 %a) {\n"
-        "  %p = inttoptr i64 %a to ptr\n  %r = call i32 @madvise(ptr %p, i64 4096, i32 9)\n"
-        "  ret i32 %r\n}"
-    )
+    s.run("int give(long at) { return madvise((void *)at, 4096, MADV_REMOVE); }", "c")
     s.run("@by_nothing()")
     assert s.run(f"@give(i64 {start})").value == 0
     place = start - s["big"].address
@@ -257,7 +159,7 @@ def test_writes_of_the_kernel_process(s: Session) -> None:
 def test_after_the_executor_was_killed(settled: bool, s: Session) -> None:
     """What the dead one wrote last, and what the next one writes."""
     begin(s, 3_000_001)
-    s.call("store")  # nobody looked since
+    s.call("by_store")  # nobody looked since
     os.kill(s.inspect.engine.executor.pid, signal.SIGKILL)
     s.run("@by_nothing()")
     if settled:

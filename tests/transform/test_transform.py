@@ -36,12 +36,6 @@ def shift(module):
 """
 
 
-@pytest.fixture(scope="module")
-def shared() -> Iterator[Session]:
-    with Session(capacity=64 << 20) as s:
-        yield s
-
-
 @pytest.fixture
 def s(shared: Session) -> Iterator[Session]:
     shared.reset()

@@ -49,14 +49,13 @@ def test_it_answers_with_one_line(session: Session, name: str, target: int | str
 
 
 @pytest.mark.parametrize("name", [n for n in views.__all__ if n != "View"])
-def test_a_session_without_cells(name: str) -> None:
-    with Session(capacity=64 << 20, spare=False) as s:
-        try:
-            shown = getattr(views, name)(s)
-        except JitError as error:
-            assert isinstance(error, UsageError) and "\n" not in str(error)
-        else:
-            assert shown.text and shown.html
+def test_a_session_without_cells(s: Session, name: str) -> None:
+    try:
+        shown = getattr(views, name)(s)
+    except JitError as error:
+        assert isinstance(error, UsageError) and "\n" not in str(error)
+    else:
+        assert shown.text and shown.html
 
 
 @pytest.mark.parametrize("name", ASKED)

@@ -36,18 +36,6 @@ def words(html: str) -> str:
     return re.sub(r"<[^>]+>", " ", stripped(html))
 
 
-@pytest.fixture(scope="module")
-def session():
-    with Session(capacity=64 << 20) as s:
-        yield s
-
-
-@pytest.fixture
-def s(session):
-    session.reset()
-    return session
-
-
 def few(s: Session) -> None:
     s.run(SQ)
     s.run("@g = global i64 5\ndefine i64 @h() {\n  %v = load i64, ptr @g\n  ret i64 %v\n}")

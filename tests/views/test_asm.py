@@ -87,13 +87,12 @@ def test_lines_of_the_cell_are_shared_markers(session: Session) -> None:
     assert_complete(view)
 
 
-def test_functions_that_only_their_cell_knows() -> None:
-    with Session(capacity=64 << 20) as s:
-        s.run("@k = internal constant i32 7\ndefine internal i32 @own(i32 %x) noinline {\n  %v = load volatile i32, ptr @k\n"
-              "  ret i32 %v\n}\ndefine i32 @f(i32 %x) {\n  %r = call i32 @own(i32 %x)\n  ret i32 %r\n}")  # fmt: skip
-        text = asm(s, 1).text
-        assert "@own: known to its cell only, " in text and "; @k" in text
-        assert re.search(r"(?:call|jmp) .*; @own$", asm(s, "f").text, re.M)
+def test_functions_that_only_their_cell_knows(s: Session) -> None:
+    s.run("@k = internal constant i32 7\ndefine internal i32 @own(i32 %x) noinline {\n  %v = load volatile i32, ptr @k\n"
+          "  ret i32 %v\n}\ndefine i32 @f(i32 %x) {\n  %r = call i32 @own(i32 %x)\n  ret i32 %r\n}")  # fmt: skip
+    text = asm(s, 1).text
+    assert "@own: known to its cell only, " in text and "; @k" in text
+    assert re.search(r"(?:call|jmp) .*; @own$", asm(s, "f").text, re.M)
 
 
 def test_all_bytes_of_long_instructions_are_there() -> None:

@@ -79,12 +79,11 @@ def test_a_cell_without_functions(session: Session) -> None:
     assert_complete(view)
 
 
-def test_a_hundred_lines_are_small_enough() -> None:
-    with Session(capacity=64 << 20) as s:
-        s.run(function(100))
-        view = explain(s, "f")
-        assert len(view.html) < 400_000
-        assert_complete(view)
+def test_a_hundred_lines_are_small_enough(s: Session) -> None:
+    s.run(function(100))
+    view = explain(s, "f")
+    assert len(view.html) < 400_000
+    assert_complete(view)
 
 
 def test_thousands_of_lines_are_cut_and_say_so() -> None:

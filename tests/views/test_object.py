@@ -223,27 +223,26 @@ def test_the_object_that_was_run_again(session: Session) -> None:
     assert re.search(rf" 64 +@n +direct +{where:#x} +{where:#x} +@n$", text, re.M)
 
 
-def test_hibernated_cells_come_back_to_be_looked_at() -> None:
-    with Session(capacity=64 << 20) as s:
-        s.run(
-            'define i64 @f(i64 %x) {\n  call void asm sideeffect ".fill 64, 1, 0x90", ""()\n'
-            "  %y = mul i64 %x, 3\n  ret i64 %y\n}"
-        )
-        s.run(
-            "declare i64 @f(i64)\ndefine i64 @g(i64 %x) {\n  %y = call i64 @f(i64 %x)\n  %z = add i64 %y, 1\n  ret i64 %z\n}"
-        )
-        for view in (asm, object_view, callgraph):
-            s.hibernate("f")
-            assert "@f (cell 1, on disk) is called by @g" in callgraph(s, "g").text
-            assert "@f" in view(s, "f").text
-            assert s.cells[0].state.value == "live"
+def test_hibernated_cells_come_back_to_be_looked_at(s: Session) -> None:
+    s.run(
+        'define i64 @f(i64 %x) {\n  call void asm sideeffect ".fill 64, 1, 0x90", ""()\n'
+        "  %y = mul i64 %x, 3\n  ret i64 %y\n}"
+    )
+    s.run(
+        "declare i64 @f(i64)\ndefine i64 @g(i64 %x) {\n  %y = call i64 @f(i64 %x)\n  %z = add i64 %y, 1\n  ret i64 %z\n}"
+    )
+    for view in (asm, object_view, callgraph):
         s.hibernate("f")
-        assert "@f at -O0 | @f at -O2" in compare(s, "@f", levels=[0, 2]).text
-        s.budget = 1  # nothing can stay
-        for view in (asm, object_view, callgraph):
-            with pytest.raises(UsageError, match="hibernated, and the budget") as caught:
-                view(s, "f")
-            assert "\n" not in str(caught.value)
+        assert "@f (cell 1, on disk) is called by @g" in callgraph(s, "g").text
+        assert "@f" in view(s, "f").text
+        assert s.cells[0].state.value == "live"
+    s.hibernate("f")
+    assert "@f at -O0 | @f at -O2" in compare(s, "@f", levels=[0, 2]).text
+    s.budget = 1  # nothing can stay
+    for view in (asm, object_view, callgraph):
+        with pytest.raises(UsageError, match="hibernated, and the budget") as caught:
+            view(s, "f")
+        assert "\n" not in str(caught.value)
 
 
 def test_long_tables_are_cut_unless_all_is_asked_for() -> None:

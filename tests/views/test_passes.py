@@ -270,21 +270,20 @@ def traced(s: Session) -> PassTrace:
     return s.inspect.passes(s.inspect.request(s.cells[-1].number))
 
 
-def test_a_pipeline_of_ones_own() -> None:
-    with Session(capacity=64 << 20) as s:
-        s.run(ALLOCA, options=CellOptions(passes="simplifycfg"))
-        assert s.cells[0].options == "simplifycfg"
-        assert "alloca" in ir(s, "sq", "opt").text
-        assert s.call("sq", 7) == 49
-        s.run(ALLOCA, options=CellOptions(passes="mem2reg,instcombine"))
-        assert "alloca" not in ir(s, "sq", "opt").text
-        assert {step.name for step in traced(s).ir} <= {"mem2reg", "instcombine"}
-        assert "The last step is what was compiled" in passes(s, "sq").text
-        s.settings.passes = "sroa"
-        s.run(ALLOCA)
-        assert [step.name for step in traced(s).ir] == ["sroa"]
-        s.run(ALLOCA, options=CellOptions(opt_level=1))  # a level is its own pipeline
-        assert len(traced(s).ir) > 1
-        with pytest.raises(CompileError, match="did you mean sroa"):
-            s.run(ALLOCA, options=CellOptions(passes="sora"))
-        assert s.call("sq", 8) == 64
+def test_a_pipeline_of_ones_own(s: Session) -> None:
+    s.run(ALLOCA, options=CellOptions(passes="simplifycfg"))
+    assert s.cells[0].options == "simplifycfg"
+    assert "alloca" in ir(s, "sq", "opt").text
+    assert s.call("sq", 7) == 49
+    s.run(ALLOCA, options=CellOptions(passes="mem2reg,instcombine"))
+    assert "alloca" not in ir(s, "sq", "opt").text
+    assert {step.name for step in traced(s).ir} <= {"mem2reg", "instcombine"}
+    assert "The last step is what was compiled" in passes(s, "sq").text
+    s.settings.passes = "sroa"
+    s.run(ALLOCA)
+    assert [step.name for step in traced(s).ir] == ["sroa"]
+    s.run(ALLOCA, options=CellOptions(opt_level=1))  # a level is its own pipeline
+    assert len(traced(s).ir) > 1
+    with pytest.raises(CompileError, match="did you mean sroa"):
+        s.run(ALLOCA, options=CellOptions(passes="sora"))
+    assert s.call("sq", 8) == 64

@@ -6,21 +6,7 @@ import pytest
 
 pytest.importorskip("ziglang")
 
-from jitkernel import Session
 from jitkernel.errors import CompileError
-
-
-@pytest.fixture(scope="module")
-def session():
-    with Session(capacity=64 << 20) as session:
-        yield session
-
-
-@pytest.fixture
-def s(session):
-    session.reset()
-    yield session
-    session.check()
 
 
 def run(s, cell):

@@ -8,7 +8,6 @@ import pytest
 
 pytest.importorskip("ziglang")
 
-from jitkernel import Session
 
 THREADED = """{word} int run(const unsigned char *code) {{
     static const void *const table[] = {{&&increment, &&twice, &&halt}};
@@ -25,13 +24,6 @@ LABELLED = r"""{word} int sum(int n) {{
     return s;
 }}
 int answer(void) {{ return sum(10); }}"""
-
-
-@pytest.fixture(scope="module")
-def s():
-    with Session(capacity=64 << 20) as session:
-        yield session
-        session.check()
 
 
 @pytest.mark.parametrize("word", ["static", "static inline", "inline", ""])

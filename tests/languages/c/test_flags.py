@@ -135,17 +135,16 @@ def has(feature: str) -> bool:
 
 
 @pytest.mark.skipif(not has("avx2"), reason="this processor has no AVX2")
-def test_intrinsics_of_this_processor() -> None:
-    with Session() as s:
-        assert s.run(WHICH, "c").value == 2
-        s.run(
-            "#include <immintrin.h>\n"
-            "__m256d twice(__m256d x) { return _mm256_add_pd(x, x); }\n"
-            "void store(double *p, double x) { _mm256_storeu_pd(p, twice(_mm256_set1_pd(x))); }",
-            "c",
-        )
-        s.run("double d[4]; store(d, 1.5);", "c")
-        assert list(s["d"].value) == [3.0] * 4
+def test_intrinsics_of_this_processor(s: Session) -> None:
+    assert s.run(WHICH, "c").value == 2
+    s.run(
+        "#include <immintrin.h>\n"
+        "__m256d twice(__m256d x) { return _mm256_add_pd(x, x); }\n"
+        "void store(double *p, double x) { _mm256_storeu_pd(p, twice(_mm256_set1_pd(x))); }",
+        "c",
+    )
+    s.run("double d[4]; store(d, 1.5);", "c")
+    assert list(s["d"].value) == [3.0] * 4
 
 
 @pytest.mark.skipif(not has("avx2"), reason="this processor has no AVX2")
@@ -170,26 +169,25 @@ def test_what_this_machine_has_not_is_refused(kept: Session) -> None:
         kept.configure("clang_flags", "-mamx-tile")
 
 
-def test_openmp_where_its_runtime_is_loaded() -> None:
-    with Session() as s:
-        with pytest.raises(UsageError, match=r"-fopenmp needs LLVM's OpenMP: .*%lib ") as refused:
-            s.configure("clang_flags", "-fopenmp")
-        assert s.settings.clang_flags == ""
-        found = glob.glob("/usr/lib/llvm-*/lib/libomp.so")
-        if not found:
-            assert "libomp-dev" in str(refused.value)
-            return
-        s.load(found[0])
+def test_openmp_where_its_runtime_is_loaded(s: Session) -> None:
+    with pytest.raises(UsageError, match=r"-fopenmp needs LLVM's OpenMP: .*%lib ") as refused:
         s.configure("clang_flags", "-fopenmp")
-        s.run(
-            "#include <omp.h>\n"
-            "long sum(long n) {\n  long t = 0;\n  #pragma omp parallel for reduction(+:t)\n"
-            "  for (long i = 0; i < n; i++) t += i;\n  return t;\n}\n"
-            "int team(void) {\n  int n = 0;\n  #pragma omp parallel num_threads(3)\n"
-            "  {\n    #pragma omp atomic\n    n++;\n  }\n  return n;\n}", "c",
-        )  # fmt: skip
-        assert s.run("sum(100000)", "c").value == 4999950000
-        assert s.run("team()", "c").value == 3
+    assert s.settings.clang_flags == ""
+    found = glob.glob("/usr/lib/llvm-*/lib/libomp.so")
+    if not found:
+        assert "libomp-dev" in str(refused.value)
+        return
+    s.load(found[0])
+    s.configure("clang_flags", "-fopenmp")
+    s.run(
+        "#include <omp.h>\n"
+        "long sum(long n) {\n  long t = 0;\n  #pragma omp parallel for reduction(+:t)\n"
+        "  for (long i = 0; i < n; i++) t += i;\n  return t;\n}\n"
+        "int team(void) {\n  int n = 0;\n  #pragma omp parallel num_threads(3)\n"
+        "  {\n    #pragma omp atomic\n    n++;\n  }\n  return n;\n}", "c",
+    )  # fmt: skip
+    assert s.run("sum(100000)", "c").value == 4999950000
+    assert s.run("team()", "c").value == 3
 
 
 FEATURES = (

@@ -105,22 +105,21 @@ def test_what_a_member_leads_to_is_there_where_it_is_named(
     assert len(times) <= asked + ("int get" in cell)
 
 
-def test_types_of_both_kinds_lead_to_each_other() -> None:
-    with Session() as s:
-        s.run(
-            "typedef struct A { int v; struct B *b; } A;\n"
-            "typedef struct B { A *a; A in; int (*op)(struct T *, A *); } B;", "c",
-        )  # fmt: skip
-        s.run("typedef struct { A *a; B *b; int w; } C; typedef C *PC;", "c")
-        s.run("struct D { PC c; B arr[2]; };", "c")
-        s.run("struct D d; d.arr[1].in.v = 3; C c = {.w = 5}; d.c = &c;", "c")
-        assert s.run("d.arr[1].in.v + d.c->w", "c").value == 8
-        s.run("int through(struct D *d) { return d->c->a->v; }", "c")
-        s.run("A a = {7}; c.a = &a;", "c")
-        assert s.run("through(&d)", "c").value == 7
-        s.run("typedef struct A { long before; int v; struct B *b; } A;", "c")
-        s.run("a.v = 9; c.a = &a; d.c = &c;", "c")
-        assert s.run("through(&d)", "c").value == 9
+def test_types_of_both_kinds_lead_to_each_other(s: Session) -> None:
+    s.run(
+        "typedef struct A { int v; struct B *b; } A;\n"
+        "typedef struct B { A *a; A in; int (*op)(struct T *, A *); } B;", "c",
+    )  # fmt: skip
+    s.run("typedef struct { A *a; B *b; int w; } C; typedef C *PC;", "c")
+    s.run("struct D { PC c; B arr[2]; };", "c")
+    s.run("struct D d; d.arr[1].in.v = 3; C c = {.w = 5}; d.c = &c;", "c")
+    assert s.run("d.arr[1].in.v + d.c->w", "c").value == 8
+    s.run("int through(struct D *d) { return d->c->a->v; }", "c")
+    s.run("A a = {7}; c.a = &a;", "c")
+    assert s.run("through(&d)", "c").value == 7
+    s.run("typedef struct A { long before; int v; struct B *b; } A;", "c")
+    s.run("a.v = 9; c.a = &a; d.c = &c;", "c")
+    assert s.run("through(&d)", "c").value == 9
 
 
 def test_a_long_chain_of_types_and_of_else_ifs_is_read(s: Session) -> None:

@@ -150,43 +150,39 @@ def check(s: Session, seed: int, many: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_variables_are_what_ctypes_makes_of_their_declarations(seed: int) -> None:
-    with Session() as s:
-        check(s, seed, 40)
+def test_variables_are_what_ctypes_makes_of_their_declarations(s: Session, seed: int) -> None:
+    check(s, seed, 40)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(100, 140))
-def test_many_variables_are_what_ctypes_makes_of_their_declarations(seed: int) -> None:
-    with Session() as s:
-        check(s, seed, 100)
+def test_many_variables_are_what_ctypes_makes_of_their_declarations(s: Session, seed: int) -> None:
+    check(s, seed, 100)
 
 
-def test_an_array_with_a_short_initialiser_is_one() -> None:
-    with Session() as s:
-        s.run("int big[400] = {1}; int m[30][30] = {{1}}; int f[100] = {[3] = 1};\n"
-              "int sum(const int *p, int n) { int t = 0; while (n--) t += *p++; return t; }",
-              "c")  # fmt: skip
-        assert s.symbols["big"].type == "[400 x i32]"
-        assert s["m"].array.shape == (30, 30)
-        s["big"].array[:] = 5
-        assert s["sum"](s["big"], 400) == 2000
-        s["big"].value = range(400)
-        assert s["sum"](s["big"], 400) == 79800
-        assert s["f"].value[3:5] == (1, 0)
+def test_an_array_with_a_short_initialiser_is_one(s: Session) -> None:
+    s.run("int big[400] = {1}; int m[30][30] = {{1}}; int f[100] = {[3] = 1};\n"
+          "int sum(const int *p, int n) { int t = 0; while (n--) t += *p++; return t; }",
+          "c")  # fmt: skip
+    assert s.symbols["big"].type == "[400 x i32]"
+    assert s["m"].array.shape == (30, 30)
+    s["big"].array[:] = 5
+    assert s["sum"](s["big"], 400) == 2000
+    s["big"].value = range(400)
+    assert s["sum"](s["big"], 400) == 79800
+    assert s["f"].value[3:5] == (1, 0)
 
 
-def test_another_initialiser_is_no_other_type() -> None:
-    with Session() as s:
-        s.run("int b[40] = {1};", "c")
-        s.run("int at(int i) { return b[i]; }", "c")
-        before = s["b"].address
-        for text in ("{1, 2}", "{[7] = 3}", "{}"):
-            s.run(f"int b[40] = {text};", "c")
-            assert (s["b"].address, s["b"].array.shape) == (before, (40,))
-        s.undo()
-        assert s["at"](7) == 3
-        s.check()
+def test_another_initialiser_is_no_other_type(s: Session) -> None:
+    s.run("int b[40] = {1};", "c")
+    s.run("int at(int i) { return b[i]; }", "c")
+    before = s["b"].address
+    for text in ("{1, 2}", "{[7] = 3}", "{}"):
+        s.run(f"int b[40] = {text};", "c")
+        assert (s["b"].address, s["b"].array.shape) == (before, (40,))
+    s.undo()
+    assert s["at"](7) == 3
+    s.check()
 
 
 def test_the_type_stays_when_the_session_is_saved(tmp_path) -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from jitkernel import Session
 from jitkernel.errors import JitError
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "linker"))
@@ -37,13 +36,6 @@ void shelf_each(shelf *s, void (*f)(const char *, void *), void *p) {
 }
 unsigned long (shelf_size)(unsigned char n) { return n * 2; }
 """
-
-
-@pytest.fixture
-def s():
-    with Session() as session:
-        yield session
-        session.check()
 
 
 @pytest.fixture

@@ -30,22 +30,21 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_named_pipe_is_no_header(folder: Path) -> None:
-    with Session(spare=False) as s:
-        s.run(f'#include "{folder}/later.h"\nint k(void) {{ return K; }}', "c")
-        s.save(str(folder / "s.jks"))
-        began = time.monotonic()
-        for way in WAYS.values():
-            with pytest.raises(CompileError, match=r"pipe\.h is a named pipe, not a file"):
-                s.run(way.format(folder) + "\nint w = 2;", "c")
-            assert s.run("k()", "c").value == 3
-        (folder / "later.h").unlink()
-        os.mkfifo(folder / "later.h")
-        with Session.restore(str(folder / "s.jks"), spare=False) as r:
-            for session in (s, r):
-                with pytest.raises(CompileError, match=r"later\.h is a named pipe, not a file"):
-                    session.run("k()", "c")
-        assert time.monotonic() - began < 55, "it waited for clang's timeout"
+def test_a_named_pipe_is_no_header(s: Session, folder: Path) -> None:
+    s.run(f'#include "{folder}/later.h"\nint k(void) {{ return K; }}', "c")
+    s.save(str(folder / "s.jks"))
+    began = time.monotonic()
+    for way in WAYS.values():
+        with pytest.raises(CompileError, match=r"pipe\.h is a named pipe, not a file"):
+            s.run(way.format(folder) + "\nint w = 2;", "c")
+        assert s.run("k()", "c").value == 3
+    (folder / "later.h").unlink()
+    os.mkfifo(folder / "later.h")
+    with Session.restore(str(folder / "s.jks"), spare=False) as r:
+        for session in (s, r):
+            with pytest.raises(CompileError, match=r"later\.h is a named pipe, not a file"):
+                session.run("k()", "c")
+    assert time.monotonic() - began < 55, "it waited for clang's timeout"
 
 
 def _socket(path: str) -> None:

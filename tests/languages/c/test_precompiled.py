@@ -280,13 +280,12 @@ def test_removed_and_damaged_at_every_moment(folder):
             thread.join()
 
 
-def test_a_cache_where_others_can_write_is_not_used(folder):
-    with Session() as s:
-        s.run(INCLUDES, "c")
-        assert used(s) == 8
-        os.chmod(folder, 0o777)
-        emptied(folder)
-        assert used(s, 1) == 8 and not list(folder.iterdir())
+def test_a_cache_where_others_can_write_is_not_used(s, folder):
+    s.run(INCLUDES, "c")
+    assert used(s) == 8
+    os.chmod(folder, 0o777)
+    emptied(folder)
+    assert used(s, 1) == 8 and not list(folder.iterdir())
 
 
 def test_without_a_place(tmp_path, monkeypatch):
