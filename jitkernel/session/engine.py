@@ -87,7 +87,7 @@ class Engine:
         # Where an argument's own memory is, if code can use it as it is.
         self.address_of: Callable[[object], int | None] | None = None
         self.closed = False
-        self._writing = self._parked = False
+        self._stopped = self._parked = False
         # A run is in progress; it was interrupted, perhaps between two things that can be stopped.
         self.running = self.stopping = False
         self.notices: list[str] = []  # what is still to be shown to the user
@@ -181,8 +181,8 @@ class Engine:
         """The rest of an operation that failed: threads that wait to go on."""
         if self.started and (lost := self.executor.restore_order()):
             self.notices.append(lost)
-        if self._writing or self._parked:
-            self.write_no_more()
+        if self._stopped or self._parked:
+            self.resume_world()
         if self.taking_back:
             self._taken_back()
 
@@ -257,7 +257,7 @@ class Engine:
             self._generation = self.executor.generation
 
     @contextlib.contextmanager
-    def writing(self) -> Iterator[None]:
+    def world_stopped(self) -> Iterator[None]:
         """While session code is written: no thread of the program's and no handler of its signals
         runs any.
 
@@ -265,7 +265,7 @@ class Engine:
         have ended.  Raises UsageError: see `check_idle`.
         """
         self.check_idle()
-        if self._writing:
+        if self._stopped:
             yield
             return
         executor, arena = self.executor, self.arena
@@ -278,14 +278,14 @@ class Engine:
             )
         try:
             self._park(executor, threads)
-            self._writing, arena.in_use = True, None  # no thread comes or goes meanwhile
+            self._stopped, arena.in_use = True, None  # no thread comes or goes meanwhile
             shared = threads or executor.has_children
             if shared or arena.defers:
                 with arena.rollback.atomic():
                     arena.defer_frees(shared)
             yield
         finally:
-            self.write_no_more()
+            self.resume_world()
 
     def check_idle(self) -> None:
         """Raise UsageError where code of the program runs, and a callback of that call asks."""
@@ -315,16 +315,16 @@ class Engine:
     def _taken_back(self) -> None:
         """That is done."""
         self.arena.defer_kept()
-        if self._parked and not self._writing:
-            self.write_no_more()
+        if self._parked and not self._stopped:
+            self.resume_world()
         self.taking_back = False
 
-    def write_no_more(self) -> None:
+    def resume_world(self) -> None:
         """The program's threads go on."""
         if self._parked:
             self.executor.unpark()
             self._parked = False
-        self._writing, self.arena.in_use = False, self._in_use
+        self._stopped, self.arena.in_use = False, self._in_use
 
     def _in_use(self) -> bool:
         """True if threads or children of the program run, which may use what is freed."""

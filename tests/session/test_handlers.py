@@ -78,7 +78,7 @@ def test_signals_are_held_while_session_code_is_written(s: Session) -> None:
     s.run("@go()")
     assert executor.handles_signals and not executor.threads
     for _ in range(5):
-        with s.inspect.engine.writing():
+        with s.inspect.engine.world_stopped():
             before = s["ticks"].value
             time.sleep(0.03)
             assert s["ticks"].value == before

@@ -98,7 +98,7 @@ class Definer(Execution):
             "with the change in it"
         )
 
-    def _supersede(self, defined: Iterable[str]) -> None:
+    def _recompile_holders(self, defined: Iterable[str]) -> None:
         """Have cells of other languages made anew that hold bodies or values of what this one is
         about to define, and what those languages know of it."""
         program = self.program
@@ -252,7 +252,7 @@ class Definer(Execution):
         if self.program.state.archives:
             self._provide(compiled, read)
         if self.program.state.notes.found:  # of other languages
-            self._supersede(_defined(compiled, read))
+            self._recompile_holders(_defined(compiled, read))
         cell, program, change = self.cell, self.program, self.change
         old = program.cells.get(self.replaces)
         remade = [program.cells[n] for n in change.facts("object") if n in program.cells]
