@@ -124,6 +124,31 @@ def test_cell_timeout(kernel: Kernel) -> None:
     assert "cell_timeout" in text
 
 
+#: The interrupt ends what they wait for, and they then end by themselves.
+TAILS = {
+    "a void function's last call": "@nap()\n@after = i32 1",
+    "the last statement": "@after = i32 0\n@nap()",
+    "a constructor": "@llvm.global_ctors = appending global [1 x { i32, ptr, ptr }] "
+    "[{ i32, ptr, ptr } { i32 1, ptr @nap, ptr null }]\n@after = i32 1",
+    "a cell's own magic": "%time @nap()\n@after = i32 1",
+}
+
+
+@pytest.mark.parametrize("work", TAILS, ids=lambda w: w.replace(" ", "-"))
+def test_an_interrupt_that_meets_a_tail_call_ends_the_cell(kernel: Kernel, work: str) -> None:
+    kernel.ok("define void @nap() {\n  %r = tail call i32 @sleep(i32 1000)\n  ret void\n}")
+    kernel.ok("@after = i32 0")
+    first = kernel.start(TAILS[work])
+    second = kernel.start("@kept = i32 9")
+    kernel.begun(first)
+    time.sleep(0.5)
+    by_signal(kernel)
+    assert kernel.reply_to(first)["ename"] == "Interrupted"
+    assert kernel.reply_to(second)["status"] == "aborted"
+    kernel.iopub_of(second)
+    assert kernel.result("@after") == "i32 0" and kernel.result("@kept") == "i64 5"
+
+
 def test_cells_queued_behind_an_interrupted_one_are_aborted(kernel: Kernel) -> None:
     first = kernel.start(SPIN)
     second = kernel.start("@kept")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import queue
 import re
+import time
+from contextlib import suppress
 
 import pytest
 
@@ -47,3 +50,26 @@ def test_budget_and_keep(kernel: Kernel) -> None:
 @pytest.mark.parametrize("line", ["%budget many", "%budget -5", "%keep 99", "%hibernate"])
 def test_wrong_words(kernel: Kernel, line: str) -> None:
     kernel.fails(line)
+
+
+def test_a_thread_gets_its_code_while_no_cell_runs(kernel: Kernel) -> None:
+    kernel.ok(SQ)
+    kernel.ok(
+        '@done = constant [7 x i8] c"got %d\\00"\n@newline = constant [1 x i8] zeroinitializer\n'
+        "define ptr @body(ptr %p) {\n  %z = call i32 @usleep(i32 400000)\n"
+        "  %v = call i32 @sq(i32 9)\n  %l = call i32 (ptr, ...) @printf(ptr @done, i32 %v)\n"
+        "  %n = call i32 @puts(ptr @newline)\n  %f = call i32 @fflush(ptr null)\n  ret ptr null\n}\n"
+        "@thread = global i64 0\ndeclare i32 @usleep(i32)\ndeclare i32 @fflush(ptr)\n"
+        "declare i32 @pthread_create(ptr, ptr, ptr, ptr)"
+    )
+    kernel.ok("%hibernate @sq")
+    kernel.ok("@pthread_create(@thread, null, @body, null)")
+    assert "no code leaves memory" in kernel.ok("%budget")
+    end = time.monotonic() + 10
+    text = ""
+    while "got 81" not in text and time.monotonic() < end:
+        with suppress(queue.Empty):
+            message = kernel.client.get_iopub_msg(timeout=0.5)
+            text += message["content"].get("text", "")
+    assert "got 81" in text
+    assert re.search(r"live +@sq", kernel.ok("%cells"))
