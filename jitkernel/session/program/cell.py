@@ -13,13 +13,14 @@ from mmap import PAGESIZE
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jitkernel.ir.names import CONTROL
+from jitkernel.linker import Block, Symbol
 from jitkernel.printable import printable
 from jitkernel.rollback import Recorded, RecordedDict, RecordedList, set_first
 from jitkernel.values.value import TypedValue
 from jitkernel.wording import cut_list
 
 if TYPE_CHECKING:
-    from jitkernel.linker import Block, Image, Symbol
+    from jitkernel.linker import Image
     from jitkernel.session.program.signatures import Signature
     from jitkernel.session.program.state import Fact, Kind
     from jitkernel.session.saved.store import Record
