@@ -45,6 +45,7 @@ from jitkernel.values.debug_info import Types
 from jitkernel.values.value import TypedValue
 
 _QUOTED = re.compile(r'#\s*(?:include|embed)\s*"([^"\n]+)"')
+_READ_AS_TYPE = re.compile("expected ';' after top level declarator|unexpected type name")
 _MARK = re.compile("^\ufeff", re.MULTILINE)  # also behind lines of magics
 _INCOMPLETE = re.compile("^tentative definition has type .* that is never completed")
 _COMPUTED = re.compile("not a compile-time constant|statement expression not allowed at file scope")
@@ -284,8 +285,8 @@ class _Reader:
 
     def _find_hidden(self, unit: Unit, complaints: list[Complaint]) -> None:
         """Another attempt where clang may have read the names of an old-style function's parameters
-        as types: it takes none in `f(a, b)`."""
-        wrong = {(c.file, c.line) for c in complaints if c.is_error}
+        as types: it takes `f(a)` for a declaration then, which wants a `;`."""
+        wrong = {(c.file, c.line) for c in complaints if _READ_AS_TYPE.search(c.message)}
         found: set[str] = set()
         for note in (*unit.own, *unit.changes.every):
             head = note.definition.partition("{")[0] if note.kind == "function" else ""

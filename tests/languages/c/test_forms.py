@@ -91,6 +91,19 @@ def test_an_old_style_parameter_hides_the_type_that_has_its_name(
     assert int(s.run(f"(int){call}", "c").text.removeprefix("(int) ")) == 3
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("int f(a, b) foo a; int b; { return a; }", "column 13: expected function body"),
+        ("int f(a, b) int a; { return a + b; }", "column 10: parameter 'b' was not declared"),
+        ("int f(a, b) int a, b; { retrun a; }", "column 25: use of undeclared identifier 'retrun'"),
+    ],
+)
+def test_a_mistake_in_an_old_style_function_is_told_where_it_is(s, text, words):
+    with pytest.raises(CompileError, match=words):
+        s.run(text, "c")
+
+
 def test_a_type_may_come_after_the_old_style_parameter_that_hides_it(s, tmp_path):
     s.run("#define STEP 1\nint f(code) int code; { return code + STEP; }", "c")
     (tmp_path / "types.h").write_text("#pragma once\ntypedef struct { char op; } code;")
