@@ -8,6 +8,7 @@ import json
 import re
 import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -73,20 +74,29 @@ def course(tmp_path: Path) -> Path:
     return Path(shutil.copytree(COURSE, tmp_path / "course"))
 
 
-def run(path: Path) -> list[tuple[dict[str, Any], dict[str, Any], list[str]]]:
+def run(path: Path, client: Any) -> list[tuple[dict[str, Any], dict[str, Any], list[str]]]:
     """Each code cell of a notebook with its reply and what it showed."""
     found = []
-    with running_kernel(path.parent) as client:
-        for cell in code_cells(read_notebook(path)):
-            reply, outputs = run_cell(client, cell["source"], cell_id=cell["id"], timeout=100)
-            found.append((cell, reply, outputs_text(outputs)))
+    for cell in code_cells(read_notebook(path)):
+        reply, outputs = run_cell(client, cell["source"], cell_id=cell["id"], timeout=100)
+        found.append((cell, reply, outputs_text(outputs)))
     return found
+
+
+@pytest.fixture(scope="module")
+def solver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A kernel in a copy of the folder of solutions."""
+    copy = shutil.copytree(COURSE, tmp_path_factory.mktemp("solved") / "course")
+    with running_kernel(Path(copy) / "solutions") as client:
+        yield client
 
 
 @pytest.mark.parametrize("name", LESSONS)
 def test_a_lesson_runs_and_fails_only_where_it_means_to(course: Path, name: str) -> None:
     claims = CLAIMS.get(name.removesuffix(".ipynb"), [])
-    for cell, reply, shown in run(course / name):
+    with running_kernel(course) as client:
+        cells = run(course / name, client)
+    for cell, reply, shown in cells:
         for piece, pattern in claims:
             if piece in cell["source"]:
                 found = re.search(pattern.removeprefix("!"), "\n".join(shown), re.S)
@@ -101,9 +111,10 @@ def test_a_lesson_runs_and_fails_only_where_it_means_to(course: Path, name: str)
 
 
 @pytest.mark.parametrize("name", SOLUTIONS)
-def test_solutions_pass_their_checks(course: Path, name: str) -> None:
+def test_solutions_pass_their_checks(solver: Any, name: str) -> None:
     checks = 0
-    for cell, reply, shown in run(course / "solutions" / name):
+    run_cell(solver, "%reset")
+    for cell, reply, shown in run(COURSE / "solutions" / name, solver):
         assert reply["status"] == "ok", (cell["source"], shown)
         checks += "check" in cell["metadata"].get("tags", [])
     assert checks

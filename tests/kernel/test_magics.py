@@ -393,7 +393,8 @@ def test_a_long_look_tells_of_its_progress_in_place(
     assert last in shown[-1]["content"]["data"]["text/plain"]
     assert re.match(r"\w+ in [\d.]+ s$", progress[-1]["content"]["data"]["text/plain"])
     # A client that cannot write over it is not told, and has the view alone.
-    reply, outputs = kernel.run(magic)
+    kernel.ok(SQ)
+    reply, outputs = kernel.run(magic.replace("long", "sq"))
     assert reply["status"] == "ok" and len(outputs) == 1
 
 

@@ -13,11 +13,8 @@ from tests.lab.conftest import IDLE, NUMBERED, ROOT, Lab
 
 NOTEBOOKS = ROOT / "notebooks"
 LESSONS = sorted(f"course/{path.name}" for path in (NOTEBOOKS / "course").glob("*.ipynb"))
-# One lesson each time; all of them take a minute or two.
-NAMES = [
-    "tour.ipynb",
-    *(n if n == LESSONS[0] else pytest.param(n, marks=pytest.mark.slow) for n in LESSONS),
-]
+# Lessons take a minute or two.
+NAMES = ["tour.ipynb", *(pytest.param(n, marks=pytest.mark.slow) for n in LESSONS)]
 # Outputs and texts that are wider than the place they are shown in, without scrolling of their own.
 CLIPPED = (
     "()=>[...document.querySelectorAll('.jp-RenderedHTMLCommon, .jp-RenderedText')]"

@@ -14,16 +14,21 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 
+def environment(folder: Path) -> dict[str, str]:
+    """Variables of a program whose files stay in a folder."""
+    home = str(folder)
+    return {"PYTHONPATH": str(ROOT), "PATH": os.defpath, "HOME": home, "TMPDIR": home}
+
+
 @pytest.fixture
 def script(tmp_path: Path) -> Callable[[str], str]:
     """Runs a program; what it prints."""
 
     def run(text: str) -> str:
         (tmp_path / "program.py").write_text(textwrap.dedent(text))
-        home = {"PYTHONPATH": str(ROOT), "PATH": os.defpath, "HOME": str(tmp_path)}
         done = subprocess.run(
             [sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True,
-            timeout=170, check=False, env=home,
+            timeout=170, check=False, env=environment(tmp_path),
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         return done.stdout

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import textwrap
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Protocol
 
 import pytest
+
+from tests.portable.conftest import environment
 
 pytest.importorskip("distributed")
 
@@ -32,47 +37,62 @@ async def counted(self, message, *arguments, **named):
     return size
 tcp.TCP.write = counted
 """
-PROGRAM = """
+#: Runs the programs that it reads, a line of JSON each, and ends what each has printed with a 0.
+PROGRAM = (
+    COUNTING
+    + """
+import json, sys, traceback
 from distributed import Client, LocalCluster, get_client
 from jitkernel import Session
-{before}
 def main():
     with (
-        LocalCluster(
-            n_workers={workers}, threads_per_worker={threads}, dashboard_address=None
-        ) as cluster,
+        LocalCluster(n_workers=4, threads_per_worker=1, dashboard_address=None) as cluster,
         Client(cluster) as client,
-        Session(capacity=64 << 20) as s,
     ):
-{body}
+        for line in sys.stdin:
+            sent.clear()
+            try:
+                with Session(capacity=64 << 20) as s:
+                    exec(json.loads(line), globals() | {"s": s, "cluster": cluster, "client": client})
+            except Exception:
+                traceback.print_exc(file=sys.stdout)
+            print(end="\\0", flush=True)
 if __name__ == "__main__":
     main()
 """
+)
 
 
 class OnCluster(Protocol):
     """Runs a program with a local `cluster`, its `client` and a session `s`; the lines that it
-    prints.  What is `before` stands above, for the workers too."""
+    prints."""
 
-    def __call__(
-        self, body: str, before: str = "", workers: int = 2, threads: int = 1
-    ) -> list[str]: ...
+    def __call__(self, body: str) -> list[str]: ...
 
 
-@pytest.fixture
-def on_cluster(script: Callable[[str], str]) -> OnCluster:
-    def run(body: str, before: str = "", workers: int = 2, threads: int = 1) -> list[str]:
-        inner = textwrap.indent(textwrap.dedent(body), " " * 8)
-        text = PROGRAM.format(body=inner, before=before, workers=workers, threads=threads)
-        return script(text).splitlines()
+@pytest.fixture(scope="module")
+def on_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OnCluster]:
+    path = tmp_path_factory.mktemp("cluster") / "program.py"
+    path.write_text(PROGRAM)
+    with subprocess.Popen(
+        [sys.executable, path.name], cwd=path.parent, env=environment(path.parent), text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    ) as process:  # fmt: skip
 
-    return run
+        def run(body: str) -> list[str]:
+            print(json.dumps(textwrap.dedent(body)), file=process.stdin, flush=True)
+            return "".join(iter(partial(process.stdout.read, 1), "\0")).splitlines()
+
+        yield run
+        process.stdin.close()
+    assert process.returncode == 0
 
 
 def test_many_tasks_while_a_worker_is_killed(on_cluster: OnCluster) -> None:
     """All results are right; a task costs less than 1 KB, although the code has more than that."""
     out = on_cluster(
         f"""
+        import os, pickle, signal, time
         s.run({SQ!r})
         sq = s["sq"]
         client.gather(client.map(abs, range(8)))
@@ -84,9 +104,8 @@ def test_many_tasks_while_a_worker_is_killed(on_cluster: OnCluster) -> None:
         os.kill(next(iter(cluster.workers.values())).pid, signal.SIGKILL)
         right = client.gather(futures) == [x * x for x in range(400)]
         print(json.dumps([right, left, len(pickle.dumps(sq)), sent]))
-        """,
-        before="import json, os, pickle, signal, time" + COUNTING,
-        workers=4,
+        client.wait_for_workers(4)
+        """
     )
     right, left, size, sent = json.loads(out[-1])
     assert right and left > 0
@@ -101,19 +120,16 @@ def test_what_arrived_travels_on(on_cluster: OnCluster) -> None:
     """From a task to other tasks, and as a task's result back to the client; as an argument."""
     out = on_cluster(
         f"""
+        import pickle
+        def again(f, x):
+            return f, sum(get_client().gather(get_client().map(f, range(x))))
         s.run({SQ!r})
         future = client.submit(again, s["sq"], 10)
         s.close()
         f, total = future.result()
         print(f(9), total, f.name)
         print(len(pickle.dumps(f)) > 1024)
-        """,
-        before=(
-            "import pickle\n"
-            "def again(f, x):\n"
-            "    return f, sum(get_client().gather(get_client().map(f, range(x))))\n"
-        ),
-        threads=2,
+        """
     )
     assert out[-2:] == ["81 285 sq", "True"]
 
@@ -122,6 +138,10 @@ def test_wherever_in_a_task_it_is_the_code_goes_once(on_cluster: OnCluster) -> N
     """In what calls it, in a container, in a graph that Dask has put together: 3 KB would show."""
     out = on_cluster(
         f"""
+        import dask
+        from functools import partial
+        def apply(f, x):
+            return (f["f"][0] if isinstance(f, dict) else f)(x)
         s.run({SQ!r})
         s["sq"].__reduce__()  # so that it is packed
         ways = {{
@@ -138,12 +158,7 @@ def test_wherever_in_a_task_it_is_the_code_goes_once(on_cluster: OnCluster) -> N
             right = client.gather(start()) == [x * x for x in range(50)]
             tasks, bytes_ = sent["compute-task"]
             print(json.dumps([name, right, tasks, bytes_]))
-        """,
-        before=(
-            "import dask, json\nfrom functools import partial\n"
-            "def apply(f, x):\n    return (f['f'][0] if isinstance(f, dict) else f)(x)\n"
-        )
-        + COUNTING,
+        """
     )
     for line in out[-5:]:
         name, right, tasks, bytes_ = json.loads(line)
@@ -243,6 +258,8 @@ def test_results_that_no_worker_has_called(on_cluster: OnCluster) -> None:
     """The worker has a name alone: it gets the code when it sends the function on."""
     out = on_cluster(
         f"""
+        def same(f):
+            return f
         s.run({SQ!r})
         first = client.submit(same, s["sq"])
         second = client.submit(same, first)
@@ -250,8 +267,7 @@ def test_results_that_no_worker_has_called(on_cluster: OnCluster) -> None:
         del first
         s.close()
         print(second.result(timeout=60)(9), client.submit(lambda f: f(8), second).result(timeout=60))
-        """,
-        before="def same(f):\n    return f\n",
+        """
     )
     assert out[-1] == "81 64"
 
