@@ -115,7 +115,9 @@ class RecordedDict(dict[K, V]):
 
     def setdefault(self, key: K, default: Any = None) -> Any:
         if key not in self:
-            self[key] = default
+            if (log := _thread.log) is not None:
+                log += (_item_back, self, key, _GONE, 4)
+            dict.__setitem__(self, key, default)
         return self[key]
 
     def update(self, *others: Any, **named: Any) -> None:

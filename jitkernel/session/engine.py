@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from jitkernel.arena import Arena
@@ -49,6 +49,50 @@ class EngineClient(Protocol):
     def lend(self, thread: int) -> contextlib.AbstractContextManager[object]: ...
 
 
+class WorldStopped:
+    """While session code is written (`with`): no thread of the program's and no handler of its
+    signals runs any.
+
+    What is freed while such threads live, or children that it forked, stays as it is until they
+    have ended.  Raises UsageError: see `Engine.check_idle`.
+    """
+
+    def __init__(self, engine: Engine):
+        self._engine = engine
+        self.depth = 0  # such blocks that are open, one within the other
+
+    def __enter__(self) -> None:
+        engine = self._engine
+        engine.check_idle()
+        if self.depth:
+            self.depth += 1
+            return
+        executor, arena = engine.executor, engine.arena
+        threads = executor.threads > 0
+        if threads and not executor.can_park:
+            raise UsageError(
+                "threads that the program has started run, and nobody can stop them in this "
+                "process while it changes: wait until they end (pthread_join), or use "
+                'Session(executor="process")'
+            )
+        try:
+            engine.park(threads)
+            self.depth, arena.in_use = 1, None  # no thread comes or goes meanwhile
+            shared = threads or executor.has_children
+            if shared or arena.defers:
+                with arena.rollback.atomic():
+                    arena.defer_frees(shared)
+        except BaseException:
+            engine.resume_world()
+            raise
+
+    def __exit__(self, *exception: object) -> None:
+        if self.depth > 1:
+            self.depth -= 1
+        else:
+            self._engine.resume_world()
+
+
 class Engine:
     """Arena, compiler pool, linker and executor of one session.
 
@@ -87,7 +131,8 @@ class Engine:
         # Where an argument's own memory is, if code can use it as it is.
         self.address_of: Callable[[object], int | None] | None = None
         self.closed = False
-        self._stopped = self._parked = False
+        self.world_stopped = WorldStopped(self)
+        self._parked = False
         # A run is in progress; it was interrupted, perhaps between two things that can be stopped.
         self.running = self.stopping = False
         self.notices: list[str] = []  # what is still to be shown to the user
@@ -181,7 +226,7 @@ class Engine:
         """The rest of an operation that failed: threads that wait to go on."""
         if self.started and (lost := self.executor.restore_order()):
             self.notices.append(lost)
-        if self._stopped or self._parked:
+        if self.world_stopped.depth or self._parked:
             self.resume_world()
         if self.taking_back:
             self._taken_back()
@@ -256,37 +301,6 @@ class Engine:
                 self.linker.resolver.renew_far()
             self._generation = self.executor.generation
 
-    @contextlib.contextmanager
-    def world_stopped(self) -> Iterator[None]:
-        """While session code is written: no thread of the program's and no handler of its signals
-        runs any.
-
-        What is freed while such threads live, or children that it forked, stays as it is until they
-        have ended.  Raises UsageError: see `check_idle`.
-        """
-        self.check_idle()
-        if self._stopped:
-            yield
-            return
-        executor, arena = self.executor, self.arena
-        threads = executor.threads > 0
-        if threads and not executor.can_park:
-            raise UsageError(
-                "threads that the program has started run, and nobody can stop them in this "
-                "process while it changes: wait until they end (pthread_join), or use "
-                'Session(executor="process")'
-            )
-        try:
-            self._park(executor, threads)
-            self._stopped, arena.in_use = True, None  # no thread comes or goes meanwhile
-            shared = threads or executor.has_children
-            if shared or arena.defers:
-                with arena.rollback.atomic():
-                    arena.defer_frees(shared)
-            yield
-        finally:
-            self.resume_world()
-
     def check_idle(self) -> None:
         """Raise UsageError where code of the program runs, and a callback of that call asks."""
         if self.executor.serving:
@@ -295,10 +309,11 @@ class Engine:
                 "ended"
             )
 
-    def _park(self, executor: Executor, threads: bool) -> None:
-        if not self._parked and (threads or executor.handles_signals):
+    def park(self, threads: bool) -> None:
+        """The program's threads, where there are any, and handlers of signals wait."""
+        if not self._parked and (threads or self.executor.handles_signals):
             self._parked = True
-            executor.park(threads)
+            self.executor.park(threads)
 
     def _take_back(self) -> None:
         """Prepare to take back an operation's writes: nobody may run them meanwhile, and what
@@ -310,12 +325,12 @@ class Engine:
             self.notices.append(lost)
         if executor.shared:
             self.arena.keep_reserved()
-        self._park(executor, executor.threads > 0)
+        self.park(executor.threads > 0)
 
     def _taken_back(self) -> None:
         """That is done."""
         self.arena.defer_kept()
-        if self._parked and not self._stopped:
+        if self._parked and not self.world_stopped.depth:
             self.resume_world()
         self.taking_back = False
 
@@ -324,7 +339,7 @@ class Engine:
         if self._parked:
             self.executor.unpark()
             self._parked = False
-        self._stopped, self.arena.in_use = False, self._in_use
+        self.world_stopped.depth, self.arena.in_use = 0, self._in_use
 
     def _in_use(self) -> bool:
         """True if threads or children of the program run, which may use what is freed."""

@@ -106,8 +106,9 @@ def test_what_a_forked_worker_holds_is_the_spare_s_too() -> None:
         assert 0 < forked.uss < spawned.uss / 2
 
 
-def test_an_idle_worker_has_none_of_llvm_mapped() -> None:
-    """It works as before when it is asked again; what was relocated is not lost."""
+def test_an_idle_worker_has_none_of_llvm_mapped_and_gives_back_what_a_large_module_took() -> None:
+    """Between compiles it keeps what it freed: the next one wants it again.  It works as before
+    when it is asked again; what was relocated is not lost."""
 
     def mapped(pid: int) -> int:
         return sum(
@@ -118,19 +119,6 @@ def test_an_idle_worker_has_none_of_llvm_mapped() -> None:
             if line.startswith("Rss:")
         )
 
-    with CompilerPool() as pool:
-        code = pool.compile(Request(SQUARE)).object
-        (worker,), (spare,) = pids(pool), pids(pool, "spare")
-        assert mapped(worker) > 0
-        assert until(lambda: mapped(worker) == mapped(spare) == 0, 30)
-        assert pool.compile(Request(SQUARE)).object == code
-        with pytest.raises(WorkerDied):
-            pool.compile(Request(FATAL[0][0]))
-        assert pool.compile(Request(SQUARE)).object == code
-
-
-def test_an_idle_worker_gives_back_what_a_large_module_took() -> None:
-    """Between compiles it keeps what it freed: the next one wants it again."""
     body = "  %y = mul i32 %x, %x\n" + "".join(
         f"  %a{i} = xor i32 %{f'a{i - 1}' if i else 'y'}, {i + 3}\n  %m{i} = call i32 @f(i32 %a{i})\n"
         for i in range(20)
@@ -140,12 +128,16 @@ def test_an_idle_worker_gives_back_what_a_large_module_took() -> None:
     )
     with CompilerPool() as pool:
         code = pool.compile(Request(SQUARE)).object
-        (worker,) = pids(pool)
+        (worker,), (spare,) = pids(pool), pids(pool, "spare")
         small = procfs.own_bytes(worker)
         assert pool.compile(Request(large)).object
         grown = procfs.own_bytes(worker) - small
-        assert grown > 4 << 20
+        assert grown > 4 << 20 and mapped(worker) > 0
         assert until(lambda: procfs.own_bytes(worker) < small + grown / 2, 30)
+        assert until(lambda: mapped(worker) == mapped(spare) == 0, 30)
+        assert pool.compile(Request(SQUARE)).object == code
+        with pytest.raises(WorkerDied):
+            pool.compile(Request(FATAL[0][0]))
         assert pool.compile(Request(SQUARE)).object == code
 
 

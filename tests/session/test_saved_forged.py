@@ -20,7 +20,7 @@ from jitkernel.session.saved.tables import Tables
 from jitkernel.sqlite_transaction import Transaction
 
 SIZE = 64 << 20
-FORGED = 24
+FORGED = 12
 SECONDS = 60  # for what it is asked, on a busy machine
 C = [
     "#include <stdio.h>\n#include <string.h>\n#define N 12\nstruct p { int x, y[N]; char *name; };",

@@ -164,7 +164,7 @@ def test_text_is_taken_back_while_threads_are_parked(s, monkeypatch):
         with pytest.raises(Torn):
             s.run("define i32 @slow(i32 %x) {\n  ret i32 7\n}")
     assert seen and all(seen) and not s.inspect.engine._parked
-    with s.inspect.engine.world_stopped():  # or the thread may run a call that is half written
+    with s.inspect.engine.world_stopped:  # or the thread may run a call that is half written
         s.inspect.engine.linker._repair([s.inspect.program.linker.symbols.get("slow")])
     assert s.call("slow", 5) == 5
     s.call("finish")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from jitkernel.errors import CompileError, Diagnostic
@@ -200,6 +201,7 @@ class Plan:
 
 _MOST_TRUNCATIONS = 20  # told, of a cell's definitions and of its instructions
 _CODE = (Kind.TYPE, Kind.METADATA, Kind.ENTITY)
+_TEXT = attrgetter("text")
 
 
 def parse_cell(source: str) -> Plan:
@@ -215,18 +217,20 @@ def parse_cell(source: str) -> Plan:
         magics.append(_shell(source, s) if s.kind is Kind.SHELL else _magic(source, s))
     code = tuple([s for s in statements if s.kind in _CODE])
     problems: list[Diagnostic] = []
-    actions = _actions(source, statements[len(magics) :], problems)
+    actions, instructions = _actions(source, statements[len(magics) :], problems)
     if problems:
         from jitkernel.ir.miswritten import most_telling  # only for errors
 
         raise CompileError(most_telling(problems))
     warnings = _behind_semicolons(source, statements) if ";" in source else []
-    instructions = [s for a in actions if isinstance(a, BlockAction) for s in a.statements]
     if not code and not instructions:  # magics and calls: most cells
         return Plan(source, magics=tuple(magics), actions=tuple(actions), warnings=tuple(warnings))
     defines, declares, local_names = set[str](), set[str](), set[str]()
+    uses = set[str]().union(*map(symbols_in, map(_TEXT, instructions)))
     types: dict[str, str] = {}
     for s in code:
+        if s.kind is not Kind.TYPE:
+            uses |= symbols_in(s.text)
         if s.kind is Kind.ENTITY:
             for found in symbols_of(s.text):
                 name = found.name
@@ -237,7 +241,6 @@ def parse_cell(source: str) -> Plan:
             for found in entities(s.text, "type"):
                 body = without_comments(s.text)[found.value :]
                 types[found.name] = body.replace("\n", " ").strip()
-    mentioning = [s.text for s in (*code, *instructions) if s.kind is not Kind.TYPE]
     warnings = _truncations(code) + _truncations(instructions) + warnings
     return Plan(
         source,
@@ -246,7 +249,7 @@ def parse_cell(source: str) -> Plan:
         actions=tuple(actions),
         defines=frozenset(defines),
         declares=frozenset(declares),
-        uses=frozenset().union(*map(symbols_in, mentioning)),
+        uses=frozenset(uses),
         local_names=frozenset(local_names),
         types=types,
         warnings=tuple(warnings),
@@ -318,7 +321,8 @@ _READERS: dict[Kind, Callable[[str, Statement], Action]] = {
 
 def _actions(
     source: str, statements: tuple[Statement, ...], problems: list[Diagnostic]
-) -> list[Action]:
+) -> tuple[list[Action], list[Statement]]:
+    """What is done, and the instructions of the cell's block."""
     actions: list[Action] = []
     block: list[Statement] = []
     block_at = -1
@@ -340,7 +344,7 @@ def _actions(
         _refuse_inside(block, statements, problems)
         text = source[block[0].start : block[-1].stop]
         actions[block_at] = BlockAction(block[0].line, text, tuple(block), block[-1].last_line)
-    return actions
+    return actions, block
 
 
 def _refuse_inside(

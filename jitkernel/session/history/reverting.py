@@ -38,7 +38,7 @@ def reconcile(program: Program, wanted: Change) -> Change:
     removed = [was for was in cells if was.there]
     for name in names:
         inverse.before["name", name] = program.definition(name)
-    with program.world_stopped():
+    with program.world_stopped:
         for was in reversed(removed):
             inverse.before["cell", was.cell.number] = Version(was.cell)
             bring_back(program, was, _owned(was, names))

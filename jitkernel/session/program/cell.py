@@ -239,7 +239,11 @@ class Change(Recorded):
 
     def facts(self, kind: Kind) -> dict[Any, Any]:
         """The facts of a kind as they were, by key."""
-        return {key: value for (of, key), value in self.before.items() if of == kind}
+        found = {}
+        for (of, key), value in self.before.items():
+            if of == kind:
+                found[key] = value
+        return found
 
     def affected(self, **more: Any) -> None:
         """The run did this, too, besides what it did to the program."""

@@ -115,7 +115,7 @@ def evict(
     for cell in going:
         if finish is not None and cell.image is not None:
             finish(cell.image)
-    with program.world_stopped():
+    with program.world_stopped:
         for cell in going:
             _hand_over(program, cell, leaving)
         for cell in going:

@@ -163,7 +163,7 @@ class Program(Recorded):
         `retype` are names whose type changes under their users.  `missing` allows variables that
         nobody defines yet; `read` is the object, where somebody has read it.
         """
-        with self.world_stopped():
+        with self.world_stopped:
             linker, summary, symbols = self.linker, compiled.summary, self.linker.symbols
             old = self.cells.get(self.state.ids.get(cell.cell_id, 0)) if cell.cell_id else None
             known, weak = described(summary), _weak(summary)
@@ -304,7 +304,7 @@ class Program(Recorded):
 
     def retire(self, old: Cell, cell: Cell, change: Change) -> None:
         """`cell` takes the place of `old` in the notebook and defines nothing."""
-        with self.world_stopped():
+        with self.world_stopped:
             self._arrives(cell, change)
             self._retire(old, cell, old, change)
 
@@ -381,7 +381,7 @@ class Program(Recorded):
         for cell in leaving:
             if cell.image is not None:
                 finish(cell.image)
-        with self.world_stopped():
+        with self.world_stopped:
             for cell in leaving:
                 self.remove(cell, CellState.SUPERSEDED, change)
         # The notebook cell was run again without them; who is superseded otherwise still stands in

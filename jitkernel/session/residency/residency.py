@@ -107,7 +107,7 @@ class Residency:
                 {at: to for at, to in self._asleep.items() if to[0] in cells}
             )
         # Where the zone is too full for stubs, the code stays where it is.
-        with self._engine.world_stopped(), contextlib.suppress(ArenaFull):
+        with self._engine.world_stopped, contextlib.suppress(ArenaFull):
             while self.code > self.budget or (ahead and self.code > goal):
                 if not self._queue:
                     if fresh or self.code <= self.budget:
@@ -130,7 +130,7 @@ class Residency:
             why = f"{'threads' if threads else 'children'} of the program may run it"
         if why:
             raise LinkError(f"the code of cell {cell.number} stays in memory: {why}")
-        with self._engine.world_stopped():
+        with self._engine.world_stopped:
             self._hibernate(cell)
 
     def why_not(self, cell: Cell) -> str:
@@ -193,7 +193,7 @@ class Residency:
     def bring_back(self, cell: Cell) -> None:
         """Link a cell's code again, for whoever wants to see it.  Raises LinkError, ArenaFull."""
         if cell.state is CellState.HIBERNATED:
-            with self._engine.world_stopped():
+            with self._engine.world_stopped:
                 self._relink(cell, not self._engine.arena.defers)
 
     def _come_back(self, cell: Cell, alone: bool) -> None:

@@ -141,7 +141,7 @@ class Scratch(Execution):
     def _release(self) -> None:
         engine = self.engine
         if self._images:
-            with engine.world_stopped(), engine.arena.rollback.atomic():
+            with engine.world_stopped, engine.arena.rollback.atomic():
                 for image in self._images:
                     engine.linker.unlink(image)
                 self._images.clear()
@@ -154,7 +154,7 @@ class Scratch(Execution):
     def place(self, code: bytes, name: str, **how: Any) -> int:
         """The address of an object's function `name`; see `Linker.place_unnamed`."""
         engine = self.engine
-        with engine.world_stopped(), engine.arena.rollback.atomic():
+        with engine.world_stopped, engine.arena.rollback.atomic():
             image, address = engine.linker.place_unnamed(code, name, **how)
             self._images.append(image)
         return address

@@ -80,7 +80,8 @@ class Runner(Definer):
     def run(self, source: str, language: str = "llvm") -> Result:
         """Run a cell's source; see `Session.run`."""
         self._language, tee = find(language), self.tee
-        self.program.speaks = self._language.name
+        if self.program.speaks != self._language.name:
+            self.program.speaks = self._language.name
         try:
             with self:
                 return self._run(source)

@@ -57,6 +57,9 @@ class Text:
     seconds: float = 0.0
     answered: bool = False
     source: str = ""
+    # While it is running: since when, and to how many magics it came.
+    began: float = 0.0
+    magics: int = 0
 
     def row(self) -> tuple[str, bytes]:
         """As the store keeps it."""
@@ -89,17 +92,8 @@ def _given(options: CellOptions) -> dict[str, Any]:
 
 
 _DUMPS = json.JSONEncoder(default=str).encode
-_VALUES = attrgetter(*[f.name for f in fields(Text)][1:-1])
 _FORM = (int, str, str, dict, int, int, int, str, float, bool)
-
-
-@dataclass(slots=True)
-class _Running:
-    """A text that is running: since when, and how many magics it came to."""
-
-    text: Text
-    began: float
-    magics: int = 0
+_VALUES = attrgetter(*[f.name for f in fields(Text)][1 : 1 + len(_FORM)])
 
 
 class Texts:
@@ -113,7 +107,7 @@ class Texts:
         self.forgotten = 0  # how many of these are kept no more
         self._cell = ""  # of the client, that runs now
         self._in_cell = False  # one does, whatever it is called
-        self._open: list[_Running] = []  # the last one is within the others
+        self._open: list[Text] = []  # the last one is within the others
         self._muted = 0
         self._ended: list[Text] = []  # that the store does not have yet
 
@@ -155,7 +149,7 @@ class Texts:
     ) -> None:
         """Something is asked, by the client's cell that runs, by `cell`, or by none.  What a text
         asks by itself is none, unless a magic of it does."""
-        if self._muted or (self._open and self._open[-1].text.kind != "run"):
+        if self._muted or (self._open and self._open[-1].kind != "run"):
             self._muted += 1
             return
         if not self._in_cell and not self._open:
@@ -164,9 +158,10 @@ class Texts:
         self._number += 1
         place, _ = self._of.get(self._cell, (self._place, []))
         outer = self._open[-1] if self._open else None
-        above, magic = (outer.text.number, outer.magics) if outer is not None else (0, 0)
+        above, magic = (outer.number, outer.magics) if outer is not None else (0, 0)
         text = Text(self._number, place, self._cell, kind, arguments, above, magic, source=source)
-        self._open.append(_Running(text, time.monotonic()))
+        text.began = time.monotonic()
+        self._open.append(text)
 
     @contextlib.contextmanager
     def asked(self, kind: str, **arguments: Any) -> Iterator[None]:
@@ -186,8 +181,8 @@ class Texts:
 
     def answered(self) -> None:
         """The user has given the program a line."""
-        for running in self._open:
-            running.text.answered = True
+        for text in self._open:
+            text.answered = True
 
     def end(self, error: BaseException | None, was: int = 0, **arguments: Any) -> None:
         """End what began last; what is known of it besides."""
@@ -196,9 +191,8 @@ class Texts:
             return
         if not self._open:
             return
-        running = self._open.pop()
-        text = running.text
-        text.seconds, text.was = round(time.monotonic() - running.began, 3), was
+        text = self._open.pop()
+        text.seconds, text.was = round(time.monotonic() - text.began, 3), was
         text.ended = type(error).__name__ if error is not None else ""
         text.arguments |= arguments
         changed_nothing = error is not None and not isinstance(error, Fault)
