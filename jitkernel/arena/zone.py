@@ -64,10 +64,12 @@ class Zone:
         if self.punched:
             self.unpunch(start, stop)
         if stop > self.high:
-            self.fill(self.high, start)
-            padding = -stop % self.list.granule
-            self.fill(stop, stop + padding)
-            self.high = stop + padding
+            end = stop + -stop % self.list.granule
+            if start > self.high:
+                self.fill(self.high, start)
+            if end > stop:
+                self.fill(stop, end)
+            self.high = end
         return Extent(self.name, start, size)
 
     def poison_again(self, start: int, size: int) -> None:

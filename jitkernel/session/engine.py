@@ -50,7 +50,7 @@ class EngineClient(Protocol):
 
 
 class WorldStopped:
-    """While session code is written (`with`): no thread of the program's and no handler of its
+    """A block in which session code is written: no thread of the program's and no handler of its
     signals runs any.
 
     What is freed while such threads live, or children that it forked, stays as it is until they
@@ -63,11 +63,12 @@ class WorldStopped:
 
     def __enter__(self) -> None:
         engine = self._engine
-        engine.check_idle()
+        executor, arena = engine.executor, engine.arena
+        if executor.serving:
+            engine.check_idle()
         if self.depth:
             self.depth += 1
             return
-        executor, arena = engine.executor, engine.arena
         threads = executor.threads > 0
         if threads and not executor.can_park:
             raise UsageError(
@@ -77,7 +78,7 @@ class WorldStopped:
             )
         try:
             engine.park(threads)
-            self.depth, arena.in_use = 1, None  # no thread comes or goes meanwhile
+            self.depth = 1
             shared = threads or executor.has_children
             if shared or arena.defers:
                 with arena.rollback.atomic():
@@ -339,11 +340,12 @@ class Engine:
         if self._parked:
             self.executor.unpark()
             self._parked = False
-        self.world_stopped.depth, self.arena.in_use = 0, self._in_use
+        self.world_stopped.depth = 0
 
     def _in_use(self) -> bool:
-        """True if threads or children of the program run, which may use what is freed."""
-        return self.started and self.executor.shared
+        """True if threads or children of the program run, which may use what is freed; while the
+        world is stopped, that is settled: none comes or goes."""
+        return self.started and not self.world_stopped.depth and self.executor.shared
 
     def tell_replaced(self) -> None:
         """The user is to know where the executor was found dead, and nothing has told it yet."""

@@ -322,7 +322,7 @@ _READERS: dict[Kind, Callable[[str, Statement], Action]] = {
 def _actions(
     source: str, statements: tuple[Statement, ...], problems: list[Diagnostic]
 ) -> tuple[list[Action], list[Statement]]:
-    """What is done, and the instructions of the cell's block."""
+    """The steps of a cell, and the instructions of its block."""
     actions: list[Action] = []
     block: list[Statement] = []
     block_at = -1

@@ -20,7 +20,8 @@ from jitkernel.languages import find
 from jitkernel.languages.llvm.plan import LanguageNote
 from jitkernel.linker import Former, Image, Linker, Symbol, SymbolState
 from jitkernel.linker.layout import ReadObject
-from jitkernel.linker.records import NOWHERE
+from jitkernel.linker.records import NOWHERE, Export
+from jitkernel.linker.resolution import NEW
 from jitkernel.linker.retargeting import Retargeting, stale_symbols
 from jitkernel.linker.thread_locals import value_of
 from jitkernel.printable import shortened
@@ -36,13 +37,13 @@ from jitkernel.session.program.cell import (
 from jitkernel.session.program.names import Uses
 from jitkernel.session.program.relinking import retype as split_off
 from jitkernel.session.program.signatures import (
+    Described,
     Signature,
     TypeLayouts,
     Variable,
     described,
     imports,
     same_type,
-    signature_of,
     variable_of,
 )
 from jitkernel.session.program.state import State
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
 _WEAK = frozenset(
     "weak weak_odr weak_any linkonce linkonce_odr linkonce_any common extern_weak".split()
 )
+_NOBODYS = Definition()
 _OF_LIBRARIES = (SymbolState.FAR, SymbolState.FIXED)
 
 
@@ -62,12 +64,13 @@ _OF_LIBRARIES = (SymbolState.FAR, SymbolState.FIXED)
 class CellText:
     """The facts in a cell's text about its definitions that LLVM's summary has not.
 
-    `types` are the named types that it defines itself, `aligned` the alignments that it asks for;
-    `noted`: it leaves notes, too.  `kept` are variables that it defines again without a value of
-    its own, and all are with `keep_data`; `unchanged` those that have the type that they had,
-    however LLVM writes that.
+    `known` are all its names, with their types; `types` the named types that it defines itself,
+    `aligned` the alignments that it asks for; `noted`: it leaves notes, too.  `kept` are variables
+    that it defines again without a value of its own, and all are with `keep_data`; `unchanged`
+    those that have the type that they had, however LLVM writes that.
     """
 
+    known: Described
     types: frozenset[str]
     aligned: Mapping[str, int]
     noted: bool
@@ -98,7 +101,7 @@ class Program(Recorded):
         self.positions: dict[str, int] = {}
         self.layouts = TypeLayouts(engine, self.state.types)
         self.running: tuple[Image, ...] = ()
-        self._leaving: RecordedList[Cell] = RecordedList()  # see `let_go`
+        self.leaving: RecordedList[Cell] = RecordedList()  # see `let_go`
         self.data_cells = 0  # cells so far that had data and no code
         self.uses = Uses()
         # By cell: what `__dso_handle` was in it before its object was linked again.
@@ -166,48 +169,46 @@ class Program(Recorded):
         with self.world_stopped:
             linker, summary, symbols = self.linker, compiled.summary, self.linker.symbols
             old = self.cells.get(self.state.ids.get(cell.cell_id, 0)) if cell.cell_id else None
-            known, weak = described(summary), _weak(summary)
+            known, weak = text.known, _weak(summary)
             kinds = imports(known)
             if old is not None:
                 weak.difference_update(old.names)
-            pins = self._pins(summary, text.aligned, text.unchanged)
+            pins = self._pins(summary, text) if summary.variables else {}
             read = read or ReadObject.of(compiled.object)
             names = dict.fromkeys(map(itemgetter(0), known))
             names.update(dict.fromkeys(map(attrgetter("name"), read.names.exports)))
             before = {name: self.definition(name) for name in names if name in symbols}
-            arena = linker.arena
-            values: list[tuple[int, bytes]] = []
-            for name, at in pins.items():
-                if text.keeps(name):
-                    start, size = value_of(name, at, symbols[name].size)
-                    values.append((start, arena.read(start, size)))
+            values = self._kept(text, pins) if pins else []
+            groups = frozenset(old.image.groups if old and old.image else ())
             image = linker.place(
                 read, cell.number, kinds=kinds, pins=pins,
                 weak=frozenset(weak) if known else None,
                 # Groups that only this cell provided so far are its own to redefine.
-                former=Former(groups=frozenset(old.image.groups if old and old.image else ())),
-                missing=missing,
+                former=Former(groups=groups) if groups else NEW, missing=missing,
             )  # fmt: skip
             for start, data in values:
-                arena.write(start, data)
+                linker.arena.write(start, data)
             cell.image = image
             self.cells[cell.number] = cell
             self._arrives(cell, change)
-            cell.libraries = self._taken_from_libraries(summary)
+            if taken := self._taken_from_libraries(known):
+                cell.libraries = taken
             if summary.types:
                 cell.types = tuple(map(intern, summary.types))
                 cell.defines = tuple(filter(text.types.__contains__, cell.types))
-            self.uses.add(cell)
+            if taken or cell.types:
+                self.uses.add(cell)
             if retype:
                 self._retype(image, retype, before, change)
-            self._learn(image, known, kinds, before, change)
-            self._learn_types(summary.types, cell, change, tell=not text.noted)
             exports = image.exports
+            self._learn(exports, known, kinds, before, change)
             numbers = {old.number} if old else set()
             for symbol, _, _ in exports:
                 if symbol.name in before:
                     numbers.add(before[symbol.name].cell)
-            numbers.update(change.facts("owner").values())
+            if summary.types:
+                self._learn_types(summary.types, cell, change, tell=not text.noted)
+                numbers.update(change.facts("owner").values())
             for number in numbers:
                 other = self.cells.get(number)
                 if other is not None and other is not cell:
@@ -232,9 +233,7 @@ class Program(Recorded):
         if cell.cell_id:
             self.name(cell.cell_id, cell.number, change)
 
-    def _pins(
-        self, summary: Summary, aligned: Mapping[str, int], unchanged: frozenset[str]
-    ) -> dict[str, int]:
+    def _pins(self, summary: Summary, text: CellText) -> dict[str, int]:
         """The places of variables that a module defines again with the same type: they stay
         there."""
         pins: dict[str, int] = {}
@@ -245,11 +244,20 @@ class Program(Recorded):
             info, was = variable_of(v, summary.types), symbol.info
             if not isinstance(was, Variable) or was.constant or info.constant:
                 continue
-            if was.same(info) or v.name.removeprefix(CONTROL) in unchanged:
+            if was.same(info) or v.name.removeprefix(CONTROL) in text.unchanged:
                 # New users may rely on an alignment that the old place does not have.
-                if not symbol.address % (aligned.get(v.name) or 1):
+                if not symbol.address % (text.aligned.get(v.name) or 1):
                     pins[v.name] = symbol.address
         return pins
+
+    def _kept(self, text: CellText, pins: Mapping[str, int]) -> list[tuple[int, bytes]]:
+        """The values of variables that keep them, each with its place."""
+        places = [
+            value_of(name, at, self.linker.symbols[name].size)
+            for name, at in pins.items()
+            if text.keeps(name)
+        ]
+        return [(start, self.linker.arena.read(start, size)) for start, size in places]
 
     def _retype(
         self, image: Image, names: Sequence[str], before: Mapping[str, Definition], change: Change
@@ -263,7 +271,7 @@ class Program(Recorded):
 
     def _learn(
         self,
-        image: Image,
+        exports: Sequence[Export],
         known: Sequence[tuple[str, Any, bool]],
         kinds: Mapping[str, str],
         before: Mapping[str, Definition],
@@ -271,9 +279,9 @@ class Program(Recorded):
     ) -> None:
         """Remember what a module says of its names, and which of them it has moved."""
         symbols, exported = self.linker.symbols, set()
-        for own, _, _ in image.exports:
+        for own, _, _ in exports:
             exported.add(own.name)
-            change.before.setdefault(("name", own.name), before.get(own.name) or Definition())
+            change.before.setdefault(("name", own.name), before.get(own.name, _NOBODYS))
         untold = exported.copy()
         for name, info, _ in known:
             untold.discard(name)
@@ -294,12 +302,13 @@ class Program(Recorded):
             if symbols[name].info is None and name in self.state.declared:
                 symbols[name].info = self.state.declared[name]
 
-    def _taken_from_libraries(self, summary: Summary) -> tuple[tuple[str, Signature], ...]:
+    def _taken_from_libraries(self, known: Described) -> tuple[tuple[str, Signature], ...]:
         symbols, taken = self.linker.symbols, []
-        for f in summary.functions:
-            symbol = symbols.get(f.name)
-            if not f.defined and (symbol is None or symbol.state in _OF_LIBRARIES):
-                taken.append((f.name, signature_of(f, summary.types)))
+        for name, info, defined in known:
+            symbol = symbols.get(name)
+            if isinstance(info, Signature) and not defined:
+                if symbol is None or symbol.state in _OF_LIBRARIES:
+                    taken.append((name, info))
         return tuple(taken)
 
     def retire(self, old: Cell, cell: Cell, change: Change) -> None:
@@ -326,10 +335,11 @@ class Program(Recorded):
     def retype_cell(self, cell: Cell, summary: Summary, change: Change) -> None:
         """A live cell has been made anew: what it takes from libraries, and its types."""
         self.uses.drop(cell)
-        cell.libraries = self._taken_from_libraries(summary)
+        cell.libraries = self._taken_from_libraries(described(summary))
         cell.types = tuple(map(intern, summary.types))
         self.uses.add(cell)
-        self._learn_types(summary.types, cell, change, tell=False)
+        if summary.types:
+            self._learn_types(summary.types, cell, change, tell=False)
 
     def adopt(self, cell: Cell, change: Change) -> None:
         """Keep a cell that has data but no code."""
@@ -354,7 +364,7 @@ class Program(Recorded):
         image = other.image
         if image is None:
             if other is old or not (other.strings or self.state.defines(other)):
-                self._leaving.append(other)
+                self.leaving.append(other)
             return
         remaining = other.exports
         if other is old:
@@ -371,13 +381,11 @@ class Program(Recorded):
                 return
         elif remaining or not image.exports:
             return
-        self._leaving.append(other)
+        self.leaving.append(other)
 
     def let_go(self, change: Change, finish: Callable[[Image], None]) -> None:
         """Take out the cells that a run has superseded, after their destructors."""
-        if not self._leaving:
-            return
-        leaving, self._leaving = self._leaving, RecordedList()
+        leaving, self.leaving = self.leaving, RecordedList()
         for cell in leaving:
             if cell.image is not None:
                 finish(cell.image)
@@ -393,8 +401,6 @@ class Program(Recorded):
         self, types: Mapping[str, str], cell: Cell, change: Change, tell: bool
     ) -> None:
         """Take a module's named types in; `tell` who uses one that is another type now."""
-        if not types:
-            return
         known = {n: b for n, b in types.items() if b != "opaque" or n not in self.state.types}
         new = {n: body for n, body in known.items() if self.state.types.get(n) != body}
         for name in cell.defines:

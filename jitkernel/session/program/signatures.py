@@ -12,9 +12,9 @@ import re
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from jitkernel.compiler.records import FunctionInfo, Summary, VariableInfo
+from jitkernel.compiler.records import CallInfo, FunctionInfo, Summary, VariableInfo
 from jitkernel.errors import TypeMismatch, UsageError
 from jitkernel.ir.expansion import Expansion, is_digest
 from jitkernel.ir.names import CONTROL, quote_name
@@ -133,9 +133,13 @@ def variable_of(info: VariableInfo, types: Mapping[str, str]) -> Variable:
     return shared_variable(_expand(info.type, types), info.constant, info.type)
 
 
-def described(summary: Summary) -> list[tuple[str, Signature | Variable, bool]]:
-    """The names of a module, functions first: the type of each, and whether it defines it."""
-    found: list[tuple[str, Signature | Variable, bool]] = []
+#: The names of a module, functions first: the type of each, and whether it defines it.
+Described: TypeAlias = list[tuple[str, Signature | Variable, bool]]
+
+
+def described(summary: Summary) -> Described:
+    """The names of a module, with their types."""
+    found: Described = []
     for f in summary.functions:
         found.append((f.name, signature_of(f, summary.types), f.defined))
     for v in summary.variables:
@@ -143,7 +147,7 @@ def described(summary: Summary) -> list[tuple[str, Signature | Variable, bool]]:
     return found
 
 
-def imports(known: Iterable[tuple[str, Signature | Variable, bool]]) -> dict[str, str]:
+def imports(known: Described) -> dict[str, str]:
     """The names that a module only declares, each a `function` or a `variable`."""
     return {
         name: "function" if isinstance(info, Signature) else "variable"
@@ -240,7 +244,8 @@ def _parts(info: Signature | Variable) -> tuple[str, str]:
 
 def check_types(
     program: Program,
-    summary: Summary,
+    known: Described,
+    calls: Iterable[CallInfo],
     cell: Cell,
     old: Cell | None,
     remade: Sequence[Cell] = (),
@@ -259,10 +264,10 @@ def check_types(
 
     def excluding() -> list[Cell]:
         if not others:
-            others[:] = [cell, *remade, *_leaving(program, summary, old)]
+            others[:] = [cell, *remade, *_leaving(program, known, old)]
         return others
 
-    for name, info, defined in described(summary):
+    for name, info, defined in known:
         symbol = symbols.get(name)
         if symbol is None or symbol.state != SymbolState.DEFINED:
             _check_threads(program, name, excluding)
@@ -273,7 +278,7 @@ def check_types(
             for _, declared in program.uses.of_library(name, (old, cell)):
                 if not info.same(declared):
                     changed[name] = None
-    for call in summary.calls:
+    for call in calls:
         symbol = symbols.get(call.callee)
         if symbol is not None and symbol.state == SymbolState.DEFINED:
             raise TypeMismatch(
@@ -301,11 +306,11 @@ def _check_threads(program: Program, name: str, excluding: Callable[[], list[Cel
     )
 
 
-def _leaving(program: Program, summary: Summary, old: Cell | None) -> list[Cell]:
+def _leaving(program: Program, known: Described, old: Cell | None) -> list[Cell]:
     """The cells that a module supersedes: what they take names for does not matter any more."""
     symbols = program.linker.symbols
-    new = {name for name, _, defined in described(summary) if defined}
-    used = {name for name, _, defined in described(summary) if not defined}
+    new = {name for name, _, defined in known if defined}
+    used = {name for name, _, defined in known if not defined}
     providers = {program.cells.get(s.cell) for n in new if (s := symbols.get(n)) is not None}
     found = [c for c in providers if c is not None and c is not old and new.issuperset(c.names)]
     if old is not None and not any(
@@ -355,20 +360,20 @@ def _shown(info: Signature | Variable | None) -> str:
 
 
 def refuse_change(
-    program: Program, names: Sequence[str], summary: Summary, old: Cell | None
+    program: Program, names: Sequence[str], known: Described, old: Cell | None
 ) -> None:
     """Raise the TypeMismatch that names who relies on the old types."""
-    excluding = _leaving(program, summary, old)
-    news = {name: str(info) for name, info, _ in described(summary)}
+    excluding = _leaving(program, known, old)
+    news = {name: str(info) for name, info, _ in known}
     lines = []
     for name in names:
         symbol = program.linker.symbols.get(name)
         library = dict(program.uses.of_library(name, (old,)))
-        known = symbol.info if symbol is not None else next(iter(library.values()))
+        was = symbol.info if symbol is not None else next(iter(library.values()))
         users = program.users(symbol, excluding) if symbol is not None else []
         cells = sorted({*users, *library})
         lines.append(
-            f"{program.called(name)} is {_shown(known)} and would become "
+            f"{program.called(name)} is {_shown(was)} and would become "
             f"{shortened(news[name], 1_000)}, but "
             f"{cells_words(cells)} {'uses' if len(cells) == 1 else 'use'} it as it is"
         )

@@ -34,6 +34,7 @@ from jitkernel.session.program.signatures import (
     Variable,
     check_types,
     declaration,
+    described,
     refuse_change,
     too_long,
 )
@@ -255,14 +256,18 @@ class Definer(Execution):
             self._recompile_holders(_defined(compiled, read))
         cell, program, change = self.cell, self.program, self.change
         old = program.cells.get(self.replaces)
-        remade = [program.cells[n] for n in change.facts("object") if n in program.cells]
+        made = change.facts("object") if change.before else ()
+        remade = [program.cells[n] for n in made if n in program.cells] if made else []
         unchanged = self.plan.unchanged
-        changed = check_types(program, compiled.summary, cell, old, remade, unchanged)
+        known = described(compiled.summary)
+        calls = compiled.summary.calls
+        changed = check_types(program, known, calls, cell, old, remade, unchanged)
         if changed and not self.options.retype:
-            refuse_change(program, changed, compiled.summary, old)
+            refuse_change(program, changed, known, old)
         again = self._compile_again(compiled, old)
         began = time.perf_counter_ns()
         text = CellText(
+            known=known,
             types=defined_types(request.source),
             aligned=_alignments(request.source),
             noted=bool(self.plan.notes),
@@ -274,17 +279,20 @@ class Definer(Execution):
             cell, compiled, change, text, retype=changed, missing=missing, read=read
         )
         linked = time.perf_counter_ns() - began
-        program.let_go(change, self.core.finish)
+        if program.leaving:
+            program.let_go(change, self.core.finish)
         for other, record in again:
             replace_object(program, other, record)
         t = compiled.times
         cell.times = (
             self.read_time, t["parse"], t["verify"], t["optimise"], t["emit"], linked,
         )  # fmt: skip
-        cell.cached = compiled.cached
+        if compiled.cached:
+            cell.cached = True
         self.core.store.put(self.record(request, compiled, source))
         self.core.residency.arrived(cell)
-        self._hide_block(image)
+        if ENTRY in program.linker.symbols:
+            self._hide_block(image)
 
     def record(self, request: Request, compiled: Compiled, source: str) -> Record:
         """The store's record of code of the cell."""

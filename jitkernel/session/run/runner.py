@@ -201,7 +201,8 @@ class Runner(Definer):
                 self._blocks[id(block)] = assembled
         elif self.cell.cell_id and (old := self.program.cells.get(self.replaces)) is not None:
             self.program.retire(old, self.cell, self.change)
-            self.program.let_go(self.change, self.core.finish)
+            if self.program.leaving:
+                self.program.let_go(self.change, self.core.finish)
         for action in plan.actions:
             if isinstance(action, RunAction):
                 self._blocks[id(action)] = self._prepare(action.module, "entities")
@@ -209,7 +210,7 @@ class Runner(Definer):
                 self._blocks[id(action)] = self._prepare(plan, "block")
         if plan.notes:
             self.program.learn_notes(self.cell, plan.notes, self.change)
-        if self.cell.image is not None:
+        if self.cell.image is not None and self.cell.image.init:
             self.construct()
 
     def _early(self, plan: Plan) -> None:
@@ -239,7 +240,8 @@ class Runner(Definer):
                     if values:
                         self._show(*values.pop())
                     values.append((action.text, value))
-                self.engine.check_stop()
+                if self.engine.stopping:
+                    self.engine.check_stop()
             except JitError as error:
                 for text, earlier in values:
                     self._show(text, earlier)
@@ -330,7 +332,7 @@ class Runner(Definer):
         summary = compiled.summary
         names = [f.name for f in summary.functions] + [v.name for v in summary.variables]
         self.provide(names)
-        check_types(self.program, summary, self.cell, None)
+        check_types(self.program, described(summary), summary.calls, self.cell, None)
         if assembled.block_type is not None:
             return PreparedBlock(assembled.block_type, request, compiled)
         entry = function_type(next(f.type for f in compiled.summary.functions if f.name == ENTRY))
