@@ -23,9 +23,9 @@ from jitkernel.executor.doorbell import Doorbell
 from jitkernel.executor.executor import Executor
 from jitkernel.executor.interrupt import Check, Interruption
 from jitkernel.executor.peek import unblock_faults
-from jitkernel.executor.records import ExecutorSettings
 from jitkernel.executor.replies import Replies, ThreadRequests
 from jitkernel.executor.spawn import Pipes, Spawned, waiting
+from jitkernel.settings import SessionSettings
 
 _PIECE = 1 << 16  # bytes read at once; as much as a pipe holds
 _END = select.POLLHUP | select.POLLRDHUP | select.POLLERR
@@ -43,15 +43,8 @@ class ExecutorChannel(Executor):
     busy = False
     serving = False  # somebody waits for a request: what runs is a callback
 
-    def __init__(
-        self,
-        arena: Any,
-        entry: Mapping[str, int],
-        settings: ExecutorSettings | None = None,
-        on_output: Callable[[str, bytes], object] | None = None,
-        on_input: Callable[[str], str | None] | None = None,
-    ):
-        super().__init__(arena, entry, settings, on_output, on_input)
+    def __init__(self, arena: Any, entry: Mapping[str, int], settings: SessionSettings):
+        super().__init__(arena, entry, settings)
         self._requests, self._bell = ThreadRequests(self, self.control), Doorbell(self.control)
         self._pipes, self._tracking = Pipes(), Tracking()
         self._child: Spawned | None = None

@@ -26,9 +26,10 @@ from jitkernel.executor.executor import Executor
 from jitkernel.executor.exit_report import record_of
 from jitkernel.executor.looks import looked_at
 from jitkernel.executor.own_threads import OwnThreads
-from jitkernel.executor.records import ExecutorSettings, FaultRecord, Outcome
+from jitkernel.executor.records import FaultRecord, Outcome
 from jitkernel.executor.replies import HEAD, undisturbed
 from jitkernel.executor.turn import Turn
+from jitkernel.settings import SessionSettings
 
 if TYPE_CHECKING:
     from jitkernel.executor.own_map import OwnMap
@@ -72,7 +73,7 @@ class InlineExecutor(Executor):
         entry: Mapping[str, int],
         place: OwnMap,
         lock: Any,
-        settings: ExecutorSettings | None = None,
+        settings: SessionSettings,
     ):
         super().__init__(arena, entry, settings)
         self._place, self._lock, self.turn = place, lock, Turn()

@@ -72,7 +72,7 @@ class ProcessExecutor(ExecutorChannel):
             "fields": dict(abi.FIELDS),
             "control": self.control.address,
             "entry": self._entry,
-            "memory_limit": self.settings.memory_limit,
+            "memory_limit": self.settings.executor_memory_limit,
             "libraries": services.libraries,
             "shared": [(start, *row) for start, row in list(services.shared.items())],
             "slab_file": f"/proc/{os.getpid()}/fd/{arena.fd}",

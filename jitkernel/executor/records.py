@@ -1,6 +1,5 @@
 """What the executor reports: `Outcome` of a call, `FaultRecord` of what stopped it.
 
-Also `ExecutorSettings`, what an executor is told.
 """
 
 from __future__ import annotations
@@ -11,20 +10,6 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 _EMPTY: Mapping[str, Any] = MappingProxyType({})
-
-
-class ExecutorSettings(NamedTuple):
-    """The settings of an executor; times in seconds, sizes in bytes, 0 for no limit.
-
-    `memory_limit`, `stack_size`, `env` and `cwd` take effect when the process starts.
-    """
-
-    interrupt_grace: float = 2.0
-    cell_timeout: float = 0.0
-    memory_limit: int = 0
-    stack_size: int = 8 << 20
-    env: Mapping[str, str] = _EMPTY
-    cwd: str = ""
 
 
 class FaultRecord(NamedTuple):

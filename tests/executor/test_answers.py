@@ -15,8 +15,8 @@ from jitkernel.errors import JitError
 from jitkernel.executor import abi
 from jitkernel.executor.control import ControlBlock
 from jitkernel.executor.doorbell import Doorbell
-from jitkernel.executor.records import ExecutorSettings
 from jitkernel.executor.replies import HEAD, Replies, new_number
+from jitkernel.settings import SessionSettings
 
 from . import programs as p
 from .conftest import Lab
@@ -225,7 +225,7 @@ def test_control_words_of_any_value_raise_no_raw_exception() -> None:
     """What a thread of the program may do at any moment, here at random, while calls run."""
     chance = random.Random(5)
     lab = Lab(interrupt_grace=0.3)
-    lab.executor.settings = ExecutorSettings(interrupt_grace=0.3, cell_timeout=0.5)
+    lab.executor.settings = SessionSettings(interrupt_grace=0.3, cell_timeout=0.5)
     try:
         lab.square(1)
         over = threading.Event()
