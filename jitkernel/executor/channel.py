@@ -11,7 +11,7 @@ import contextlib
 import os
 import select
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jitkernel import procfs

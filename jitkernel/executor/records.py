@@ -1,6 +1,4 @@
-"""What the executor reports: `Outcome` of a call, `FaultRecord` of what stopped it.
-
-"""
+"""What the executor reports: `Outcome` of a call, `FaultRecord` of what stopped it."""
 
 from __future__ import annotations
 
