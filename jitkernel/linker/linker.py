@@ -62,9 +62,10 @@ class Linker(Recorded):
         interposed: Mapping[str, str] | None = None,
     ):
         self.arena = arena
-        self._fixed = dict(fixed or {})
-        self.bind = Bindings(arena, self._fixed)
-        self.resolver = Resolver(self.bind, lookup, self._fixed, dict(interposed or {}))
+        #: the runtime's addresses by name
+        self.fixed = dict(fixed or {})
+        self.bind = Bindings(arena, self.fixed)
+        self.resolver = Resolver(self.bind, lookup, self.fixed, dict(interposed or {}))
         self.symbols = self.resolver.symbols
         self.unwind = UnwindRegion(arena)
         arena.rollback.repairs.append(self._repair)
@@ -391,18 +392,13 @@ class Linker(Recorded):
         with self.arena.rollback.atomic():
             return self.bind.entry(symbol)
 
-    @property
-    def fixed(self) -> Mapping[str, int]:
-        """The runtime's addresses by name."""
-        return self._fixed
-
     def load_runtime(self, data: bytes, control: int) -> dict[str, int]:
         """Link the executor's runtime, before any cell; the addresses of what it exports."""
         obj = read_object(data)
         job = Job(obj, read_names(obj), 0, self.bind, self.resolver)
         content, exports = plan_runtime(job, self.unwind, control)
         self._write(job, content)
-        self._fixed.update(exports)
+        self.fixed.update(exports)
         return exports
 
     # -- what failed -----------------------------------------------------------------------------
