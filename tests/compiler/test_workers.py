@@ -540,7 +540,7 @@ def test_many_keep_their_order_and_their_errors() -> None:
     sources[3] = "define zork"
     sources[11] = FATAL[0][0]
     sources[12] = "; \ud800"
-    with CompilerPool(workers=2) as pool:
+    with CompilerPool(SessionSettings(workers=2)) as pool:
         results = pool.compile_many([Request(s, label=f"cell {i}") for i, s in enumerate(sources)])
     for number, result in enumerate(results):
         if number == 11:
@@ -557,13 +557,13 @@ def test_many_large_ones_do_not_block_each_other() -> None:
     filler = "".join(
         f"@g{i} = global [8 x i64] [{', '.join(['i64 1'] * 8)}]\n" for i in range(20000)
     )
-    with CompilerPool(workers=2, spare=False) as pool:
+    with CompilerPool(SessionSettings(workers=2, spare=False)) as pool:
         results = pool.compile_many([Request(filler, Options(0)) for _ in range(6)])
     assert all(isinstance(r, Compiled) and len(r.object) > 1 << 20 for r in results)
 
 
 def test_many_with_one_that_takes_too_long() -> None:
-    with CompilerPool(workers=2, spare=False, timeout=1.0) as pool:
+    with CompilerPool(SessionSettings(workers=2, spare=False, timeout=1.0)) as pool:
         pool.compile(Request(SQUARE))
         sources = [SQUARE, slow(), SQUARE, SQUARE]
         results = pool.compile_many([Request(s) for s in sources])
