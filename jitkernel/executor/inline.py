@@ -192,7 +192,7 @@ class InlineExecutor(Executor):
         if self.stopping():
             record = FaultRecord()
             return Outcome("interrupted", record=record, done=self.control["progress"])
-        return Outcome("ok", self._result(ret_size))
+        return Outcome("ok", self.result[:ret_size])
 
     def run(self) -> int:
         """Run the request that is in the frame: 0 where the call returned."""
@@ -205,9 +205,6 @@ class InlineExecutor(Executor):
         with self.turn.taken():
             if self.on_wait is not None and self.turn.depth:
                 self.on_wait(seconds)
-
-    def _result(self, size: int) -> bytes:
-        return self.result[:size]
 
     def outcome(self, seq: int) -> Outcome:
         """The outcome of the stopped call with this number.  Raises what the upcall raised."""

@@ -41,11 +41,6 @@ class FaultRecord(NamedTuple):
     generation: int = 0
     sent: str = ""
 
-    @property
-    def stdin_refused(self) -> bool:
-        """True if the cell wanted input that nobody had."""
-        return self.cause == "stdin"
-
 
 class LockHolder(NamedTuple):
     """A thread of the program that holds a stream's lock: `stream` is "stdout" or "stderr", `tid`

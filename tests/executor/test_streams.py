@@ -121,11 +121,11 @@ def test_input_that_is_not_to_be_had(lab: Lab) -> None:
     for ir in (SCANF, READ, POLL, CHILD_READS):
         outcome = lab.run(ir)
         assert outcome.kind == "interrupted" and outcome.record is not None
-        assert outcome.record.stdin_refused and not outcome.respawned
+        assert outcome.record.cause == "stdin" and not outcome.respawned
         lab.assert_sound()
     lab.executor.on_input = None
     outcome = lab.run(READ)
-    assert outcome.record is not None and outcome.record.stdin_refused
+    assert outcome.record is not None and outcome.record.cause == "stdin"
 
 
 def test_the_time_limit_does_not_count_the_users_time(lab: Lab) -> None:
