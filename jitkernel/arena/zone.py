@@ -60,9 +60,10 @@ class Zone:
         if self.punched:
             self.unpunch(start, stop)
         if stop > self.high:
-            self.fill(self.high, start)
-            padding = -stop % self.list.granule
-            self.fill(stop, stop + padding)
+            if start > self.high:
+                self.fill(self.high, start)
+            if padding := -stop % self.list.granule:
+                self.fill(stop, stop + padding)
             self.high = stop + padding
         return Extent(self.name, start, size)
 

@@ -176,16 +176,13 @@ class WorkerProcess(_Process):
             with suppress(EOFError, OSError):
                 self._welcome(self._inbox.receive(0, _STARTED_WITHIN)[0])
 
-    def _welcome(self, header: dict[str, Any]) -> bool:
-        """True if this is not an answer, but the first word of a process that has started."""
-        if "ready" not in header:
-            return False
+    def _welcome(self, header: dict[str, Any]) -> None:
+        """The first word of a process that has started."""
         self.ready = True
         self._pid = int(header["ready"])
         from jitkernel.compiler.records import Identity  # not needed to start
 
         self.identity = Identity(*header["who"])
-        return True
 
     def fileno(self) -> int:
         """The socket's descriptor, to wait on."""
@@ -213,7 +210,8 @@ class WorkerProcess(_Process):
         `spin`: see `FrameReader.receive`.
         """
         header, blob = self._inbox.receive(spin if self.ready and SPIN_ALLOWED else 0, timeout)
-        if self._welcome(header):
+        if "ready" in header:  # it has just started
+            self._welcome(header)
             header, blob = self._inbox.receive(0, timeout)
         self.compiles += 1
         self.own_bytes, self.held_bytes = header.get("own", (self.own_bytes, self.held_bytes))

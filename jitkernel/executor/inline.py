@@ -298,7 +298,8 @@ class InlineExecutor(Executor):
 
     @property
     def handles_signals(self) -> bool:
-        return any(self._handler(n) in self._arena for n in _numbers(procfs.handled(self._pid)))
+        signals = procfs.handled(self._pid)
+        return any(signals >> n - 1 & 1 and self._handler(n) in self._arena for n in range(1, 65))
 
     def _handler(self, number: int) -> int:
         now = _HANDLER()
@@ -345,11 +346,6 @@ def _refusing(why: str) -> Callable[[], int]:
         raise UsageError(why)
 
     return refuse
-
-
-def _numbers(signals: int) -> Iterator[int]:
-    """The signals of a set."""
-    return (n for n in range(1, 65) if signals >> n - 1 & 1)
 
 
 def _forked() -> None:

@@ -116,11 +116,11 @@ class Linker(Recorded):
     def _commit(self, plan: Plan) -> Image:
         """Do what was planned."""
         job, extents, resolution, content = plan.job, plan.extents, plan.resolution, plan.content
-        text, frames = extents.text, content.frames
+        text, own, frames = extents.text, extents.own.get, content.frames
         image = new_image(
-            job.cell, text, extents.rodata, extents.data, frames[0] if frames else None,
+            job.cell, text, own("rodata"), own("data"), frames[0] if frames else None,
             extents.adopted, tuple(frames[1:]),
-            tuple([(s, own[1], own[2]) for s, own in resolution.exports.items()]),
+            tuple([(s, at, size) for s, (_, at, size, _) in resolution.exports.items()]),
             tuple(content.uses), (), (), resolution.dso, tuple(job.pins.items()),
             plan.groups.provided, plan.groups.copies,
         )  # fmt: skip
