@@ -97,19 +97,13 @@ class CompilerPool:
         with self._lock:
             tick = tick if len(request.source) >= _LARGE else None
             result = compiled(*self._ask(0, question(_COMPILE, request), tick))
-        self._keep(request, result)
+        if self.cache is not None:
+            self.cache.put(request, result)
         return result
 
     def _find(self, request: Request) -> Compiled | None:
-        """Look into the cache.  Contexts that last are to be watched: all is compiled then."""
-        if self.cache is None or self.workers.closed or request.context != "throwaway":
-            return None
-        return self.cache.get(request)
-
-    def _keep(self, request: Request, result: Compiled) -> None:
-        """Let the cache have what was compiled."""
-        if self.cache is not None and request.context == "throwaway":
-            self.cache.put(request, result)
+        """Look into the cache."""
+        return None if self.cache is None or self.workers.closed else self.cache.get(request)
 
     def _ask(
         self,
@@ -173,7 +167,8 @@ class CompilerPool:
                 result = compiled(*answer)
             except CompileError as error:
                 return error
-            self._keep(request, result)
+            if self.cache is not None:
+                self.cache.put(request, result)
             return result
 
         # One more than there are workers: it reads the last answer and writes the next request.

@@ -188,10 +188,6 @@ class ExecutorChannel(Executor):
                 if self._stop is None:
                     self._interrupt_now("")
 
-    def _payload(self) -> bytes:
-        """The bytes that followed the last answer's head."""
-        return self._replies.payload()
-
     def _answered(self) -> bool:
         return self._replies.answer() is not None
 
@@ -238,7 +234,7 @@ class ExecutorChannel(Executor):
         """The process says that it is ready, or why it never will be."""
         if failed:
             self._detach(0.5)
-            words = self._payload().decode("utf-8", "replace")
+            words = self._replies.payload().decode("utf-8", "replace")
             raise JitError(f"the executor cannot start: {words}")
         child.greet()
         self._began = time.monotonic()  # nor is the time that its process takes to start

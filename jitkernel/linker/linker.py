@@ -22,7 +22,7 @@ from jitkernel.errors import LinkError, present
 from jitkernel.ir.names import written
 from jitkernel.linker.binding import Bindings, OutOfRange
 from jitkernel.linker.content import Content, refusal
-from jitkernel.linker.layout import ReadObject, arrange, initialisers, read_names
+from jitkernel.linker.layout import ReadObject, arrange, initialisers
 from jitkernel.linker.plan import Plan, make_plan, plan_runtime
 from jitkernel.linker.records import (
     SITE,
@@ -222,8 +222,7 @@ class Linker(Recorded):
         Nobody else sees the name, whatever the session has under it.  Otherwise as `place`; raises
         LinkError where the object does not define the name.
         """
-        obj = read_object(data)
-        names = read_names(obj)
+        obj, names = ReadObject.of(data)
         own = next((e for e in names.exports if e.name == name), None)
         if own is None:
             raise LinkError(f"{written(name)} is not defined in the object")
@@ -394,8 +393,7 @@ class Linker(Recorded):
 
     def load_runtime(self, data: bytes, control: int) -> dict[str, int]:
         """Link the executor's runtime, before any cell; the addresses of what it exports."""
-        obj = read_object(data)
-        job = Job(obj, read_names(obj), 0, self.bind, self.resolver)
+        job = Job(*ReadObject.of(data), 0, self.bind, self.resolver)
         content, exports = plan_runtime(job, self.unwind, control)
         self._write(job, content)
         self.fixed.update(exports)

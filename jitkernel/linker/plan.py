@@ -292,6 +292,6 @@ def _copy(job: Job, layout: Layout, extents: Extents, found: Content) -> dict[in
             content.append((address, buffer))
         else:
             content.append((address, raw[source : source + size]))
-    if (text := extents.text) is not None and (gap := text.stop - ends["text"]) > 0:
+    if (text := extents.text) is not None and (gap := text[1] + text[2] - ends["text"]) > 0:
         content.append((ends["text"], b"\xcc" * gap))
     return buffers

@@ -134,8 +134,9 @@ def test_numbers_of_requests_cannot_be_foretold() -> None:
 def test_a_process_that_answers_nonsense_is_replaced(fresh: Lab) -> None:
     """Its Python part runs on memory that cells can write to."""
     fresh.square(2)
-    ask, replies = fresh.executor._payload, [b"", b"abc"]
-    fresh.executor._payload = lambda: replies.pop() if replies else ask()  # type: ignore[method-assign]
+    known, replies = fresh.executor._replies, [b"", b"abc"]
+    ask = known.payload
+    known.payload = lambda: replies.pop() if replies else ask()  # type: ignore[method-assign]
     pid = fresh.executor.pid
     with pytest.raises(JitError, match="makes sense"):
         fresh.executor.services.lookup(["puts"])
