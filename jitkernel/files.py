@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import stat
 from collections.abc import Iterator
@@ -27,6 +28,7 @@ _KINDS = {
 }
 # A path may become something else between the look and the opening: that does not wait either.
 _FLAGS = os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
+_SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 
 
 def working_folder() -> str:
@@ -125,6 +127,27 @@ def create_private(path: str) -> None:
             os.fchmod(file, 0o600)
     finally:
         os.close(file)
+
+
+def memory_file(name: str, size: int, kind: int = 0, mode: int = 0o600) -> int:
+    """A sparse file in memory, of this size for good: whoever reads or writes beyond the end of one
+    that was cut is ended.  `kind` is a flag that says whether it may be executed (memfd_create(2),
+    fcntl(2)).  Raises OSError."""
+    flags = os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING
+    try:
+        file = os.memfd_create(name, flags | kind)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # a kernel before 6.3 does not know such flags
+            raise
+        file = os.memfd_create(name, flags)
+    try:
+        os.fchmod(file, mode)
+        os.ftruncate(file, size)
+        fcntl.fcntl(file, fcntl.F_ADD_SEALS, _SEALS)
+    except BaseException:
+        os.close(file)
+        raise
+    return file
 
 
 def private_folder(path: str) -> None:

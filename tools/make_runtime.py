@@ -17,6 +17,7 @@ sys.path.insert(0, str(ROOT))
 from jitkernel.compiler.pool import CompilerPool  # noqa: E402
 from jitkernel.compiler.records import Options, Request  # noqa: E402
 from jitkernel.executor.runtime import digest, runtime_ir  # noqa: E402
+from jitkernel.settings import SessionSettings  # noqa: E402
 
 NATIVE = ROOT / "jitkernel" / "executor" / "native"
 
@@ -24,7 +25,7 @@ NATIVE = ROOT / "jitkernel" / "executor" / "native"
 def make(text: str) -> tuple[bytes, str]:
     """The object of a text, and the version of LLVM that made it."""
     options = Options(opt_level=1, cpu="x86-64", internal=True)
-    with CompilerPool(spare=False) as pool:
+    with CompilerPool(SessionSettings(spare=False)) as pool:
         made = pool.compile(Request(text, options, label="the runtime"))
         return made.object, pool.identity().llvm
 

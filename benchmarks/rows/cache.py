@@ -9,6 +9,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -22,6 +23,7 @@ from jitkernel.compiler.pool import CompilerPool
 from jitkernel.compiler.records import Request
 from jitkernel.compiler.worker_process import packages
 from jitkernel.kernel.install import NAME, kernelspec_source
+from jitkernel.settings import SessionSettings
 
 __all__ = ["empty_cache", "look_up", "start", "through_jupyter", "warm_and_cold"]
 
@@ -77,13 +79,11 @@ def look_up(scale: Scale) -> Iterator[Figure]:
     count = scale.pick(50, 500)
     requests = [Request(sixty_lines(f"f{i}", i)) for i in range(count)]
     with TemporaryDirectory() as folder:
-        with CompilerPool(
-            spare=False, cache=ObjectCache(folder, 256 << 20, fingerprint(packages()[0]))
-        ) as pool:
+        alone = SessionSettings(spare=False)
+        cache = partial(ObjectCache, folder, 256 << 20, fingerprint(packages()[0]))
+        with CompilerPool(alone, cache=cache()) as pool:
             pool.compile_many(requests)
-        with CompilerPool(
-            spare=False, cache=ObjectCache(folder, 256 << 20, fingerprint(packages()[0]))
-        ) as pool:
+        with CompilerPool(alone, cache=cache()) as pool:
             times = []
             for request in requests:
                 start = time.perf_counter_ns()

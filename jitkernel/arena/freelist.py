@@ -212,34 +212,16 @@ class FreeList:
         return None
 
     def check(self) -> None:
-        """Raise AssertionError unless live and free ranges tile `[start, stop)` exactly."""
-        at = self.start
-        granule = self.granule
-        ranges = [(s, e, True) for s, e in self._stop_of.items()]
-        ranges += [
-            (s, s + ((n + granule - 1) & -granule or granule), False) for s, n in self.live.items()
-        ]
-        previous_free = False
-        for start, stop, free in sorted(ranges):
-            if start != at:
-                raise AssertionError(
-                    f"{at:#x} to {start:#x} is {'counted twice' if start < at else 'nowhere'}"
-                )
-            if free and previous_free:
-                raise AssertionError(f"free ranges meet at {start:#x}")
-            previous_free, at = free, stop
-        if at != self.stop:
-            raise AssertionError(f"the books end at {at:#x}, not at {self.stop:#x}")
-        if self.used != sum(self.live.values()):
-            raise AssertionError(f"used is {self.used}, live ranges hold {sum(self.live.values())}")
-        free_bytes = sum(e - s for s, e in self._stop_of.items())
-        if free_bytes != self.free_bytes:
-            raise AssertionError(f"free is {self.free_bytes}, free ranges hold {free_bytes}")
-        by_size = sorted((e - s, s) for s, e in self._stop_of.items())
-        if by_size != sorted((n, s) for n, starts in self._starts.items() for s in starts):
-            raise AssertionError("the index by size disagrees with the free ranges")
-        if self._sizes != sorted(self._starts):
-            raise AssertionError("the list of sizes disagrees with its index")
+        """Raise AssertionError unless everything else is what follows from `live`."""
+        made = FreeList(self.start, self.stop, self.granule)
+        made.live = self.live
+        try:
+            made.rebuild()
+        except ValueError as error:
+            raise AssertionError(f"live ranges meet: {error}") from None
+        for name in ("used", "padding", "_stop_of", "_start_of", "_starts", "_sizes"):
+            if (here := getattr(self, name)) != (there := getattr(made, name)):
+                raise AssertionError(f"{name} is {here}, and live ranges leave {there}")
 
     def _aligned(self, need: int, align: int) -> tuple[int, int] | None:
         """A hole, and where in it `need` bytes aligned to `align` begin; smaller holes first."""

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import ctypes
 import errno
-import fcntl
 import os
 import resource
 import threading
@@ -23,8 +22,9 @@ from bisect import bisect_right, insort
 from collections.abc import Callable
 from typing import Any
 
-from jitkernel.arena.zone import PAGE, create_memfd, libc
+from jitkernel.arena.zone import PAGE, libc
 from jitkernel.errors import JitError
+from jitkernel.files import memory_file
 
 #: Above what programs that are linked for a fixed address have, below libraries and most heaps.
 _LOWEST, _HIGHEST = 0x2000_0000_0000, 0x4000_0000_0000
@@ -105,14 +105,14 @@ def find(address: int, beyond: int = 0) -> SharedMemory | None:
 
 def _file(room: int) -> int:
     """A file in memory that nobody can run, shorten or lengthen (memfd_create(2))."""
-    how = "jitkernel-array", _NOEXEC_SEAL, 0o600, room, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW
+    how = "jitkernel-array", room, _NOEXEC_SEAL
     try:
         try:
-            return create_memfd(*how)
+            return memory_file(*how)
         except OSError as error:
             if error.errno != errno.EMFILE or not _more_descriptors():
                 raise
-            return create_memfd(*how)
+            return memory_file(*how)
     except (OSError, OverflowError) as error:
         raise JitError(
             f"no shared memory of {room} bytes: {error}; {len(_starts)} arrays are there, and each "

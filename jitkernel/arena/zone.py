@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import ctypes
 import errno
-import fcntl
 import mmap
-import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from jitkernel.arena.freelist import Extent, FreeList
 from jitkernel.errors import JitError
+from jitkernel.files import memory_file
 from jitkernel.rollback import log_undo
 
 if TYPE_CHECKING:
@@ -24,9 +23,6 @@ PAGE = mmap.PAGESIZE
 #: What freed bytes are filled with; None: the linker keeps the zone walkable and proves it itself.
 POISON: dict[str, int | None] = {"text": 0xCC, "rodata": 0xDD, "unwind": None, "data": 0xDD}
 _MFD_EXEC = 0x10
-#: No process may change the slab's size, or what may be done with it: whoever reads or writes
-#: beyond the end of a file that was cut is ended.
-_SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 
 #: mmap(2) and others, with `ctypes.get_errno`
 libc = ctypes.CDLL(None, use_errno=True)
@@ -64,12 +60,11 @@ class Zone:
         if self.punched:
             self.unpunch(start, stop)
         if stop > self.high:
-            end = stop + -stop % self.list.granule
             if start > self.high:
                 self.fill(self.high, start)
-            if end > stop:
-                self.fill(stop, end)
-            self.high = end
+            if padding := -stop % self.list.granule:
+                self.fill(stop, stop + padding)
+            self.high = stop + padding
         return Extent(self.name, start, size)
 
     def poison_again(self, start: int, size: int) -> None:
@@ -138,30 +133,10 @@ class Zone:
                         )
 
 
-def create_memfd(name: str, kind: int, mode: int, size: int, seals: int) -> int:
-    """A sparse file in memory; `kind` is a flag that says whether it may be executed, `seals` what
-    may no longer be done with it (memfd_create(2), fcntl(2)).  Raises OSError."""
-    flags = os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING
-    try:
-        fd = os.memfd_create(name, flags | kind)
-    except OSError as error:
-        if error.errno != errno.EINVAL:  # a kernel before 6.3 does not know such flags
-            raise
-        fd = os.memfd_create(name, flags)
-    try:
-        os.fchmod(fd, mode)
-        os.ftruncate(fd, size)
-        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, seals)
-    except BaseException:
-        os.close(fd)
-        raise
-    return fd
-
-
 def memfd(capacity: int) -> int:
     """A file of `capacity` bytes in memory, for the slab.  Raises JitError."""
     try:
-        return create_memfd("jitkernel", _MFD_EXEC, 0o700, capacity, _SEALS)
+        return memory_file("jitkernel", capacity, _MFD_EXEC, 0o700)
     except OSError as error:
         why = f"the slab of {capacity} bytes cannot be made: {error.strerror}"
         if error.errno == errno.EACCES:

@@ -90,6 +90,8 @@ class ObjectCache:
     def get(self, request: Request) -> Compiled | None:
         """The code for an equal request, if it is there; its times are those it took
         then."""
+        if request.context != "throwaway":  # contexts that last are to be watched
+            return None
         key = self.key(request)
         found = self._pending.get(key)
         if found is None and (content := self._entries.read(key)) is not None:
@@ -104,6 +106,8 @@ class ObjectCache:
 
     def put(self, request: Request, compiled: Compiled) -> None:
         """Keep what a worker made; written later."""
+        if request.context != "throwaway":
+            return
         with self._lock:
             self._pending[self.key(request)] = compiled
             self._pending_bytes += len(compiled.object) + 4 * len(request.source)

@@ -150,8 +150,5 @@ def fatal_error(words: str, source: str, first_line: int) -> Diagnostic | None:
 
 def warnings(words: str) -> list[Diagnostic]:
     """Diagnostics of what LLVM wrote to its standard error while it succeeded."""
-    found = []
-    for line in words.splitlines()[:20]:
-        if line.strip():
-            found.append(Diagnostic(_PREFIXED.sub("", line.strip())[:500], severity="warning"))
-    return found
+    lines = filter(None, map(str.strip, words.splitlines()[:20]))
+    return [Diagnostic(_PREFIXED.sub("", line)[:500], severity="warning") for line in lines]

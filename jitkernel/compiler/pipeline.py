@@ -20,7 +20,7 @@ from jitkernel.compiler.forks import in_child
 from jitkernel.compiler.passes import SINGLE, disabled_for, parse_passes
 from jitkernel.compiler.prepare import place, prepare
 from jitkernel.compiler.records import Options, Request
-from jitkernel.compiler.summary import ambiguous, renamed_types, summarise
+from jitkernel.compiler.summary import summarise
 from jitkernel.errors import CompileError, Diagnostic
 from jitkernel.ir.module import has_switch
 from jitkernel.ir.names import CONTROL
@@ -91,21 +91,21 @@ def compile_module(
     ready = prepare(request, target)
     if ready.pic:
         target = machine(options._replace(reloc="pic", code_model="small"))
-    if policy == "shared" and ambiguous(source):
-        policy = "throwaway"
     context = contexts.take(policy)
     _cleanups.append(lambda: contexts.give_back(policy, cell, context))
     try:
         start = perf_counter_ns()
         module = binding.parse(context, ready.text)
         _cleanups.append(lambda: lib.DisposeModule(module))
-        renamed = renamed_types(module, source) if policy == "shared" else {}
         parsed = perf_counter_ns()
         binding.verify(module)
         verified = perf_counter_ns()
         rows: list[Any] = [[], [], {}, []]
         if not options.internal:
-            rows = summarise(module, request, ready.aliases, target.features, renamed)
+            rows = summarise(module, request, ready.aliases, target.features)
+            if policy == "shared":  # which has seen names before: it is told of the text alone
+                with binding.parsed(ready.text) as alone:
+                    rows = summarise(alone, request, ready.aliases, target.features)
             if ready.pic:
                 for row in rows[1]:
                     if row[5] and row[2] not in ("internal", "private"):

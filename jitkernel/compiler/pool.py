@@ -30,6 +30,7 @@ from jitkernel.compiler.records import (
 from jitkernel.compiler.worker_process import WorkerProcess
 from jitkernel.compiler.workers import Workers, memory_of
 from jitkernel.errors import CompileError, JitError, LinkError, WorkerDied
+from jitkernel.settings import SessionSettings
 
 if TYPE_CHECKING:
     from jitkernel.compiler.cache import ObjectCache
@@ -43,27 +44,23 @@ _TRIES = 3  # the worker may have been killed, and the spare with it that forks 
 class CompilerPool:
     """`workers` processes that compile, and one that waits to fork what replaces one that dies.
 
-    `memory_limit` (bytes that are the process's own) replaces a worker that has grown past it, when
-    it is idle.  `timeout` (seconds, 0: none) bounds one compile.  What the `cache` has needs no
-    worker; the pool writes and closes it.  Calls from several threads wait for each other;
+    The `settings` are the session's, and hold from the next compile on.  What the `cache` has needs
+    no worker; the pool writes and closes it.  Calls from several threads wait for each other;
     `workers.interrupt` does not wait.
     """
 
     def __init__(
         self,
-        workers: int = 1,
-        spare: bool = True,
-        memory_limit: int = 512 << 20,
-        timeout: float = 60.0,
+        settings: SessionSettings | None = None,
         first: WorkerProcess | None = None,
         cache: ObjectCache | None = None,
     ):
-        self.timeout = timeout
+        self.settings = settings or SessionSettings()
         #: asked when a compile has begun: whether it was interrupted before there was one to stop
         self.stopping: Callable[[], bool] = lambda: False
         self.cache = cache
-        self.workers = Workers(spare, memory_limit, first)
-        self._count = max(1, workers)
+        self.workers = Workers(self.settings, first)
+        self._count = max(1, self.settings.workers)
         self._lock = threading.RLock()  # one call at a time
         self._identity: Identity | None = None
         self._traced: tuple[Request, PassTrace] | None = None
@@ -100,19 +97,13 @@ class CompilerPool:
         with self._lock:
             tick = tick if len(request.source) >= _LARGE else None
             result = compiled(*self._ask(0, question(_COMPILE, request), tick))
-        self._keep(request, result)
+        if self.cache is not None:
+            self.cache.put(request, result)
         return result
 
     def _find(self, request: Request) -> Compiled | None:
-        """Look into the cache.  Contexts that last are to be watched: all is compiled then."""
-        if self.cache is None or self.workers.closed or request.context != "throwaway":
-            return None
-        return self.cache.get(request)
-
-    def _keep(self, request: Request, result: Compiled) -> None:
-        """Let the cache have what was compiled."""
-        if self.cache is not None and request.context == "throwaway":
-            self.cache.put(request, result)
+        """Look into the cache."""
+        return None if self.cache is None or self.workers.closed else self.cache.get(request)
 
     def _ask(
         self,
@@ -135,7 +126,8 @@ class CompilerPool:
             try:
                 if failed or (stoppable and self.stopping()):  # `interrupt` sees it, once lent
                     raise interrupted(asked.label)
-                answer = ask(worker, asked, self.timeout if self.timeout > 0 else _NO_LIMIT, tick)
+                limit = self.settings.timeout
+                answer = ask(worker, asked, limit if limit > 0 else _NO_LIMIT, tick)
                 if request is not None and request.context == "kept" and request.cell:
                     worker.contexts.add(request.cell)
                 elif request is not None and request.context == "shared":
@@ -175,7 +167,8 @@ class CompilerPool:
                 result = compiled(*answer)
             except CompileError as error:
                 return error
-            self._keep(request, result)
+            if self.cache is not None:
+                self.cache.put(request, result)
             return result
 
         # One more than there are workers: it reads the last answer and writes the next request.

@@ -34,8 +34,6 @@ class Prepared:
     position independent, and `loaded` that its object asks for what a loader does (see
     `without_loader`)."""
 
-    __slots__ = ("_request", "aliases", "loaded", "pic", "shifts", "source", "text", "warnings")
-
     def __init__(self, request: Request) -> None:
         self._request, self.source = request, request.source
         self.text = b""

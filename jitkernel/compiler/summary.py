@@ -2,15 +2,12 @@
 
 Also makes exports replaceable while it walks over them, since that is the same walk.  A one-line
 cell is summarised in some 15 us: whatever few cells need is looked for in the text first.
-
-In a context that has seen its names before, LLVM calls the second `%pt` of two modules `%pt.0`.
-What a cell offers is told in the names that it wrote: `renamed_types`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from typing import Any
 
 from jitkernel.compiler import binding
 from jitkernel.compiler.binding import EXTERNAL, WEAK, lib
@@ -18,7 +15,7 @@ from jitkernel.compiler.records import FunctionInfo, Request, VariableInfo
 from jitkernel.ir.calls import find_calls, suspects
 from jitkernel.ir.expansion import Expansion
 from jitkernel.ir.module import entities, global_values, said_arrays
-from jitkernel.ir.names import locals_in, quote_name, renamed, unnumbered
+from jitkernel.ir.names import locals_in
 from jitkernel.ir.signature import abi_features, headers, may_matter
 from jitkernel.ir.text import squeeze, type_at
 from jitkernel.reach import reached
@@ -44,29 +41,16 @@ LINKAGES = {
 NOBUILTIN: int = lib.GetEnumAttributeKindForName(b"nobuiltin", 9)
 
 
-class _StructNames(NamedTuple):
-    """Both ways between names as they were written and as LLVM has them: `actual` by what was
-    written, and the other way by what the names look like in IR."""
-
-    actual: Mapping[str, str]
-    spelled: Mapping[str, str]
-
-    def written(self, text: str) -> str:
-        """LLVM's text with the names of the source."""
-        return renamed(text, "%", self.spelled) if self.spelled else text
-
-
 def summarise(
     module: int,
     request: Request,
     aliases: Iterable[FunctionInfo | VariableInfo],
     host_features: str,
-    other_names: Mapping[str, str] | None = None,
 ) -> list[Any]:
     """The lists that `Summary.of` reads; see there.  Changes linkages and attributes for later
     cells, which may define again what a module defines that is not closed.
 
-    `other_names` maps structs of the source to what LLVM calls them, where that differs.
+    The module's context has seen no other: LLVM would call a second `%pt` there `%pt.0`.
     """
     source, weaken = request.source, not request.options.closed
     functions, mentions = _functions(module, request, host_features)
@@ -76,19 +60,12 @@ def summarise(
     for alias in aliases:
         (functions if isinstance(alias, FunctionInfo) else variables).append([*alias])
         mentions |= "%" in alias.type
-    others = other_names or {}
-    names = _StructNames(others, {quote_name(a): quote_name(w) for w, a in others.items()})
-    if others:
-        for row in functions:
-            row[3], row[5] = names.written(row[3]), names.written(row[5])
-        for row in variables:
-            row[3] = names.written(row[3])
-    types = _types(module, functions, variables, names) if mentions else {}
+    types = _types(module, functions, variables) if mentions else {}
     if "type" in source:
-        _add_defined(module, source, types, names)
+        _add_defined(module, source, types)
     calls: list[list[Any]] = []
     if "call" in source or "invoke" in source:
-        calls = _calls(module, source, functions, types, request.first_line, names)
+        calls = _calls(module, source, functions, types, request.first_line)
     return [functions, variables, types, calls]
 
 
@@ -166,14 +143,12 @@ def _variables(module: int, source: str, rows: list[list[Any]], weaken: bool) ->
     return mentions
 
 
-def _types(
-    module: int, functions: list[list[Any]], variables: list[list[Any]], names: _StructNames
-) -> dict[str, str]:
+def _types(module: int, functions: list[list[Any]], variables: list[list[Any]]) -> dict[str, str]:
     """The bodies of the structs that these rows name, at any depth."""
     types: dict[str, str] = {}
 
     def leads(name: str) -> Iterable[str]:
-        types[name] = _body(module, name, names)
+        types[name] = _body(module, name)
         return sorted(locals_in(types[name]))
 
     texts = [row[3] + row[5] for row in functions] + [row[3] for row in variables]
@@ -181,7 +156,7 @@ def _types(
     return types
 
 
-def _add_defined(module: int, source: str, types: dict[str, str], names: _StructNames) -> None:
+def _add_defined(module: int, source: str, types: dict[str, str]) -> None:
     """Add the named types that the text defines, whatever mentions them."""
     for found in entities(source, "type"):
         name = found.name
@@ -189,21 +164,20 @@ def _add_defined(module: int, source: str, types: dict[str, str], names: _Struct
             continue
         body = type_at(source, found.value)
         if squeeze(body[:2] if body[:1] == "{" else body).startswith(("{", "<{", "opaque")):
-            types[name] = _body(module, name, names)
+            types[name] = _body(module, name)
         elif body:  # another name for what is no struct
             types[name] = " ".join(body.split())
 
 
-def _body(module: int, name: str, names: _StructNames) -> str:
+def _body(module: int, name: str) -> str:
     """The body of an identified struct, "opaque" for one that has none."""
     if name.startswith("type 0x"):  # one without a name: LLVM prints where it stands
         reference: int | None = int(name[5:], 16)
     else:
-        raw = names.actual.get(name, name).encode("utf-8", "surrogateescape")
-        reference = lib.GetNamedStructType(module, raw)
+        reference = lib.GetNamedStructType(module, name.encode("utf-8", "surrogateescape"))
     if not reference:
         return "opaque"
-    return names.written(binding.print_type(reference).partition(" = type ")[2]) or "opaque"
+    return binding.print_type(reference).partition(" = type ")[2] or "opaque"
 
 
 def _calls(
@@ -212,7 +186,6 @@ def _calls(
     functions: list[list[Any]],
     types: dict[str, str],
     first_line: int,
-    names: _StructNames,
 ) -> list[list[Any]]:
     """Rows of the calls that have another signature than their callee."""
     signatures = {row[0]: (row[3], row[4]) for row in functions}
@@ -220,7 +193,7 @@ def _calls(
     def body(name: str) -> str:
         if name not in types and name.isdigit():  # one without a name: LLVM cannot be asked
             return next((t.rest for t in entities(source, "type") if t.spelled == name), "opaque")
-        return types[name] if name in types else _body(module, name, names)
+        return types[name] if name in types else _body(module, name)
 
     rows, expanded = [], Expansion(body, squeeze)
     for call in suspects(find_calls(source), signatures):
@@ -244,25 +217,3 @@ def _as_printed(type_text: str) -> str:
         return str(parse_type(type_text))
     except TypeSyntaxError:
         return type_text
-
-
-def _defined(text: str) -> list[str]:
-    return [found.name for found in entities(text, "type")] if "type" in text else []
-
-
-def ambiguous(source: str) -> bool:
-    """True if the source itself has `%pt` and `%pt.0`, so that one might be taken for the other."""
-    names = set(_defined(source))
-    return any(unnumbered(name) != name and unnumbered(name) in names for name in names)
-
-
-def renamed_types(module: int, source: str) -> dict[str, str]:
-    """The structs of `source` that LLVM gave another name: as written, as LLVM has it."""
-    written = set(_defined(source))
-    if not written:
-        return {}
-    found = {}
-    for name in _defined(binding.print_module(module)):
-        if unnumbered(name) in written and name not in written:
-            found[unnumbered(name)] = name
-    return found

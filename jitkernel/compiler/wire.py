@@ -54,8 +54,6 @@ class FrameReader:
     Works on a socket that blocks (then `timeout` must be None) and on one that does not.
     """
 
-    __slots__ = ("_data", "_poll", "_rest", "_sock", "idle", "on_idle")
-
     def __init__(self, sock: socket.socket):
         #: called when a wait without an end has taken `idle` seconds
         self.on_idle: Callable[[], object] | None = None

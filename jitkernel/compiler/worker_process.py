@@ -12,7 +12,6 @@ user's terminal, nothing is left on disk, and the last words of a worker that di
 
 from __future__ import annotations
 
-import fcntl
 import importlib.util
 import os
 import select
@@ -27,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 from jitkernel.children import spawning
 from jitkernel.compiler.wire import SPIN_ALLOWED, FrameReader
 from jitkernel.errors import JitError
+from jitkernel.files import memory_file
 
 if TYPE_CHECKING:
     from jitkernel.compiler.records import Identity
@@ -35,7 +35,6 @@ _SCRIPT = os.path.join(os.path.dirname(__file__), "worker.py")
 _STDERR_SIZE = 1 << 20
 _STDERR_SHOWN = 4000
 _STARTED_WITHIN = 30.0  # seconds; a process that does not start by then never will
-_SEALS = fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
 
 # Memory that a compile frees is wanted again by the next one: giving it back to the system in
 # between costs page faults each time.  The memory limit of the pool bounds what stays.
@@ -58,18 +57,6 @@ def packages() -> tuple[str, ...]:
     return (os.path.dirname(os.path.dirname(spec.origin)),)
 
 
-def _stderr_file() -> int:
-    """A memory file of fixed size for what a process writes."""
-    words = os.memfd_create("jitkernel-worker-stderr", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-    try:
-        os.ftruncate(words, _STDERR_SIZE)
-        fcntl.fcntl(words, fcntl.F_ADD_SEALS, _SEALS)
-    except BaseException:
-        os.close(words)
-        raise
-    return words
-
-
 class _Process:
     """A process at the other end of a socket; what it writes goes to a memory file."""
 
@@ -79,7 +66,7 @@ class _Process:
     def __init__(self, kind: int):
         self._pid = 0
         self._status: int | None = None  # as waitpid(2) told, negative for a signal
-        self._words = _stderr_file()
+        self._words = memory_file("jitkernel-worker-stderr", _STDERR_SIZE)
         self._sock, theirs = socket.socketpair(socket.AF_UNIX, kind)
         try:
             self._start(theirs)
@@ -189,16 +176,13 @@ class WorkerProcess(_Process):
             with suppress(EOFError, OSError):
                 self._welcome(self._inbox.receive(0, _STARTED_WITHIN)[0])
 
-    def _welcome(self, header: dict[str, Any]) -> bool:
-        """True if this is not an answer, but the first word of a process that has started."""
-        if "ready" not in header:
-            return False
+    def _welcome(self, header: dict[str, Any]) -> None:
+        """The first word of a process that has started."""
         self.ready = True
         self._pid = int(header["ready"])
         from jitkernel.compiler.records import Identity  # not needed to start
 
         self.identity = Identity(*header["who"])
-        return True
 
     def fileno(self) -> int:
         """The socket's descriptor, to wait on."""
@@ -226,7 +210,8 @@ class WorkerProcess(_Process):
         `spin`: see `FrameReader.receive`.
         """
         header, blob = self._inbox.receive(spin if self.ready and SPIN_ALLOWED else 0, timeout)
-        if self._welcome(header):
+        if "ready" in header:  # it has just started
+            self._welcome(header)
             header, blob = self._inbox.receive(0, timeout)
         self.compiles += 1
         self.own_bytes, self.held_bytes = header.get("own", (self.own_bytes, self.held_bytes))

@@ -12,6 +12,7 @@ from jitkernel import procfs
 from jitkernel.compiler.records import WorkerMemory
 from jitkernel.compiler.worker_process import WorkerProcess, Zygote
 from jitkernel.errors import JitError
+from jitkernel.settings import SessionSettings
 
 # Bytes that a worker may hold beyond its first measurement: what some 3,000 compiles leave
 # (`binding.Machine.dispose`), of which a fresh process has none.  A new one costs a millisecond
@@ -22,18 +23,17 @@ _GROWTH, _GROWTH_ALONE = 4 << 20, 32 << 20
 class Workers:
     """Numbered workers, started when they are lent first.
 
-    They are forked by a zygote; with a `spare` it waits to replace one that ends, without one it
-    leaves when the worker has begun to work.  `memory_limit` (bytes that are the process's own)
-    replaces a worker that has grown past it, when it is given back.  `restarts` counts those that
-    were replaced, `lost_contexts` what they kept.  `first` was started before.
+    They are forked by a zygote; with a spare it waits to replace one that ends, without one it
+    leaves when the worker has begun to work.  One that has grown past the memory limit is replaced
+    when it is given back.  `restarts` counts those that were replaced, `lost_contexts` what they
+    kept.  `first` was started before.
     """
 
-    def __init__(self, spare: bool, memory_limit: int, first: WorkerProcess | None = None):
-        self.memory_limit = memory_limit
+    def __init__(self, settings: SessionSettings, first: WorkerProcess | None = None):
+        self._settings = settings
         self.restarts = 0
         self.lost_contexts = 0
         self.closed = False
-        self._wants_spare = spare
         # Guards what follows; `interrupt` may come in a signal handler of the thread that holds it.
         self._state = threading.RLock()
         self._workers: list[WorkerProcess] = [first] if first else []
@@ -128,7 +128,7 @@ class Workers:
         """After a request: replace a worker that cannot go on, and see to the spare."""
         with self._state:
             self._busy.discard(worker)
-            if worker.own_bytes > self.memory_limit and not worker.condemned:
+            if worker.own_bytes > self._settings.worker_memory_limit and not worker.condemned:
                 worker.condemned = "memory"
             elif self._has_grown(worker):
                 worker.condemned = "growth"
@@ -136,7 +136,7 @@ class Workers:
                 return
             if worker.condemned:
                 self._fit(index)
-            elif not self._wants_spare:
+            elif not self._settings.spare:
                 if all(other.ready for other in self._workers):  # it has forked them
                     self._end_spare()
             elif not self._has_spare():

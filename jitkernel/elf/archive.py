@@ -40,8 +40,6 @@ class Archive:
     file: `content` is given them.
     """
 
-    __slots__ = ("index", "members", "path")
-
     def __init__(self, path: str, members: list[Member], index: dict[str, int]):
         self.path, self.members, self.index = path, members, index
 

@@ -8,6 +8,7 @@ path is plain, `iter_unpack` over the tables, because every cell goes through it
 from __future__ import annotations
 
 import struct
+from functools import cached_property
 from typing import NamedTuple
 
 from jitkernel.elf import constants as c
@@ -63,13 +64,6 @@ class ElfObject:
     the bytes of those to apply to section i, in file order: in large objects they are looked at in
     bulk.  `groups` are COMDAT groups as `(signature symbol index, member section indices)`.
     """
-
-    __slots__ = (
-        "_relocations", "_texts", "data", "groups", "machine", "names", "sections", "strings",
-        "symbols", "tables",
-    )  # fmt: skip
-    _relocations: dict[int, list[RelocationTuple]]
-    _texts: list[str | None]
 
     def __init__(self, data: bytes):
         self.data = data
@@ -136,15 +130,10 @@ class ElfObject:
             raise LinkError(f"a symbol lies in section {section} of {len(self.sections)}")
         return name, info, other, section, value, size
 
-    @property
+    @cached_property
     def relocations(self) -> dict[int, list[RelocationTuple]]:
         """By section index `(offset, info, addend)` of each relocation, read when asked for."""
-        try:
-            return self._relocations
-        except AttributeError:
-            found = {index: [*RELA.iter_unpack(table)] for index, table in self.tables.items()}
-            self._relocations = found
-            return found
+        return {index: [*RELA.iter_unpack(table)] for index, table in self.tables.items()}
 
     def section(self, index: int) -> Section:
         """Section header `index`, its fields by name."""
@@ -165,34 +154,25 @@ class ElfObject:
             return self.section_name(section)
         return _text(self.strings, name)
 
+    @cached_property
     def symbol_texts(self) -> list[str | None]:
         """The names of all symbols at once; None where `symbol_name` tells more: for a section's
         symbol, and where a name does not end."""
-        try:
-            return self._texts
-        except AttributeError:
-            pass
         table = self.strings
-        ends, find = table[-1:] == b"\0", table.find
-        found: list[str | None]
-        if ends and table.isascii():
-            text = table.decode("ascii")
+        if table.isascii() and table[-1:] == b"\0":
+            text, limit = table.decode("ascii"), len(table)
             index = text.index
-            limit = len(table)
-            found = [
+            return [
                 text[name : index("\0", name)]
                 if name < limit and info & 15 != c.STT_SECTION
                 else None
                 for name, info, _, _, _, _ in self.symbols
             ]
-        else:
-            found = [
-                None if (end := find(0, name)) < 0 or info & 15 == c.STT_SECTION
-                else table[name:end].decode("utf-8", "surrogateescape")
-                for name, info, _, _, _, _ in self.symbols
-            ]  # fmt: skip
-        self._texts = found
-        return found
+        return [
+            None if (end := table.find(0, name)) < 0 or info & 15 == c.STT_SECTION
+            else table[name:end].decode("utf-8", "surrogateescape")
+            for name, info, _, _, _, _ in self.symbols
+        ]  # fmt: skip
 
     def content(self, index: int) -> bytes:
         """The bytes of section `index`; none for SHT_NOBITS."""

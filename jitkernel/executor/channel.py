@@ -11,7 +11,7 @@ import contextlib
 import os
 import select
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jitkernel import procfs
@@ -23,9 +23,9 @@ from jitkernel.executor.doorbell import Doorbell
 from jitkernel.executor.executor import Executor
 from jitkernel.executor.interrupt import Check, Interruption
 from jitkernel.executor.peek import unblock_faults
-from jitkernel.executor.records import ExecutorSettings
 from jitkernel.executor.replies import Replies, ThreadRequests
 from jitkernel.executor.spawn import Pipes, Spawned, waiting
+from jitkernel.settings import SessionSettings
 
 _PIECE = 1 << 16  # bytes read at once; as much as a pipe holds
 _END = select.POLLHUP | select.POLLRDHUP | select.POLLERR
@@ -43,15 +43,8 @@ class ExecutorChannel(Executor):
     busy = False
     serving = False  # somebody waits for a request: what runs is a callback
 
-    def __init__(
-        self,
-        arena: Any,
-        entry: Mapping[str, int],
-        settings: ExecutorSettings | None = None,
-        on_output: Callable[[str, bytes], object] | None = None,
-        on_input: Callable[[str], str | None] | None = None,
-    ):
-        super().__init__(arena, entry, settings, on_output, on_input)
+    def __init__(self, arena: Any, entry: Mapping[str, int], settings: SessionSettings):
+        super().__init__(arena, entry, settings)
         self._requests, self._bell = ThreadRequests(self, self.control), Doorbell(self.control)
         self._pipes, self._tracking = Pipes(), Tracking()
         self._child: Spawned | None = None
@@ -195,10 +188,6 @@ class ExecutorChannel(Executor):
                 if self._stop is None:
                     self._interrupt_now("")
 
-    def _payload(self) -> bytes:
-        """The bytes that followed the last answer's head."""
-        return self._replies.payload()
-
     def _answered(self) -> bool:
         return self._replies.answer() is not None
 
@@ -245,7 +234,7 @@ class ExecutorChannel(Executor):
         """The process says that it is ready, or why it never will be."""
         if failed:
             self._detach(0.5)
-            words = self._payload().decode("utf-8", "replace")
+            words = self._replies.payload().decode("utf-8", "replace")
             raise JitError(f"the executor cannot start: {words}")
         child.greet()
         self._began = time.monotonic()  # nor is the time that its process takes to start

@@ -15,8 +15,9 @@ from jitkernel.arena.writes import PageTable
 from jitkernel.errors import JitError
 from jitkernel.executor import abi
 from jitkernel.executor.control import ControlBlock
-from jitkernel.executor.records import ExecutorSettings, FaultRecord, Outcome
+from jitkernel.executor.records import FaultRecord, Outcome
 from jitkernel.executor.services import Services
+from jitkernel.settings import SessionSettings
 
 #: Regions whose places are control words, and what these begin with.
 _ZONES = {"text": "text", "data": "data", "runtime.text": "runtime"}
@@ -30,7 +31,7 @@ class Executor(ABC):
     libraries, and what else is rare.
 
     Whom it tells and asks while it runs, and its settings, may be replaced:
-    `settings`: some of them hold from the next call on, some from the next start.
+    `settings` are the session's; some hold from the next call on, some from the next start.
     `on_output(name, data)` gets what the program writes to "stdout" and "stderr", while it runs.
     `on_input(prompt)` is asked for a line when it reads, and may answer None: not available;
     EOFError is the end of the input, until the next call.
@@ -46,24 +47,17 @@ class Executor(ABC):
 
     can_park = True  # threads of the program, while its code is written
     unseen = ""  # why nobody can `peek`, where that is so
+    on_output: Callable[[str, bytes], object] | None = None
+    on_input: Callable[[str], str | None] | None = None
     on_wait: Callable[[float], object] | None = None
     on_wake: Callable[[int, bool], int] = staticmethod(lambda stub, alone: 0)
     on_ask: Callable[[int, bytes], bytes] = staticmethod(lambda number, frame: bytes(len(frame)))
     on_respawn: Callable[[], None] | None = None
     stopping: Callable[[], bool] = staticmethod(lambda: False)
 
-    def __init__(
-        self,
-        arena: Any,
-        entry: Mapping[str, int],
-        settings: ExecutorSettings | None = None,
-        on_output: Callable[[str, bytes], object] | None = None,
-        on_input: Callable[[str], str | None] | None = None,
-    ):
-        self.settings = settings or ExecutorSettings()
-        self.on_output, self.on_input = on_output, on_input
-        self.generation = 0
-        self.services = Services(self._answer_of, self, self.settings.env, self.settings.cwd)
+    def __init__(self, arena: Any, entry: Mapping[str, int], settings: SessionSettings):
+        self.settings, self.generation = settings, 0
+        self.services = Services(self._answer_of, self, settings.env, settings.cwd)
         self._arena, self._entry = arena, dict(entry)
         start = next(r.start for r in arena.regions if r.name == "runtime.data")
         self.control = ControlBlock(arena.view, start - arena.base, start)

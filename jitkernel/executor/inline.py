@@ -26,9 +26,10 @@ from jitkernel.executor.executor import Executor
 from jitkernel.executor.exit_report import record_of
 from jitkernel.executor.looks import looked_at
 from jitkernel.executor.own_threads import OwnThreads
-from jitkernel.executor.records import ExecutorSettings, FaultRecord, Outcome
+from jitkernel.executor.records import FaultRecord, Outcome
 from jitkernel.executor.replies import HEAD, undisturbed
 from jitkernel.executor.turn import Turn
+from jitkernel.settings import SessionSettings
 
 if TYPE_CHECKING:
     from jitkernel.executor.own_map import OwnMap
@@ -72,7 +73,7 @@ class InlineExecutor(Executor):
         entry: Mapping[str, int],
         place: OwnMap,
         lock: Any,
-        settings: ExecutorSettings | None = None,
+        settings: SessionSettings,
     ):
         super().__init__(arena, entry, settings)
         self._place, self._lock, self.turn = place, lock, Turn()
@@ -191,7 +192,7 @@ class InlineExecutor(Executor):
         if self.stopping():
             record = FaultRecord()
             return Outcome("interrupted", record=record, done=self.control["progress"])
-        return Outcome("ok", self._result(ret_size))
+        return Outcome("ok", self.result[:ret_size])
 
     def run(self) -> int:
         """Run the request that is in the frame: 0 where the call returned."""
@@ -204,9 +205,6 @@ class InlineExecutor(Executor):
         with self.turn.taken():
             if self.on_wait is not None and self.turn.depth:
                 self.on_wait(seconds)
-
-    def _result(self, size: int) -> bytes:
-        return self.result[:size]
 
     def outcome(self, seq: int) -> Outcome:
         """The outcome of the stopped call with this number.  Raises what the upcall raised."""
@@ -300,7 +298,8 @@ class InlineExecutor(Executor):
 
     @property
     def handles_signals(self) -> bool:
-        return any(self._handler(n) in self._arena for n in _numbers(procfs.handled(self._pid)))
+        signals = procfs.handled(self._pid)
+        return any(signals >> n - 1 & 1 and self._handler(n) in self._arena for n in range(1, 65))
 
     def _handler(self, number: int) -> int:
         now = _HANDLER()
@@ -347,11 +346,6 @@ def _refusing(why: str) -> Callable[[], int]:
         raise UsageError(why)
 
     return refuse
-
-
-def _numbers(signals: int) -> Iterator[int]:
-    """The signals of a set."""
-    return (n for n in range(1, 65) if signals >> n - 1 & 1)
 
 
 def _forked() -> None:

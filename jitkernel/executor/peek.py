@@ -114,15 +114,6 @@ def _looked_at(thread: int) -> Iterator[dict[str, int]]:
         yield dict(zip(_FIELDS, map(int, words), strict=True))
 
 
-def stack_pointer(thread: int) -> int:
-    """Of a thread that runs or waits; 0 where the system lets nobody look, or it is just ending."""
-    try:
-        with _looked_at(thread) as registers:
-            return registers["rsp"]
-    except UsageError:
-        return 0
-
-
 def lock_holder(control: ControlBlock, pid: int) -> LockHolder | None:
     """The thread that held a stream's lock when the last call ended; None where none did.
 
@@ -136,7 +127,9 @@ def lock_holder(control: ControlBlock, pid: int) -> LockHolder | None:
     tid = int.from_bytes(memory(pid, thread + at, 4) if at else b"", "little")
     if not os.path.exists(f"/proc/{pid}/task/{tid}"):
         tid = 0
-    stack = memory(pid, stack_pointer(tid), _DEPTH) if tid else b""
+    stack = b""
+    with contextlib.suppress(UsageError), _looked_at(tid) as registers:
+        stack = memory(pid, registers["rsp"], _DEPTH)
     low, high = control["text_start"], control["text_stop"]
     words = struct.unpack_from(f"<{len(stack) // 8}Q", stack)
     stream = "stdout" if control["lock_fd"] == 1 else "stderr"

@@ -72,7 +72,7 @@ class ProcessExecutor(ExecutorChannel):
             "fields": dict(abi.FIELDS),
             "control": self.control.address,
             "entry": self._entry,
-            "memory_limit": self.settings.memory_limit,
+            "memory_limit": self.settings.executor_memory_limit,
             "libraries": services.libraries,
             "shared": [(start, *row) for start, row in list(services.shared.items())],
             "slab_file": f"/proc/{os.getpid()}/fd/{arena.fd}",
@@ -311,7 +311,7 @@ class ProcessExecutor(ExecutorChannel):
                 stop = self._stop
             finally:
                 failure = self._end()
-            if answer is not None and (answer[3] or fits(self._payload())):
+            if answer is not None and (answer[3] or fits(self._replies.payload())):
                 if failure is not None:
                     raise failure
                 break
@@ -324,8 +324,8 @@ class ProcessExecutor(ExecutorChannel):
         else:
             raise JitError("the executor ended twice, or gave no answer that makes sense")
         if answer[3]:
-            raise OSError(self._payload().decode("utf-8", "replace"))
-        return self._payload()
+            raise OSError(self._replies.payload().decode("utf-8", "replace"))
+        return self._replies.payload()
 
 
 def _request_of(name: str, *arguments: Any) -> bytes:

@@ -1,7 +1,4 @@
-"""What the executor reports: `Outcome` of a call, `FaultRecord` of what stopped it.
-
-Also `ExecutorSettings`, what an executor is told.
-"""
+"""What the executor reports: `Outcome` of a call, `FaultRecord` of what stopped it."""
 
 from __future__ import annotations
 
@@ -11,20 +8,6 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 _EMPTY: Mapping[str, Any] = MappingProxyType({})
-
-
-class ExecutorSettings(NamedTuple):
-    """The settings of an executor; times in seconds, sizes in bytes, 0 for no limit.
-
-    `memory_limit`, `stack_size`, `env` and `cwd` take effect when the process starts.
-    """
-
-    interrupt_grace: float = 2.0
-    cell_timeout: float = 0.0
-    memory_limit: int = 0
-    stack_size: int = 8 << 20
-    env: Mapping[str, str] = _EMPTY
-    cwd: str = ""
 
 
 class FaultRecord(NamedTuple):
@@ -57,11 +40,6 @@ class FaultRecord(NamedTuple):
     cause: str = ""
     generation: int = 0
     sent: str = ""
-
-    @property
-    def stdin_refused(self) -> bool:
-        """True if the cell wanted input that nobody had."""
-        return self.cause == "stdin"
 
 
 class LockHolder(NamedTuple):

@@ -66,11 +66,6 @@ class Instruction:
         return Instruction(text, match[1] or "", match[2], match.end())
 
     @property
-    def is_terminator(self) -> bool:
-        """True if a basic block may end with this instruction."""
-        return self.opcode in TERMINATORS
-
-    @property
     def returned(self) -> Type | None:
         """The type that a `ret` returns; None where it is none."""
         try:

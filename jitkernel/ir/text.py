@@ -8,7 +8,6 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterable, Iterator
-from functools import cache
 
 from jitkernel.ir.keywords import FLOAT_TYPES
 from jitkernel.ir.names import COMMENT, NAME, SKIP, SPACE
@@ -162,14 +161,9 @@ def type_at(text: str, start: int = 0) -> str:
     return text[start:end] if end > 0 else ""
 
 
-@cache
-def _any_of(words: tuple[str, ...]) -> re.Pattern[str]:
-    return re.compile(rf"\b(?:{'|'.join(words)})\b")
-
-
 def has_word(text: str, *words: str) -> bool:
     """True if one of some words stands in a text."""
-    return _any_of(words).search(text) is not None
+    return re.search(rf"\b(?:{'|'.join(words)})\b", text) is not None
 
 
 def squeeze(text: str) -> str:

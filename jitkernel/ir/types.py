@@ -300,8 +300,8 @@ def function_type(text: str) -> FunctionType:
 @lru_cache(maxsize=4096)
 def parse_type(text: str) -> Type:
     """The type that `text` spells, whole.  Raises TypeSyntaxError."""
-    found, end = parse_type_at(text)
-    reader = _Reader(text, end)
+    reader = _Reader(text)
+    found = reader.type()
     if reader.peek():
         raise TypeSyntaxError(f"'{text[reader.at :][:40]}' follows the type {found}", reader.at)
     return found

@@ -112,7 +112,7 @@ def _gives_and_asks(obj: ElfObject) -> tuple[dict[str, bool], list[str]]:
     """The names that a member defines, each with whether it is common, and those that it needs."""
     gives: dict[str, bool] = {}
     asks: list[str] = []
-    texts = obj.symbol_texts()
+    texts = obj.symbol_texts
     at = -1
     for _, info, _, section, _, _ in obj.symbols:
         at += 1

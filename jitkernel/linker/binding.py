@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Mapping
 
-from jitkernel.arena import Arena, Extent
+from jitkernel.arena import Arena
 from jitkernel.errors import LinkError
 from jitkernel.ir.names import shown
 from jitkernel.linker import x86_64
@@ -112,15 +112,9 @@ class Bindings:
 
     def free(self, symbol: Symbol) -> None:
         """Give a symbol's stub and slots back."""
-        for which in ("stub", "slot", "far_slot"):
-            self._free_one(symbol, which)
-
-    def _free_one(self, symbol: Symbol, which: str) -> None:
-        at = getattr(symbol, which)
-        if at:
-            zone, size = ("text", STUB_SIZE) if which == "stub" else ("rodata", 8)
-            self.arena.free(Extent(zone, at, size))
-            setattr(symbol, which, 0)
+        for extent in symbol.extents:
+            self.arena.free(extent)
+        symbol.stub = symbol.slot = symbol.far_slot = 0
 
     # -- fields ----------------------------------------------------------------------------------
 

@@ -235,7 +235,7 @@ class Builder:
         """Add what the entries of its symbol table become."""
         found: list[SymbolDraft] = []
         known, added = self.globals, self.symbols
-        texts = obj.symbol_texts()
+        texts = obj.symbol_texts
         index = -1
         for _, info, other, section, value, size in obj.symbols:
             index += 1

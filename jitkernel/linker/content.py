@@ -44,21 +44,6 @@ class Content:
     GOT slot; `frames` are extents of unwind records.
     """
 
-    __slots__ = (
-        "_bind",
-        "_job",
-        "_keeps_data",
-        "_text",
-        "bytes",
-        "calls",
-        "fixups",
-        "frames",
-        "pinned",
-        "slots",
-        "uses",
-        "zeroed",
-    )  # fmt: skip
-
     def __init__(self, job: Job, text: Extent | None):
         self._job, self._text = job, text
         self._bind, self._keeps_data = job.bind, "data" in job.former.keeps

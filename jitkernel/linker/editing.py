@@ -8,7 +8,6 @@ consistent, and are undone with the operation that they are part of.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from jitkernel.arena import Extent
 from jitkernel.linker.linker import Linker
@@ -20,7 +19,6 @@ from jitkernel.linker.records import (
     SymbolState,
     new_symbol,
 )
-from jitkernel.linker.x86_64 import STUB_SIZE
 from jitkernel.rollback import RecordedDict, RecordedList
 
 
@@ -102,16 +100,6 @@ def drop_initialisers(image: Image) -> None:
 #
 # The bytes of its code are in the arena already; what leads to other places is written again by
 # `rebind_all`, once all symbols and images are there.
-
-
-def restore_symbol(
-    symbol: Symbol, entries: tuple[int, int, int], why: str, info: Any
-) -> list[Extent]:
-    """Give a symbol its `entries`: stub, slot and far slot, 0 for none; their extents."""
-    symbol.stub, symbol.slot, symbol.far_slot = entries
-    symbol.why, symbol.info = why, info
-    zones = (("text", STUB_SIZE), ("rodata", 8), ("rodata", 8))
-    return [Extent(zone, at, size) for at, (zone, size) in zip(entries, zones, strict=True) if at]
 
 
 def file(linker: Linker, symbol: Symbol) -> None:

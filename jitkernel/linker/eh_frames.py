@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_right
-from typing import NamedTuple
 
 from jitkernel.elf.constants import RELA
 from jitkernel.errors import LinkError
@@ -33,15 +32,13 @@ _I32 = struct.Struct("<i")
 _INDIRECT = 0x80
 
 
-class _Records(NamedTuple):
-    """The records that are taken, one behind the other, and by their offsets there: `backs` are
-    FDEs, each with its CIE's address or offset; `plain` the one field of a record that tells of a
-    function of the object, with that; `fields` what else refers to something."""
-
-    bytes: bytearray
-    backs: list[tuple[int, int]]
-    plain: list[tuple[int, int, Entry]]
-    fields: list[tuple[Target | None, int, Entry]]
+#: The records that are taken, one behind the other, and by their offsets there: FDEs, each with its
+#: CIE's address or offset; the one field of a record that tells of a function of the object, with
+#: that; what else refers to something.
+_Records = tuple[
+    bytearray, list[tuple[int, int]], list[tuple[int, int, Entry]],
+    list[tuple["Target | None", int, Entry]],
+]  # fmt: skip
 
 
 def add_frames(
@@ -78,7 +75,7 @@ def _taken(job: Job, resolution: Resolution, unwind: UnwindRegion, section: int)
     frames, targets = job.obj.content(section), resolution.targets
     entries = sorted(RELA.iter_unpack(job.obj.tables.get(section, b"")))
     cies: dict[int, int] = {}  # by offset in the object: its address, or its offset in `found`
-    records = _Records(bytearray(), [], [], [])
+    records: _Records = bytearray(), [], [], []
     found, backs, plain, fields = records
     first, count = 0, len(entries)
     for at, length, cie in split(frames):

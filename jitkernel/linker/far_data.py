@@ -22,7 +22,7 @@ from jitkernel.linker.detours import (
     touches_stack,
 )
 from jitkernel.linker.instructions import Instruction
-from jitkernel.linker.x86_64 import PC32, R_32, R_32S
+from jitkernel.linker.x86_64 import PC32, R_32, R_32S, is_branch
 
 _ABSOLUTE: Final = 1  # R_X86_64_64
 #: relocation types of fields that the variable has to be near for
@@ -44,18 +44,10 @@ def near_names(sections: Iterable[SectionDraft]) -> list[str]:
     return list(found)
 
 
-def is_branch(kind: int, code: bytes | bytearray, offset: int) -> bool:
-    """True if the field of a relocation in code is that of a call or jump."""
-    return kind == PC32 and code[offset - 1 : offset] in (b"\xe8", b"\xe9") and offset > 0
-
-
-def detour(builder: Builder, far: Collection[str]) -> list[str]:
-    """Replace the instructions that reach variables named in `far` as if those were near.
-
-    What could not be replaced is returned, `section+offset` each: linking says why.
-    """
+def detour(builder: Builder, far: Collection[str]) -> None:
+    """Replace the instructions that reach variables named in `far` as if those were near.  What
+    cannot be replaced stays: linking says why."""
     detours = Detours(builder, ".text.far")
-    refused: list[str] = []
     for section in [s for s in builder.sections if s.flags & c.SHF_EXECINSTR]:
         if not any(symbol.name in far for _, _, symbol, _ in section.references(NEAR)):
             continue
@@ -69,10 +61,8 @@ def detour(builder: Builder, far: Collection[str]) -> list[str]:
             if is_branch(kind, code, offset):
                 continue
             found = detours.instruction(section, offset)
-            stub = found and _stub(code, found, offset, kind, (symbol, addend))
-            if not found or not stub or not detours.put(section, number, found, stub):
-                refused.append(f"{section.name}+{offset:#x}")
-    return refused
+            if found and (stub := _stub(code, found, offset, kind, (symbol, addend))):
+                detours.put(section, number, found, stub)
 
 
 #: a variable and what is added to its address
@@ -96,15 +86,6 @@ def _stub(
     reg = code[found.modrm] >> 3 & 7
     if touches_stack(code, found, rex):
         return None
-    if found.map == 1:
-        full = reg | (rex & 4) << 1
-        field = (2, _ABSOLUTE, symbol, addend)
-        if opcode == 0x8D and rex & 8:  # lea: the address is all
-            return Stub(_load(full), (field,))
-        if opcode == 0x8B and reg not in (4, 5) and found.start in (found.prefix, found.opcode):
-            again = rex & 0x0C | (rex & 4) >> 2
-            move = bytes((0x40 | again,)) if again else b""
-            return Stub(_load(full) + move + bytes((0x8B, reg << 3 | reg)), (field,))
     base = _RDI if reg == _RSI else _RSI
     changed = bytearray(code[found.start : found.displacement] + code[offset + 4 : found.end])
     changed[found.modrm - found.start] = reg << 3 | base

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+_VEX: Final = (0xC4, 0xC5, 0x62)  # what VEX and EVEX prefixes begin with
 _PREFIXES: Final = frozenset((0x26, 0x2E, 0x36, 0x3E, 0x64, 0x65, 0x66, 0x67, 0xF0, 0xF2, 0xF3))
 
 #: Of one-byte opcodes: those with a ModRM byte, and what immediate follows (`z`: 2 or 4 bytes by
@@ -92,8 +93,10 @@ def decode(code: bytes | bytearray, start: int) -> Instruction:
     if map == 1:
         has_modrm, wanted = byte in _MODRM, _IMMEDIATES.get(byte, "")
     elif map == 0x0F:
-        has_modrm = byte not in _NO_MODRM_0F or (kind in (0xC4, 0xC5, 0x62) and byte != 0x77)
-        wanted = "b" if byte in _BYTE_0F else "d" if byte & 0xF0 == 0x80 and not _vex(kind) else ""
+        has_modrm = byte not in _NO_MODRM_0F or (kind in _VEX and byte != 0x77)
+        wanted = (
+            "b" if byte in _BYTE_0F else "d" if byte & 0xF0 == 0x80 and kind not in _VEX else ""
+        )
     else:
         has_modrm, wanted = True, "b" if map == 0x3A else ""
     modrm = displacement = -1
@@ -112,10 +115,6 @@ def decode(code: bytes | bytearray, start: int) -> Instruction:
     return Instruction(
         start, end, prefix, kind, map, opcode, modrm, displacement, at if size else -1
     )
-
-
-def _vex(kind: int) -> bool:
-    return kind in (0xC4, 0xC5, 0x62)
 
 
 def _operand(code: bytes | bytearray, at: int) -> tuple[int, int, int]:

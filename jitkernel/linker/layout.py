@@ -261,8 +261,7 @@ def same_places(one: bytes, other: bytes) -> frozenset[str]:
     """The zones of data that two objects lay out alike, so that one can use the other's extents."""
     pictures: list[dict[str, list[tuple[object, ...]]]] = []
     for data in (one, other):
-        obj = read_object(data)
-        read_names(obj)
+        obj, _ = ReadObject.of(data)
         picture: dict[str, list[tuple[object, ...]]] = {"data": [], "rodata": []}
         places = arrange(obj).places
         for index, place in enumerate(places):

@@ -22,7 +22,7 @@ from jitkernel.errors import LinkError, present
 from jitkernel.ir.names import written
 from jitkernel.linker.binding import Bindings, OutOfRange
 from jitkernel.linker.content import Content, refusal
-from jitkernel.linker.layout import ReadObject, arrange, initialisers, read_names
+from jitkernel.linker.layout import ReadObject, arrange, initialisers
 from jitkernel.linker.plan import Plan, make_plan, plan_runtime
 from jitkernel.linker.records import (
     SITE,
@@ -62,9 +62,10 @@ class Linker(Recorded):
         interposed: Mapping[str, str] | None = None,
     ):
         self.arena = arena
-        self._fixed = dict(fixed or {})
-        self.bind = Bindings(arena, self._fixed)
-        self.resolver = Resolver(self.bind, lookup, self._fixed, dict(interposed or {}))
+        #: the runtime's addresses by name
+        self.fixed = dict(fixed or {})
+        self.bind = Bindings(arena, self.fixed)
+        self.resolver = Resolver(self.bind, lookup, self.fixed, dict(interposed or {}))
         self.symbols = self.resolver.symbols
         self.unwind = UnwindRegion(arena)
         arena.rollback.repairs.append(self._repair)
@@ -115,11 +116,11 @@ class Linker(Recorded):
     def _commit(self, plan: Plan) -> Image:
         """Do what was planned."""
         job, extents, resolution, content = plan.job, plan.extents, plan.resolution, plan.content
-        text, frames = extents.text, content.frames
+        text, own, frames = extents.text, extents.own.get, content.frames
         image = new_image(
-            job.cell, text, extents.rodata, extents.data, frames[0] if frames else None,
+            job.cell, text, own("rodata"), own("data"), frames[0] if frames else None,
             extents.adopted, tuple(frames[1:]),
-            tuple([(s, own[1], own[2]) for s, own in resolution.exports.items()]),
+            tuple([(s, at, size) for s, (_, at, size, _) in resolution.exports.items()]),
             tuple(content.uses), (), (), resolution.dso, tuple(job.pins.items()),
             plan.groups.provided, plan.groups.copies,
         )  # fmt: skip
@@ -221,8 +222,7 @@ class Linker(Recorded):
         Nobody else sees the name, whatever the session has under it.  Otherwise as `place`; raises
         LinkError where the object does not define the name.
         """
-        obj = read_object(data)
-        names = read_names(obj)
+        obj, names = ReadObject.of(data)
         own = next((e for e in names.exports if e.name == name), None)
         if own is None:
             raise LinkError(f"{written(name)} is not defined in the object")
@@ -391,18 +391,12 @@ class Linker(Recorded):
         with self.arena.rollback.atomic():
             return self.bind.entry(symbol)
 
-    @property
-    def fixed(self) -> Mapping[str, int]:
-        """The runtime's addresses by name."""
-        return self._fixed
-
     def load_runtime(self, data: bytes, control: int) -> dict[str, int]:
         """Link the executor's runtime, before any cell; the addresses of what it exports."""
-        obj = read_object(data)
-        job = Job(obj, read_names(obj), 0, self.bind, self.resolver)
+        job = Job(*ReadObject.of(data), 0, self.bind, self.resolver)
         content, exports = plan_runtime(job, self.unwind, control)
         self._write(job, content)
-        self._fixed.update(exports)
+        self.fixed.update(exports)
         return exports
 
     # -- what failed -----------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from jitkernel.linker.layout import (
 from jitkernel.linker.linker import Linker
 from jitkernel.linker.records import Image, Symbol, SymbolState
 from jitkernel.linker.unwind import split
-from jitkernel.linker.x86_64 import BRANCH, GOTPCRELX, PC32, REX_GOTPCRELX, TABLE
+from jitkernel.linker.x86_64 import GOTPCRELX, REX_GOTPCRELX, TABLE, is_branch
 
 _KINDS = {
     c.SHT_PROGBITS: "bits", c.SHT_SYMTAB: "symbols", c.SHT_STRTAB: "strings",
@@ -312,7 +312,9 @@ class _Reader:
                     value - addend + (at if row.relative else 0) - row.got * self.linker.bind.got
                 )
                 refers_to &= (1 << 64) - 1
-                base = "L" if self._is_branch(section, offset, type) else row.base
+                code = self.obj.section(section).flags & c.SHF_EXECINSTR
+                branch = code and is_branch(type, self.obj.content(section), offset)
+                base = "L" if branch else row.base
                 how, refers_to, final = self._plain(base, type, target, number, refers_to, at)
         if how == "relaxed" and target is not None:
             final = self._beyond(target, refers_to)
@@ -356,12 +358,6 @@ class _Reader:
         if target.state is SymbolState.MISSING:
             return "nothing", refers_to, 0
         return ("stored over" if self._is_data(at) else "direct"), refers_to, 0
-
-    def _is_branch(self, section: int, offset: int, type: int) -> bool:
-        """True if a field is a call's or a jump's, which older compilers mark PC32."""
-        if type != PC32 or not self.obj.section(section).flags & c.SHF_EXECINSTR or not offset:
-            return type == BRANCH
-        return self.obj.content(section)[offset - 1] & 0xFE == 0xE8
 
     def _entry(self, target: Symbol, branch: bool) -> str:
         """The name of a field that leads to a symbol's stub."""

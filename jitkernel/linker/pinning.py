@@ -8,9 +8,7 @@ from __future__ import annotations
 from jitkernel.elf import ElfObject
 from jitkernel.elf import constants as c
 from jitkernel.linker.layout import arrange, describes_code
-from jitkernel.linker.x86_64 import BRANCH, PC32
-
-_CALL_OR_JUMP = (0xE8, 0xE9)
+from jitkernel.linker.x86_64 import PC32, is_branch
 
 
 def pin_reason(obj: ElfObject) -> str:
@@ -71,10 +69,8 @@ def may_escape(obj: ElfObject) -> bool:
 def _is_jump(code: bytes, offset: int, type: int) -> bool:
     """True if the field at `offset` is that of a call or a jump, a conditional one too (SDM volume
     2, Jcc: 0F 80+cc)."""
-    if type == BRANCH:
+    if is_branch(type, code, offset):
         return True
-    if type != PC32 or not offset:
-        return False
-    if code[offset - 1] in _CALL_OR_JUMP:
-        return True
-    return offset > 1 and code[offset - 2] == 0x0F and code[offset - 1] & 0xF0 == 0x80
+    return (
+        type == PC32 and offset > 1 and code[offset - 2] == 0x0F and code[offset - 1] & 0xF0 == 0x80
+    )

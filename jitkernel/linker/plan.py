@@ -50,13 +50,12 @@ _NO_RANGES: Mapping[int, list[PinnedRange]] = {}
 
 
 class Extents(NamedTuple):
-    """The places where the zones of an object begin, and what is there: `shared` are blocks of
-    others, which it holds as well."""
+    """The places where the zones of an object begin, and what is there: `own` are its constants and
+    variables by zone, `shared` blocks of others, which it holds as well."""
 
     starts: dict[str, int]
     text: Extent | None
-    rodata: Block | None
-    data: Block | None
+    own: dict[str, Block]
     adopted: tuple[Block, ...]
     shared: tuple[Block, ...]
 
@@ -122,7 +121,7 @@ def plan_runtime(job: Job, unwind: UnwindRegion, control: int) -> tuple[Content,
         place = layout.places[e.section] if e.section < len(layout.places) else None
         address = e.value if place is None else starts[place[0]] + place[1] + e.value
         targets[e.number] = exports[e.name] = address
-    extents = Extents(starts, None, None, None, (), ())
+    extents = Extents(starts, None, {}, (), ())
     resolution = Resolution(targets, {}, {}, {}, 0, {})
     return fill(job, layout, extents, resolution, {}, unwind), exports
 
@@ -134,8 +133,7 @@ def _reserve(job: Job, layout: Layout) -> Extents:
     arena = job.bind.arena
     starts: dict[str, int] = {}
     text: Extent | None = None
-    rodata: Block | None = None
-    data: Block | None = None
+    own: dict[str, Block] = {}
     shared: list[Block] = []
     for zone, (size, align) in layout.needs.items():
         if zone == "text":
@@ -151,13 +149,9 @@ def _reserve(job: Job, layout: Layout) -> Extents:
             )
         else:
             shared.append(block)
-        if zone == "rodata":
-            rodata = block
-        else:
-            data = block
-        starts[zone] = block.extent[1]
+        own[zone], starts[zone] = block, block.extent[1]
     adopted = _owners_of_pins(job) if job.pins else ()
-    return Extents(starts, text, rodata, data, adopted, (*shared, *adopted))
+    return Extents(starts, text, own, adopted, (*shared, *adopted))
 
 
 def _reserve_text(job: Job, size: int, align: int) -> Extent:
@@ -298,6 +292,6 @@ def _copy(job: Job, layout: Layout, extents: Extents, found: Content) -> dict[in
             content.append((address, buffer))
         else:
             content.append((address, raw[source : source + size]))
-    if (text := extents.text) is not None and (gap := text.stop - ends["text"]) > 0:
+    if (text := extents.text) is not None and (gap := text[1] + text[2] - ends["text"]) > 0:
         content.append((ends["text"], b"\xcc" * gap))
     return buffers

@@ -38,22 +38,16 @@ def prepare(
 ) -> ElfObject:
     """The same for an object that is being put together, of `plain` alone where that is given."""
     try:
-        return _changed(builder, label, resolver, plain)
+        same = plain is not None and not any(s.info & 15 in _SPECIAL for s in builder.symbols)
+        emulate(builder, label)
+        make_ordinary(builder)
+        if far := _far(near_names(builder.sections), resolver):
+            detour(builder, far)
+        elif plain is not None and same:
+            return plain
+        return read_object(builder.write())
     except (struct.error, IndexError, ValueError, OverflowError) as error:
         raise LinkError(f"{label}: not a whole object: {error}") from error
-
-
-def _changed(
-    builder: Builder, label: str, resolver: Resolver, plain: ElfObject | None
-) -> ElfObject:
-    if plain is not None and not any(s.info & 15 in _SPECIAL for s in builder.symbols):
-        if not _far(near_names(builder.sections), resolver):
-            return plain
-    emulate(builder, label)
-    make_ordinary(builder)
-    if far := _far(near_names(builder.sections), resolver):
-        detour(builder, far)
-    return read_object(builder.write())
 
 
 def _far(names: list[str], resolver: Resolver) -> set[str]:

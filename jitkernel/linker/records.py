@@ -13,6 +13,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from jitkernel.arena import Extent
+from jitkernel.linker.x86_64 import STUB_SIZE
 from jitkernel.rollback import Recorded, RecordedDict, RecordedList, set_first
 
 
@@ -90,6 +91,12 @@ class Symbol(_NewSymbol, Recorded):
     def cell(self) -> int:
         """The number of the cell that defines it, 0 for none."""
         return self.image.cell if self.image is not None else 0
+
+    @property
+    def extents(self) -> list[Extent]:
+        """Its stub and its slots."""
+        slots = [Extent("rodata", at, 8) for at in (self.slot, self.far_slot) if at]
+        return [Extent("text", self.stub, STUB_SIZE), *slots] if self.stub else slots
 
     @property
     def definition(self) -> Definition:

@@ -48,7 +48,8 @@ class Resolver:
         for index, name in enumerate(names):
             fixed = self.fixed(name)
             found.append(None if fixed is None else (FIXED, fixed))
-            if fixed is None and (name.isascii() or _is_text(name)):
+            # No library has a name that is not UTF-8.
+            if fixed is None and name.encode("utf-8", "ignore").decode() == name:
                 ask.append(index)
         if ask:
             addresses = self._process([names[index] for index in ask])
@@ -110,12 +111,3 @@ class Resolver:
         if self.symbols.get(symbol.name) is symbol:
             del self.symbols[symbol.name]
         self._bind.free(symbol)
-
-
-def _is_text(name: str) -> bool:
-    """True if a name's bytes are UTF-8: no library has others."""
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

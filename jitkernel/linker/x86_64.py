@@ -136,6 +136,13 @@ def refusal_of(number: int) -> str:
 #: relocation types that only calls and jumps have
 BRANCHES: Final = frozenset((BRANCH, 31))
 
+
+def is_branch(kind: int, code: bytes | bytearray, offset: int) -> bool:
+    """True if the field of a relocation in code is that of a call or jump, also as older compilers
+    mark them."""
+    return kind == BRANCH or (kind == PC32 and code[offset - 1 : offset] in (b"\xe8", b"\xe9"))
+
+
 _DISPLACEMENT = struct.Struct("<i")
 _IMMEDIATE = struct.Struct("<I")
 _LOW, _HIGH = -(1 << 31), (1 << 31) - 1

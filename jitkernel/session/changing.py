@@ -258,14 +258,9 @@ class Changing(Running):
             core.engine.pool.release_contexts(lambda cell: False, shared=True)
         elif name == "budget":
             core.residency.budget = value
-        elif name == "worker_memory_limit":
-            core.engine.pool.workers.memory_limit = value
         elif name == "undo_depth":
             core.history.depth = value
             core.history.trim()
-        elif name in ("interrupt_grace", "cell_timeout"):
-            executor = core.engine.executor
-            executor.settings = executor.settings._replace(**{name: value})
 
     def _check_with(self, language: str, name: str, before: Any) -> None:
         """Set one of a language's settings back where no cell could be compiled with it.  Raises

@@ -18,7 +18,7 @@ from jitkernel.errors import Interrupted, JitError, UsageError
 from jitkernel.executor.executor import Executor
 from jitkernel.executor.exit_report import LOST
 from jitkernel.executor.process import ProcessExecutor
-from jitkernel.executor.records import ExecutorSettings, Outcome
+from jitkernel.executor.records import Outcome
 from jitkernel.executor.runtime import INLINE_INTERPOSED, INTERPOSED, built_runtime, runtime_ir
 from jitkernel.linker import Linker
 from jitkernel.procfs import memory
@@ -117,11 +117,7 @@ class Engine:
             self.arena = Arena(settings.capacity, base)
             failed.callback(self.arena.close)
             self.arena.in_use = self._in_use
-            self.pool = CompilerPool(
-                workers=settings.workers, spare=settings.spare,
-                memory_limit=settings.worker_memory_limit, timeout=settings.timeout,
-                first=worker, cache=_cache(settings),
-            )  # fmt: skip
+            self.pool = CompilerPool(settings, worker, _cache(settings))
             self.pool.stopping = lambda: self.stopping
             self.pool.start()
             failed.pop_all()
@@ -173,6 +169,7 @@ class Engine:
             executor = self._executor(entry, linker)
             executor.on_respawn, executor.on_wake = self.tell_replaced, self._core.wake
             executor.on_ask = self._core.ask
+            executor.on_output, executor.on_input = self._core.output, self._core.input
             executor.stopping = lambda: self.stopping
             executor.start()
             self.arena.writes.runner = executor.page_table
@@ -180,15 +177,9 @@ class Engine:
             self.linker, self.executor, self.started = linker, executor, True
 
     def _executor(self, entry: Mapping[str, int], linker: Linker) -> Executor:
-        s = self.settings
-        settings = ExecutorSettings(
-            interrupt_grace=s.interrupt_grace, cell_timeout=s.cell_timeout,
-            memory_limit=s.executor_memory_limit, stack_size=s.stack_size, env=dict(s.env),
-            cwd=s.cwd,
-        )  # fmt: skip
-        core = self._core
+        core, settings = self._core, self.settings
         if self._place is None:
-            return ProcessExecutor(self.arena, entry, settings, core.output, core.input)
+            return ProcessExecutor(self.arena, entry, settings)
         from jitkernel.executor.direct import address_of
         from jitkernel.executor.inline import InlineExecutor
 

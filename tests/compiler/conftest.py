@@ -7,9 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from jitkernel.compiler.pool import CompilerPool
+from jitkernel.settings import SessionSettings
 
 
 @pytest.fixture(scope="module")
 def pool() -> Iterator[CompilerPool]:
-    with CompilerPool(spare=False) as pool:
+    with CompilerPool(SessionSettings(spare=False)) as pool:
         yield pool

@@ -23,6 +23,7 @@ from jitkernel.compiler.records import Compiled, Options, Request, Summary
 from jitkernel.compiler.worker_process import packages
 from jitkernel.errors import CompileError, Diagnostic
 from jitkernel.session.settings import CellOptions
+from jitkernel.settings import SessionSettings
 
 WHO = "the compiler of these tests"
 MADE = Compiled(b"\x7fELF" + bytes(range(256)), Summary((), (), {}, ()), {"parse": 5, "emit": 9})
@@ -147,7 +148,7 @@ define i32 @"\\c3\\28"() {
 
 def test_hit_and_miss_are_equal_byte_for_byte(tmp_path: Path) -> None:
     def compiled(cached: bool) -> list[Compiled]:
-        with CompilerPool(spare=False, cache=open_at(tmp_path)) as pool:
+        with CompilerPool(SessionSettings(spare=False), cache=open_at(tmp_path)) as pool:
             found = [pool.compile(r) for r in requests]
             found += [r for r in pool.compile_many(requests) if isinstance(r, Compiled)]
             assert [f.cached for f in found] == [cached] * len(requests) + [True] * len(requests)
@@ -173,7 +174,7 @@ def open_at(folder: Path, size: int = 64 << 20) -> ObjectCache:
 
 def test_errors_are_not_kept(tmp_path: Path) -> None:
     for _ in range(2):
-        with CompilerPool(spare=False, cache=open_at(tmp_path)) as pool:
+        with CompilerPool(SessionSettings(spare=False), cache=open_at(tmp_path)) as pool:
             for _ in range(2):
                 with pytest.raises(CompileError, match="line 2"):
                     pool.compile(Request("define i32 @f() {\n  ret i33 %q\n}\n", label="cell 3"))
@@ -276,11 +277,11 @@ def damage_columns(path: Path) -> None:
 )
 def test_what_is_damaged_is_dropped(tmp_path: Path, damage: Callable[[Path], None]) -> None:
     requests = [Request(square("f", k)) for k in range(3)]
-    with CompilerPool(spare=False, cache=open_at(tmp_path)) as pool:
+    with CompilerPool(SessionSettings(spare=False), cache=open_at(tmp_path)) as pool:
         whole = [pool.compile(r) for r in requests]
     damage(database(tmp_path))
     for cached in (False, True):
-        with CompilerPool(spare=False, cache=open_at(tmp_path)) as pool:
+        with CompilerPool(SessionSettings(spare=False), cache=open_at(tmp_path)) as pool:
             again = [pool.compile(r) for r in requests]
             assert [a.object for a in again] == [w.object for w in whole]
             assert pool.cache is not None

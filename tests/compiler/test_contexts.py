@@ -13,6 +13,7 @@ from jitkernel import Session
 from jitkernel.compiler.pool import CompilerPool
 from jitkernel.compiler.records import ContextAccount, Request
 from jitkernel.errors import CompileError, UsageError
+from jitkernel.settings import SessionSettings
 
 POLICIES = ("throwaway", "shared", "kept")
 
@@ -31,7 +32,7 @@ def typed(k: int, fields: int = 2) -> str:
 
 def test_a_cell_offers_the_same_in_every_context() -> None:
     """Also where the context knows other structs by the same names: LLVM then renames them."""
-    with CompilerPool(spare=False) as pool:
+    with CompilerPool(SessionSettings(spare=False)) as pool:
         for k, fields in ((1, 2), (2, 2), (3, 5), (4, 1)):
             plain, *others = (
                 pool.compile(Request(typed(k, fields), context=policy, cell=k))
@@ -50,7 +51,7 @@ def test_a_call_with_another_signature_is_seen_in_a_shared_context_too() -> None
         "define i32 @f() {\n  %r = call i32 @c(i64 7)\n  ret i32 %r\n}\n"
     )
     good = source.replace("i64 7", "%pt zeroinitializer")
-    with CompilerPool(spare=False) as pool:
+    with CompilerPool(SessionSettings(spare=False)) as pool:
         for policy in POLICIES * 2:
             assert [
                 c.line for c in pool.compile(Request(source, context=policy)).summary.calls
@@ -60,7 +61,7 @@ def test_a_call_with_another_signature_is_seen_in_a_shared_context_too() -> None
 
 def test_numbered_names_are_not_taken_for_renamed_ones() -> None:
     source = "%t = type { i8 }\n%t.0 = type { i16 }\n@a = global %t.0 zeroinitializer\n"
-    with CompilerPool(spare=False) as pool:
+    with CompilerPool(SessionSettings(spare=False)) as pool:
         for _ in range(3):
             summary = pool.compile(Request(source, context="shared")).summary
             assert (
@@ -70,7 +71,7 @@ def test_numbered_names_are_not_taken_for_renamed_ones() -> None:
 
 
 def test_an_error_leaves_every_context_usable() -> None:
-    with CompilerPool(spare=False) as pool:
+    with CompilerPool(SessionSettings(spare=False)) as pool:
         for policy in POLICIES:
             for _ in range(2):
                 with pytest.raises(CompileError):
@@ -87,7 +88,7 @@ def many_types(k: int) -> str:
 def test_what_each_context_costs() -> None:
     """500 types: nothing stays, or all of them stay, in one context or in as many as cells."""
     left: dict[str, list[int]] = {}
-    with CompilerPool(spare=False) as pool:
+    with CompilerPool(SessionSettings(spare=False)) as pool:
         pool.contexts()
         for policy in POLICIES:
             for k in range(30):

@@ -18,6 +18,7 @@ from jitkernel.compiler.passes import IN_DEFAULT, KNOWN, SINGLE, parse_passes
 from jitkernel.compiler.pool import CompilerPool
 from jitkernel.compiler.records import Options, Request
 from jitkernel.errors import CompileError, Interrupted, WorkerDied
+from jitkernel.settings import SessionSettings
 
 LOOP = """
 define i32 @sum(ptr %p, i32 %n) {
@@ -297,7 +298,7 @@ def test_who_waits_is_called_back_meanwhile(monkeypatch: pytest.MonkeyPatch) -> 
     """Also while the first worker is still on its way."""
     monkeypatch.setattr(answers, "_TICK", 0.001)
     ticks: list[int] = []
-    with CompilerPool(spare=False) as pool:
+    with CompilerPool(SessionSettings(spare=False)) as pool:
         pool.trace(Request(LOOP), tick=lambda: ticks.append(1))
     assert ticks
 

@@ -20,6 +20,7 @@ from jitkernel.compiler import worker_process, workers
 from jitkernel.compiler.pool import CompilerPool
 from jitkernel.compiler.records import Compiled, Options, Request
 from jitkernel.errors import CompileError, Interrupted, WorkerDied
+from jitkernel.settings import SessionSettings
 from tests.busy import until
 
 SQUARE = "define i32 @sq(i32 %x) {\n  %r = mul i32 %x, %x\n  ret i32 %r\n}\n"
@@ -98,7 +99,7 @@ def test_a_spare_that_was_killed_is_started_again() -> None:
 
 def test_what_a_forked_worker_holds_is_the_spare_s_too() -> None:
     """LLVM's tables and llvmlite's classes are there once; a worker's own is what it compiled."""
-    with CompilerPool() as pool, CompilerPool(spare=False) as alone:
+    with CompilerPool() as pool, CompilerPool(SessionSettings(spare=False)) as alone:
         pool.compile(Request(SQUARE))
         alone.compile(Request(SQUARE))
         (forked,) = (m for m in pool.memory() if m.role == "worker")
@@ -183,7 +184,7 @@ def test_a_pool_that_is_closed_before_a_worker_is_there() -> None:
 
 
 def test_a_worker_killed_while_it_compiles() -> None:
-    with CompilerPool(spare=False) as pool:
+    with CompilerPool(SessionSettings(spare=False)) as pool:
         pool.compile(Request(SQUARE))
         (pid,) = pids(pool)
         killer = threading.Timer(0.2, os.kill, (pid, signal.SIGKILL))
@@ -203,7 +204,7 @@ def state(pid: int) -> str:
 def test_a_request_that_a_killed_worker_never_read_goes_to_another(spare: bool, size: int) -> None:
     """A process that was killed holds its socket for a while: what is sent then is lost."""
     request = Request(SQUARE + ";" * size)
-    with CompilerPool(spare=spare) as pool:
+    with CompilerPool(SessionSettings(spare=spare)) as pool:
         code = pool.compile(request).object
         (worker,) = pids(pool)
         os.kill(worker, signal.SIGSTOP)
@@ -236,7 +237,7 @@ def test_workers_that_end_before_they_begin_are_not_tried_for_ever(tmp_path: Pat
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("jitkernel.compiler.worker_process._SCRIPT", str(wrong))
-        with CompilerPool(spare=False) as pool:
+        with CompilerPool(SessionSettings(spare=False)) as pool:
             with pytest.raises(WorkerDied, match=r"\(exit status 3\) before it compiled") as caught:
                 pool.compile(Request(SQUARE))
             assert not caught.value.begun
@@ -247,13 +248,13 @@ def test_a_compile_that_takes_too_long() -> None:
     with CompilerPool() as pool:
         pool.compile(Request(SQUARE))
         (pid,) = pids(pool)
-        pool.timeout = 0.3
+        pool.settings.timeout = 0.3
         began = time.monotonic()
         with pytest.raises(CompileError, match=r"longer than 0\.3 s"):
             pool.compile(Request(slow()))
         assert time.monotonic() - began < 2
         assert not Path(f"/proc/{pid}").exists()
-        pool.timeout = 60
+        pool.settings.timeout = 60
         assert pool.compile(Request(SQUARE)).object
 
 
@@ -309,7 +310,7 @@ def test_interrupt_from_a_signal_handler() -> None:
 
 def test_an_exception_in_the_waiting_thread_leaves_no_stale_answer() -> None:
     """Ctrl-C in a plain program: the answer that is on its way must not meet the next request."""
-    with CompilerPool(spare=False) as pool:
+    with CompilerPool(SessionSettings(spare=False)) as pool:
         pool.compile(Request(SQUARE))
 
         def ring(number: int, frame: object) -> None:
@@ -326,7 +327,7 @@ def test_an_exception_in_the_waiting_thread_leaves_no_stale_answer() -> None:
 
 
 def test_a_worker_over_its_limit_is_replaced_when_idle() -> None:
-    with CompilerPool(spare=False, memory_limit=1 << 20) as pool:
+    with CompilerPool(SessionSettings(spare=False, worker_memory_limit=1 << 20)) as pool:
         first = pool.compile(Request(SQUARE))
         before = pids(pool)
         for _ in range(40):
@@ -343,7 +344,7 @@ def fresh_types(tag: str) -> str:
 
 def test_contexts_come_back() -> None:
     """What stays of a compile is llvmlite's, 1.5 KB of a pass builder, whatever the module had."""
-    with CompilerPool(spare=False) as pool:
+    with CompilerPool(SessionSettings(spare=False)) as pool:
 
         def compile_fresh(count: int, tag: str) -> int:
             for i in range(count):
@@ -362,7 +363,7 @@ def test_what_compiles_leave_does_not_add_up(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(workers, "_GROWTH", 256 << 10)
     monkeypatch.setattr(workers, "_GROWTH_ALONE", 256 << 10)
     for spare in (True, False):
-        with CompilerPool(spare=spare) as pool:
+        with CompilerPool(SessionSettings(spare=spare)) as pool:
             sizes = []
             for i in range(1000):
                 restarts = pool.workers.restarts
@@ -407,7 +408,7 @@ def test_a_large_module_is_not_growth() -> None:
 
 
 def test_megabytes_of_text() -> None:
-    with CompilerPool(spare=False) as pool:
+    with CompilerPool(SessionSettings(spare=False)) as pool:
         with pytest.raises(CompileError) as caught:
             pool.compile(Request("; comment\n" * 400_000 + "zork"))
         assert caught.value.diagnostics[0].line == 400_001
@@ -442,7 +443,7 @@ def zombies() -> set[int]:
 
 
 def test_workers_are_out_of_reach_of_the_terminal() -> None:
-    with CompilerPool(spare=False) as pool:
+    with CompilerPool(SessionSettings(spare=False)) as pool:
         pool.compile(Request(SQUARE))
         (pid,) = pids(pool)
         assert os.getsid(pid) == pid
@@ -539,7 +540,7 @@ def test_many_keep_their_order_and_their_errors() -> None:
     sources[3] = "define zork"
     sources[11] = FATAL[0][0]
     sources[12] = "; \ud800"
-    with CompilerPool(workers=2) as pool:
+    with CompilerPool(SessionSettings(workers=2)) as pool:
         results = pool.compile_many([Request(s, label=f"cell {i}") for i, s in enumerate(sources)])
     for number, result in enumerate(results):
         if number == 11:
@@ -556,13 +557,13 @@ def test_many_large_ones_do_not_block_each_other() -> None:
     filler = "".join(
         f"@g{i} = global [8 x i64] [{', '.join(['i64 1'] * 8)}]\n" for i in range(20000)
     )
-    with CompilerPool(workers=2, spare=False) as pool:
+    with CompilerPool(SessionSettings(workers=2, spare=False)) as pool:
         results = pool.compile_many([Request(filler, Options(0)) for _ in range(6)])
     assert all(isinstance(r, Compiled) and len(r.object) > 1 << 20 for r in results)
 
 
 def test_many_with_one_that_takes_too_long() -> None:
-    with CompilerPool(workers=2, spare=False, timeout=1.0) as pool:
+    with CompilerPool(SessionSettings(workers=2, spare=False, timeout=1.0)) as pool:
         pool.compile(Request(SQUARE))
         sources = [SQUARE, slow(), SQUARE, SQUARE]
         results = pool.compile_many([Request(s) for s in sources])
@@ -579,7 +580,7 @@ def test_many_with_one_that_takes_too_long() -> None:
     ],
 )
 def test_options_that_name_no_machine(options: Options, words: str) -> None:
-    with CompilerPool(spare=False) as pool:
+    with CompilerPool(SessionSettings(spare=False)) as pool:
         with pytest.raises(CompileError, match=words):
             pool.compile(Request(SQUARE, options))
         assert pool.compile(Request(SQUARE)).object

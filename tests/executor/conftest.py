@@ -14,9 +14,10 @@ import pytest
 
 from jitkernel.arena import Arena
 from jitkernel.executor.process import ProcessExecutor
-from jitkernel.executor.records import ExecutorSettings, Outcome
+from jitkernel.executor.records import Outcome
 from jitkernel.executor.runtime import INTERPOSED, runtime_ir
 from jitkernel.linker import Linker
+from jitkernel.settings import SessionSettings
 from tests.busy import strain
 
 from . import programs
@@ -49,9 +50,8 @@ class Lab:
         )
         regions = {r.name: r for r in self.arena.regions}
         self.entry = self.linker.load_runtime(RUNTIME, regions["runtime.data"].start)
-        self.executor = ProcessExecutor(
-            self.arena, self.entry, ExecutorSettings(**settings), self.output, self.input
-        )
+        self.executor = ProcessExecutor(self.arena, self.entry, SessionSettings(**settings))
+        self.executor.on_output, self.executor.on_input = self.output, self.input
         self.out = self.err = b""
         self.lines: list[str | None] = []
         self.prompts: list[str] = []
@@ -128,7 +128,7 @@ def lab(shared: Lab) -> Lab:
     """The file's laboratory with a known heap and globals."""
     shared.lines, shared.prompts = [], []
     shared.executor.on_input, shared.executor.on_output = shared.input, shared.output
-    shared.executor.settings = ExecutorSettings()
+    shared.executor.settings = SessionSettings()
     assert shared.run(programs.KEEP).kind == "ok"
     return shared
 

@@ -15,8 +15,8 @@ from jitkernel.errors import JitError
 from jitkernel.executor import abi
 from jitkernel.executor.control import ControlBlock
 from jitkernel.executor.doorbell import Doorbell
-from jitkernel.executor.records import ExecutorSettings
 from jitkernel.executor.replies import HEAD, Replies, new_number
+from jitkernel.settings import SessionSettings
 
 from . import programs as p
 from .conftest import Lab
@@ -134,8 +134,9 @@ def test_numbers_of_requests_cannot_be_foretold() -> None:
 def test_a_process_that_answers_nonsense_is_replaced(fresh: Lab) -> None:
     """Its Python part runs on memory that cells can write to."""
     fresh.square(2)
-    ask, replies = fresh.executor._payload, [b"", b"abc"]
-    fresh.executor._payload = lambda: replies.pop() if replies else ask()  # type: ignore[method-assign]
+    known, replies = fresh.executor._replies, [b"", b"abc"]
+    ask = known.payload
+    known.payload = lambda: replies.pop() if replies else ask()  # type: ignore[method-assign]
     pid = fresh.executor.pid
     with pytest.raises(JitError, match="makes sense"):
         fresh.executor.services.lookup(["puts"])
@@ -225,7 +226,7 @@ def test_control_words_of_any_value_raise_no_raw_exception() -> None:
     """What a thread of the program may do at any moment, here at random, while calls run."""
     chance = random.Random(5)
     lab = Lab(interrupt_grace=0.3)
-    lab.executor.settings = ExecutorSettings(interrupt_grace=0.3, cell_timeout=0.5)
+    lab.executor.settings = SessionSettings(interrupt_grace=0.3, cell_timeout=0.5)
     try:
         lab.square(1)
         over = threading.Event()

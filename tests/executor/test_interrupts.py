@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from jitkernel.errors import Interrupted
-from jitkernel.executor.records import ExecutorSettings, Outcome
+from jitkernel.executor.records import Outcome
+from jitkernel.settings import SessionSettings
 from tests.busy import until
 
 from . import programs as p
@@ -152,7 +153,7 @@ def test_interrupt(lab: Lab, name: str) -> None:
     assert outcome.kind == "interrupted"
     assert not outcome.respawned and lab.executor.pid == pid
     assert outcome.record is not None and outcome.record.pc
-    assert outcome.record.cause == "" and not outcome.record.stdin_refused
+    assert outcome.record.cause == ""
     lab.assert_sound()
 
 
@@ -178,7 +179,7 @@ def test_interrupt_beside_a_thread_that_runs_session_code(fresh: Lab, name: str)
 
 @timed
 def test_with_every_signal_blocked_the_process_has_to_go(fresh: Lab) -> None:
-    fresh.executor.settings = ExecutorSettings(interrupt_grace=0.4)
+    fresh.executor.settings = SessionSettings(interrupt_grace=0.4)
     ir = program(
         """  %s = alloca [16 x i64]
   %f = call i32 @sigfillset(ptr %s)
@@ -217,11 +218,11 @@ def test_an_interrupt_that_meets_a_tail_call_counts(lab: Lab, name: str) -> None
 
 
 def test_a_time_limit_that_meets_a_tail_call_is_told_as_such(lab: Lab) -> None:
-    lab.executor.settings = ExecutorSettings(cell_timeout=0.1)
+    lab.executor.settings = SessionSettings(cell_timeout=0.1)
     outcome = lab.executor.call(lab.place(TAILS["sleep"]), 0)
     assert outcome.kind == "interrupted" and outcome.record is not None
     assert outcome.record.cause == "timeout"
-    lab.executor.settings = ExecutorSettings()
+    lab.executor.settings = SessionSettings()
     lab.assert_sound()
 
 
@@ -266,7 +267,7 @@ def slow_library(folder: Path, wait: str) -> str:
 def test_an_interrupt_of_a_library_that_is_being_loaded(fresh: Lab, tmp_path: Path) -> None:
     """What it does as it is loaded lasts for ever; one wish to stop it is enough."""
     path = slow_library(tmp_path, "for (;;) sleep(1000);")
-    fresh.executor.settings = ExecutorSettings(interrupt_grace=0.3)
+    fresh.executor.settings = SessionSettings(interrupt_grace=0.3)
     fresh.square(2)
     timer = threading.Timer(0.2, fresh.executor.interrupt)
     timer.start()
@@ -282,7 +283,7 @@ def test_what_a_callback_raises_while_a_library_is_loaded(
 ) -> None:
     """It is raised there, and not by the next call."""
     path = slow_library(tmp_path, wait)
-    fresh.executor.settings = ExecutorSettings(interrupt_grace=0.3)
+    fresh.executor.settings = SessionSettings(interrupt_grace=0.3)
     fresh.square(2)
 
     def fail(seconds: float) -> None:
@@ -338,7 +339,7 @@ def test_a_late_interrupt_hits_no_other_call(lab: Lab) -> None:
 
 @timed
 def test_time_limit(lab: Lab) -> None:
-    lab.executor.settings = ExecutorSettings(cell_timeout=0.2)
+    lab.executor.settings = SessionSettings(cell_timeout=0.2)
     began = time.monotonic()
     outcome = lab.executor.call(lab.place(LOOP), 0)
     assert outcome.kind == "interrupted" and outcome.record is not None

@@ -202,7 +202,7 @@ def test_groupwide_sigint_does_not_reach_the_executor(fresh: Lab) -> None:
 
 
 def test_limits() -> None:
-    with closing(Lab(memory_limit=64 << 20, stack_size=1 << 20)) as lab:
+    with closing(Lab(executor_memory_limit=64 << 20, stack_size=1 << 20)) as lab:
         ir = program(
             "  %p = call ptr @malloc(i64 100000000)\n  %q = call ptr @malloc(i64 1000000)\n"
             "  store ptr %p, ptr %ret\n  %s = getelementptr ptr, ptr %ret, i64 1\n"

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from jitkernel.errors import JitError
-from jitkernel.executor.records import ExecutorSettings
+from jitkernel.settings import SessionSettings
 
 from . import programs as p
 from .conftest import Lab, in_time, timed
@@ -231,7 +231,7 @@ def test_a_larger_pipe_is_emptied_too(fresh: Lab) -> None:
 
 
 def test_a_stopped_process_is_replaced_when_interrupted(fresh: Lab) -> None:
-    fresh.executor.settings = ExecutorSettings(interrupt_grace=0.3)
+    fresh.executor.settings = SessionSettings(interrupt_grace=0.3)
     ir = program("  %r = call i32 @raise(i32 19)")
     at = fresh.place(ir)
     timer = threading.Timer(0.1, fresh.executor.interrupt)

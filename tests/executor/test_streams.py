@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from jitkernel.executor.records import ExecutorSettings
+from jitkernel.settings import SessionSettings
 
 from . import programs as p
 from .conftest import Lab, in_time, timed
@@ -96,7 +96,7 @@ def test_a_long_line_that_nobody_reads_on(lab: Lab) -> None:
         lab.lines = ["x" * 200_000]
         assert lab.run(GETCHAR, ret_size=1).result == b"x"
     in_time(began, 2.0)
-    lab.lines, lab.executor.settings = ["x" * 200_000], ExecutorSettings(cell_timeout=0.3)
+    lab.lines, lab.executor.settings = ["x" * 200_000], SessionSettings(cell_timeout=0.3)
     spin = program(
         "  %n = call i64 @read(i32 0, ptr %ret, i64 1)\n  br label %on\non:\n  br label %on",
     )
@@ -121,15 +121,15 @@ def test_input_that_is_not_to_be_had(lab: Lab) -> None:
     for ir in (SCANF, READ, POLL, CHILD_READS):
         outcome = lab.run(ir)
         assert outcome.kind == "interrupted" and outcome.record is not None
-        assert outcome.record.stdin_refused and not outcome.respawned
+        assert outcome.record.cause == "stdin" and not outcome.respawned
         lab.assert_sound()
     lab.executor.on_input = None
     outcome = lab.run(READ)
-    assert outcome.record is not None and outcome.record.stdin_refused
+    assert outcome.record is not None and outcome.record.cause == "stdin"
 
 
 def test_the_time_limit_does_not_count_the_users_time(lab: Lab) -> None:
-    lab.executor.settings = ExecutorSettings(cell_timeout=0.3)
+    lab.executor.settings = SessionSettings(cell_timeout=0.3)
     lab.executor.on_input = lambda prompt: time.sleep(0.5) or "12"
     outcome = lab.run(SCANF, ret_size=4)
     assert (outcome.kind, outcome.result) == ("ok", struct.pack("<i", 12))

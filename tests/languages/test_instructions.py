@@ -4,6 +4,7 @@ import pytest
 
 from jitkernel.ir.calls import call_declaration
 from jitkernel.ir.instructions import Instruction
+from jitkernel.ir.keywords import TERMINATORS
 
 NAMED = {"pt": "{ i32, [2 x i64] }", "a b": "{ %pt, i1 }"}
 GLOBALS = r"""
@@ -170,7 +171,7 @@ u:
 """
     assert llvm.error(text)[2] == ""
     assert [str(Instruction.read(t).type()) for t in body] == llvm.instruction_types(text)
-    assert [Instruction.read(t).is_terminator for t in body] == [
+    assert [Instruction.read(t).opcode in TERMINATORS for t in body] == [
         True,
         True,
         False,

@@ -15,6 +15,7 @@ from typing import Literal, TypeAlias
 
 from jitkernel.errors import CompileError
 from jitkernel.ir.instructions import Instruction
+from jitkernel.ir.keywords import TERMINATORS
 from jitkernel.ir.module import symbols_of
 from jitkernel.ir.names import locals_in, quote_name, symbols_in, verbatim_in, written
 from jitkernel.ir.statements import Kind, Statement
@@ -203,7 +204,7 @@ def _wrap(block: BlockAction, name: str, named: Mapping[str, str]) -> tuple[Type
     types = (Instruction.read(s.text).returned for s in block.statements)
     returned = next((t for t in types if t is not None), None)
     instruction = Instruction.read(last.text)
-    ended = last.kind is Kind.INSTRUCTION and instruction.is_terminator
+    ended = last.kind is Kind.INSTRUCTION and instruction.opcode in TERMINATORS
     shown = VOID if ended or last.kind is Kind.LABEL else _shown_type(instruction, named)
     type = shown if returned is None else returned
     if not ended and returned is not None and shown != returned:

@@ -167,7 +167,7 @@ def _use_of(places: Places, gone: Sequence[Symbol]) -> tuple[type[Any], str, dic
 
 
 def _interrupted(record: FaultRecord) -> str:
-    if record.stdin_refused:
+    if record.cause == "stdin":
         return "the cell waits for input, and this front end offers no input box"
     if record.cause == "timeout":
         return "the cell ran longer than Executor.cell_timeout allows"

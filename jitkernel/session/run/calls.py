@@ -169,19 +169,18 @@ class Scratch(Execution):
     @contextlib.contextmanager
     def limited(self, patience: float) -> Iterator[float]:
         """The seconds that a call may take meanwhile: the session's own limit, else `patience`."""
-        executor = self.engine.executor
-        if self.core.settings.executor == "inline":
+        settings = self.engine.executor.settings
+        if settings.executor == "inline":
             raise UsageError(
                 f"{self._what} runs code that may be wrong or never end, and nobody could stop it "
                 'in this process: use Session(executor="process")'
             )
-        before = executor.settings
-        limit = before.cell_timeout or patience
-        executor.settings = before._replace(cell_timeout=limit)
+        before = settings.cell_timeout
+        settings.cell_timeout = before or patience
         try:
-            yield limit
+            yield settings.cell_timeout
         finally:
-            executor.settings = before
+            settings.cell_timeout = before
 
     def function(self, bitcode: bytes, name: str) -> int:
         """The address of a module's function `name`.  Raises UsageError where the session has that

@@ -164,7 +164,6 @@ class Definer(Execution):
         )
 
     def compile(self, request: Request, source: str) -> Compiled:
-        self.engine.pool.timeout = self.core.settings.timeout
         if request.context == "kept":
             self.core.release_contexts()  # of cells that were replaced since
         self.engine.check_stop()
@@ -381,7 +380,6 @@ class Definer(Execution):
                 _, request = self.request(parse_cell(remade.ir), "entities", stored_options(record))
                 request = request._replace(label=f"cell {cell.number}", cell=cell.number)
                 wanted.append((remade, cell, record, request))
-        self.engine.pool.timeout = self.core.settings.timeout
         made: list[tuple[Remake, Cell, Record, Request, Compiled]] = []
         compiles = self.engine.pool.compile_many([request for *_, request in wanted])
         for asked, found in zip(wanted, compiles, strict=True):

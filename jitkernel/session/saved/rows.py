@@ -28,7 +28,7 @@ from jitkernel.linker import (
     new_image,
     new_symbol,
 )
-from jitkernel.linker.editing import restore_image, restore_symbol, restore_uses
+from jitkernel.linker.editing import restore_image, restore_uses
 from jitkernel.linker.records import SITE
 from jitkernel.session.program.cell import Cell, CellState
 from jitkernel.session.program.signatures import (
@@ -138,8 +138,11 @@ def read_symbol(row: list[Any], extents: list[Extent]) -> tuple[Symbol, int, boo
     """A symbol, the number of the cell that defines it, and whether it is a stale version."""
     check(row, _SYMBOL)
     name, kind, state, address, size, cell, stub, slot, far_slot, why, info, stale = row
-    symbol = new_symbol(name, _KINDS[kind], _STATES[state], address, size)
-    extents += restore_symbol(symbol, (stub, slot, far_slot), why, info_of(info))
+    symbol = new_symbol(
+        name, _KINDS[kind], _STATES[state], address, size, None, stub, slot, far_slot,
+        info=info_of(info), why=why,
+    )  # fmt: skip
+    extents += symbol.extents
     return symbol, cell, bool(stale)
 
 
