@@ -180,5 +180,9 @@ def _opened(path: str, what: str, flags: int) -> Iterator[int]:
 
 def _check(path: str, what: str, status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
-        kind = _KINDS.get(stat.S_IFMT(status.st_mode), "something else")
-        raise UsageError(f"{what}{path} is {kind}, not a file")
+        raise UsageError(f"{what}{path} is {kind_of(status.st_mode)}, not a file")
+
+
+def kind_of(mode: int) -> str:
+    """The words for what is no regular file, by its mode."""
+    return _KINDS.get(stat.S_IFMT(mode), "something else")

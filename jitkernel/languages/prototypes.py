@@ -31,14 +31,6 @@ class Foreign(NamedTuple):
     returns: bool
 
 
-def _nothing(index: int) -> DataType | None:
-    return None
-
-
-def _no_function(index: int) -> str:
-    return ""
-
-
 class Prototype(NamedTuple):
     """Of a variable, or a function's result, `result`: None where IR's view of it is right;
     types as Python sees them (`values.datatype.plain`).
@@ -55,8 +47,8 @@ class Prototype(NamedTuple):
     names: tuple[str, ...] = ()
     text: str = ""
     pointees: Sequence[DataType | None] = ()
-    pointed: Callable[[int], DataType | None] = _nothing
-    callback: Callable[[int], str] = _no_function
+    pointed: Callable[[int], DataType | None] = lambda index: None
+    callback: Callable[[int], str] = lambda index: ""
 
     def row(self) -> list[Any]:
         """A row that JSON can have, and `of` takes."""

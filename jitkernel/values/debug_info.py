@@ -40,7 +40,7 @@ class Types:
         self._metadata = metadata
         self._made: dict[str, DataType] = {}
         self._begun: list[str] = []  # nodes whose types have nothing in them yet
-        self._bases: dict[DataType, DataType] = {}  # of types whose sizes are those of others
+        self._enums: list[tuple[DataType, DataType]] = []  # with what they are, which has the sign
 
     def function(self, name: str) -> DataType | None:
         """The type of a function that the module defines."""
@@ -91,16 +91,9 @@ class Types:
         while self._begun:
             number = self._begun.pop()
             self._fill(self._made[number], *self._fields(number))
-        for made in list(self._bases):
-            chain: list[tuple[DataType, DataType]] = []
-            while (base := self._bases.pop(made, None)) is not None:
-                chain.append((made, base))
-                made = base
-            for made, base in reversed(chain):
-                if made.kind == "enum":
-                    made.signed = base.bare.signed
-                else:
-                    made.size = base.size * (made.count if made.kind == "array" else 1)
+        while self._enums:
+            made, base = self._enums.pop()
+            made.signed = base.bare.signed
 
     @cached_property
     def _symbols(self) -> tuple[dict[str, str], dict[str, str]]:
@@ -148,7 +141,7 @@ class Types:
         elif made.kind == "array":
             self._array(made, fields)
         elif made.kind == "enum":
-            self._bases[made] = self._type(fields.get("baseType"))
+            self._enums.append((made, self._type(fields.get("baseType"))))
             nodes = [self._fields(e)[1] for e in self._list(fields.get("elements", "")) if e]
             made.constants = tuple((n["name"], int(n["value"])) for n in nodes)
         elif made.kind in ("struct", "union"):
@@ -159,8 +152,6 @@ class Types:
             made.element = self._type(fields.get("baseType"))
             if made.kind == "pointer":
                 made.size, made.bits = 8, 64
-            else:
-                self._bases[made] = made.element
 
     def _basic(self, made: DataType, fields: dict[str, str]) -> None:
         if fields.get("tag") == "DW_TAG_unspecified_type":  # C23 7.21.2
@@ -182,12 +173,12 @@ class Types:
             counts.append(int(said) if said.lstrip("-").isdigit() else -1)
         if "DIFlagVector" in fields.get("flags", ""):
             made.kind = "vector"
-        for count in reversed(counts[1:]):
-            of, base = DataType("array", element=of, count=count), of
-            self._bases[of] = base
-        made.element, made.count = of, counts[0] if counts else -1
-        if made.kind == "array" and made.count >= 0:
-            self._bases[made] = of
+        outer, size = made, made.size
+        for count in counts[:-1]:  # of the arrays in it, one size is said
+            size //= max(count, 1)
+            outer.count, outer.element = count, (inner := DataType("array", size=size))
+            outer = inner
+        outer.count, outer.element = counts[-1] if counts else -1, of
 
     def _member(self, number: str) -> Member:
         fields = self._fields(number)[1]

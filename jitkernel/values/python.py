@@ -8,6 +8,7 @@ from __future__ import annotations
 import struct
 from collections import namedtuple
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 from mmap import PAGESIZE
 from typing import Any
@@ -122,8 +123,8 @@ def _real(type: DataType, data: bytes | memoryview) -> Any:
 
 def bit_field(member: Member, data: bytes | memoryview) -> int | bool:
     """The value of a bit-field, from the bytes that it is in."""
-    raw = int.from_bytes(data[: member.type.size], "little") >> member.shift
-    return _whole(member.type, raw & (1 << member.bits) - 1)
+    raw = read_int(data, member.shift + member.bits) >> member.shift
+    return _whole(replace(member.type.bare, bits=member.bits), raw)
 
 
 def part_of(type: DataType, data: memoryview, index: int) -> memoryview:

@@ -32,12 +32,16 @@ FEW_ZEROS = 8  # at the end of a string, or as a whole array, are written out
 class TypedValue:
     """A value: its type and its bytes, `layouts(type).size` of them (none for void).
 
-    Values outlive the cells that gave them, so `layouts` keeps nothing of a cell or its run.
+    Values outlive the cells that gave them, so `layouts` keeps nothing of a cell or its run.  One
+    that Python sees as its language does has a `seen` type, by which the bytes are those; `shown`
+    is what that language has for it, "" where it has nothing.
     """
 
     type: Type
     data: bytes
     layouts: Layouts = field(repr=False, compare=False)
+    seen: DataType | None = field(default=None, repr=False, compare=False)
+    shown: str = field(default="", repr=False, compare=False)
 
     @property
     def is_void(self) -> bool:
@@ -46,9 +50,9 @@ class TypedValue:
     @property
     def python(self) -> Any:
         """bool (i1), int (signed), float, Pointer, or a tuple of such; None for void."""
-        if self.is_void:
+        if self.seen is None and self.is_void:
             return None
-        return to_python(self.layouts(self.type), self.data, self.layouts)
+        return to_python(self.seen or self.layouts(self.type), self.data, self.layouts)
 
     def text(self, describe: Describe | None = None) -> str:
         """IR text, with the type; empty for void."""
@@ -69,29 +73,6 @@ class TypedValue:
             writer.wide = True
             wide = f"{self.type} {writer.value(type, data)}"
         return text, wide
-
-
-class LanguageValue(TypedValue):
-    """A value that Python sees as its language does, by its `seen` type, and that this language has
-    `shown`, "" where it has not."""
-
-    __slots__ = ("seen", "shown")
-    seen: DataType | None
-    shown: str
-
-    def __init__(
-        self, value: TypedValue, seen: DataType | None, data: bytes | None = None, shown: str = ""
-    ):
-        super().__init__(value.type, value.data if data is None else data, value.layouts)
-        object.__setattr__(self, "seen", seen)
-        object.__setattr__(self, "shown", shown)
-
-    @property
-    def python(self) -> Any:
-        """As `to_python` has it; as IR does where its language says no more."""
-        if self.seen is None:
-            return super().python
-        return to_python(self.seen, self.data, self.layouts)
 
 
 def value_html(text: str, result: bool = True) -> str:

@@ -31,7 +31,7 @@ from jitkernel.errors import CompileError, UsageError
 from jitkernel.files import working_folder
 from jitkernel.ir.attributes import values
 from jitkernel.languages.c import ahead
-from jitkernel.languages.c.flags import flags_of
+from jitkernel.languages.c.flags import Flags, flags_of
 from jitkernel.languages.c.precompiled import HeaderCache
 from jitkernel.linker.libraries import find_library
 from jitkernel.printable import printable
@@ -96,29 +96,29 @@ class Output(NamedTuple):
     complaints: list[Complaint]
 
 
+def nothing() -> None:
+    """Do nothing while clang works, where nobody waits for it."""
+
+
 @dataclass(frozen=True)
 class Clang:
     """A compiler and how it is asked: `program` is the start of its command line, `resources` the
-    folder with its own headers, `include` those of the C library, `more` flags as `-cc1` takes
-    them, `without` those of ours that they take back, `level` what an `-O` among them asks for.
-    `processor` is the one that the session's compiler has, unless they name another.  `identity`
-    changes with the program, `timeout` is in seconds; `waiting` is called now and then while it
-    works.
+    folder with its own headers, `include` those of the C library, `asked` the flags that a session
+    asks for.  `processor` is the one that the session's compiler has, unless they name another.
+    `identity` changes with the program, `timeout` is in seconds; `waiting` is called now and then
+    while it works.
     """
 
     program: tuple[str, ...]
     resources: str
     include: tuple[str, ...]
     identity: str
-    more: tuple[str, ...] = ()
-    without: frozenset[str] = frozenset()
+    asked: Flags = field(default_factory=Flags)
     processor: tuple[str, ...] = ("-target-cpu", "x86-64")
-    has_own_processor: bool = False
-    level: int | None = None
     sanitize: bool = False
     optimise: bool = True
     timeout: float = 60.0
-    waiting: Callable[[], None] = field(default=lambda: None, compare=False)
+    waiting: Callable[[], None] = field(default=nothing, compare=False)
 
     @cached_property
     def flags(self) -> list[str]:
@@ -142,11 +142,11 @@ class Clang:
             "-debug-info-kind=limited", "-gno-column-info", "-dwarf-version=4",
             "-fdebug-compilation-dir=.",
             "-ferror-limit", "20", "-fno-caret-diagnostics", "-fdiagnostics-parseable-fixits",
-            "-Wno-deprecated-non-prototype", *_WARNINGS, *self.more, *checks,
+            "-Wno-deprecated-non-prototype", *_WARNINGS, *self.asked.more, *checks,
             # Later cells may use it; and it is no file.
             "-Wno-unused-const-variable", "-Wno-gnu-line-marker", "-Wno-newline-eof",
         ]  # fmt: skip
-        return [flag for flag in every if flag not in self.without]
+        return [flag for flag in every if flag not in self.asked.without]
 
     def compile(self, source: str, header: str = "", whole: bool = False) -> Output:
         """The text of the module that `header` and `source` are; the `whole` of it has functions
@@ -183,7 +183,7 @@ class Clang:
         for paths, rest in (first, without):
             command = [*self.flags, *_including(paths), *arguments]
             text = rest + source
-            then = partial(ahead.prepare, command) if again else _nothing
+            then = partial(ahead.prepare, command) if again else nothing
             status, out, err = _child(command, text, self.timeout, self.waiting, then)
             complaints = complaints_of(err)
             blamed = _blamed(paths, status, err, complaints)
@@ -199,12 +199,6 @@ class Clang:
         completing = any(a.startswith("-code-completion-at") for a in arguments)
         return Output(out if completing or not status else "", complaints)
 
-    def precompiled(self, header: str) -> str:
-        """The path of a precompiled header, made where there is none; "" where clang refuses some
-        of it or there is no place for it."""
-        paths, rest = self._precompiled(header)
-        return paths[-1] if paths and not rest else ""
-
     @property
     def _cache(self) -> HeaderCache:
         return _header_cache(os.path.join(cache_home(), "c"))
@@ -213,7 +207,7 @@ class Clang:
         """The paths of what is precompiled of a header, the last is for clang, and the rest."""
         if not header.strip() or not cache_home():
             return [], header
-        here = working_folder() if '"' in header or self.more else ""
+        here = working_folder() if '"' in header or self.asked.more else ""
         identity = "\0".join([self.identity, *self.flags, here])
         return self._cache.chain(identity, header, self._precompile, _HEADERS)
 
@@ -228,10 +222,6 @@ class Clang:
         except CompileError:
             return []
         return _blamed(below, status, err, complaints_of(err)) if status else None
-
-
-def _nothing() -> None:
-    pass
 
 
 def _including(paths: Sequence[str]) -> list[str]:
@@ -257,7 +247,7 @@ def _header_cache(folder: str) -> HeaderCache:
 
 def _child(
     command: Sequence[str], source: str, timeout: float,
-    waiting: Callable[[], None] = _nothing, then: Callable[[], None] = _nothing,
+    waiting: Callable[[], None] = nothing, then: Callable[[], None] = nothing,
 ) -> tuple[int, str, str]:  # fmt: skip
     """Run a command on a text: its status, its output, its errors.  It ends with whatever is raised
     here, and is ended when it takes too long or too much memory.  `then` is called when it has its
@@ -376,10 +366,7 @@ def _set_up(path: str, text: str, processor: str) -> Clang:
     flags = flags_of(clang.program, clang.identity, text)
     known = () if "-target-cpu" in flags.more else _processor(clang, processor)
     include = clang.include + (_openmp_headers() if "-fopenmp" in flags.more else ())
-    return replace(
-        clang, more=flags.more, without=flags.without, processor=known, level=flags.level,
-        has_own_processor=flags.processor, include=include,
-    )  # fmt: skip
+    return replace(clang, asked=flags, processor=known, include=include)
 
 
 @lru_cache(maxsize=1)
@@ -436,7 +423,7 @@ def check(setting: Callable[[str], str], is_defined: Callable[[str], bool]) -> N
     """Raise UsageError for a compiler or flags with which no cell would do; `is_defined` tells
     what the session's cells and libraries have."""
     clang = clang_of(setting)
-    if "-fopenmp" in clang.more and not is_defined(_FORK):
+    if "-fopenmp" in clang.asked.more and not is_defined(_FORK):
         raise UsageError(f"Compiler.clang_flags: -fopenmp needs LLVM's OpenMP: {_openmp()}")
     try:
         output = clang.compile(_TRIED)
@@ -445,7 +432,7 @@ def check(setting: Callable[[str], str], is_defined: Callable[[str], bool]) -> N
     wrong = [c.message for c in output.complaints if c.is_error or not c.file]
     if wrong:
         raise UsageError(f"Compiler.clang_flags: {wrong[0]}")
-    if clang.has_own_processor and (lacking := _lacking(output.text, setting("machine"))):
+    if clang.asked.processor and (lacking := _lacking(output.text, setting("machine"))):
         more = ", ..." if len(lacking) > _SHOWN else ""
         raise UsageError(
             f"Compiler.clang_flags: this machine has no {', '.join(lacking[:_SHOWN])}{more}: what "

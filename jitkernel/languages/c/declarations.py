@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from jitkernel.languages.c.macros import Macros, Use
-from jitkernel.languages.c.tokens import Token, after, closing
+from jitkernel.languages.c.tokens import Token, after, closing, divided
 from jitkernel.languages.c.words import (
     ASSEMBLY,
     ASSERTIONS,
@@ -189,16 +189,9 @@ def tags(tokens: list[Token]) -> list[Tag]:
 
 def enumerators(tokens: list[Token], tag: Tag) -> list[str]:
     """The constants of an enum that is defined in a declaration."""
-    found: list[str] = []
-    at, expected = tag.brace + 1, True
-    while at < tag.behind - 1:
-        token = tokens[at]
-        if expected and token.kind == "name":
-            found.append(token.text)
-            expected = False
-        expected |= token.text == ","
-        at = after(tokens, at)
-    return found
+    parts = divided(tokens[tag.brace + 1 : tag.behind - 1])
+    names = (next((t.text for t in part if t.kind == "name"), "") for part in parts)
+    return [name for name in names if name]
 
 
 def declarators(
@@ -222,22 +215,19 @@ def declarators(
     return found
 
 
-def parameters(head: list[Token]) -> frozenset[str]:
+def parameters(found: Sequence[Token], function: Declarator) -> list[list[Token]]:
+    """The tokens of each of a function's parameters."""
+    at = next(i for i in range(function.name_at, len(found)) if found[i].text == "(")
+    return [part for part in divided(found[at + 1 : closing(found, at) - 1]) if part]
+
+
+def parameter_names(head: list[Token]) -> frozenset[str]:
     """The names of a function's parameters, apart from those that stand in its head for something
     else, too: `pt pt`.  Empty for the old style, whose types stand behind."""
     one = next((d for d in declarators(head) if d.function), None) if head else None
-    if one is None:
-        return frozenset()
-    at = next(i for i in range(one.name_at, len(head)) if head[i].text == "(")
-    behind, found = closing(head, at), []
-    while at < behind - 1:
-        first = at + 1
-        at = first
-        while at < behind - 1 and head[at].text != ",":
-            at = after(head, at)
-        if first < at:
-            found += declarators(head[first:at])[:1]
+    parts = parameters(head, one) if one is not None else []
     every = [token.text for token in head]
+    found = (d for part in parts for d in declarators(part)[:1])
     return frozenset(d.name for d in found if every.count(d.name) == 1)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from itertools import takewhile
 
+from jitkernel.ir.text import replaced
 from jitkernel.languages.c.declarations import (
     Declarator,
     enumerators,
@@ -241,10 +242,10 @@ class Declared:
         if not self._reading.written or first >= stop:
             return text
         base, end = piece.tokens[first].start, piece.tokens[stop - 1].stop
-        for one in reversed(self._reading.written):
-            if base <= one.start and one.stop <= end:
-                text = text[: one.start - base] + one.text + text[one.stop - base :]
-        return text
+        return replaced(text, [
+            (one.start - base, one.stop - base, one.text)
+            for one in self._reading.written if base <= one.start and one.stop <= end
+        ])  # fmt: skip
 
     def _head(self, piece: Piece, first: int, skipped: set[int], type: str) -> str:
         """The specifiers of a piece from a token on; `type` stands for the one that they define."""

@@ -77,6 +77,11 @@ class Flags(NamedTuple):
     processor: bool = False
     level: int | None = None
 
+    @property
+    def folders(self) -> list[str]:
+        """The folders in which clang looks for headers after that of the file that asks."""
+        return folders_of(self.more)
+
 
 @lru_cache(maxsize=32)
 def flags_of(program: tuple[str, ...], identity: str, text: str) -> Flags:
@@ -117,9 +122,7 @@ def level_of(words: Iterable[str]) -> int | None:
 
 @lru_cache(maxsize=64)
 def folders_of(flags: tuple[str, ...], named: str = "I|iquote|isystem") -> list[str]:
-    """The folders that stand at once behind these flags, or as the next word; in those that are
-    meant unless others are `named`, clang looks for headers after the folder of the file that asks.
-    """
+    """The folders that stand at once behind these flags, or as the next word."""
     found = []
     for at, flag in enumerate(flags):
         if match := re.fullmatch(rf"-(?:{named})(.*)", flag, re.DOTALL):

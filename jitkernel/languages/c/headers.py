@@ -15,10 +15,9 @@ from functools import cached_property, lru_cache
 from zlib import crc32
 
 from jitkernel.errors import CompileError
-from jitkernel.files import working_folder
-from jitkernel.languages.c.clang import Clang
+from jitkernel.files import kind_of, working_folder
+from jitkernel.languages.c.clang import Clang, nothing
 from jitkernel.languages.c.declared import Declared
-from jitkernel.languages.c.flags import folders_of
 from jitkernel.languages.c.notes import DIRECTIVE, Note, Notes, plan_notes, spelling
 from jitkernel.languages.c.pieces import Mismatch, PieceKind, cut
 from jitkernel.languages.c.reading import Reading
@@ -26,8 +25,6 @@ from jitkernel.languages.c.tokens import Unfinished, tokens
 from jitkernel.printable import printable
 
 _INCLUDE = re.compile(r'#\s*(?:include|include_next|import)\s*(?:"([^"\n]+)"|<([^>\n]+)>)')
-_OTHERS = ((stat.S_ISFIFO, "named pipe"), (stat.S_ISSOCK, "socket"),
-           (stat.S_ISCHR, "device"), (stat.S_ISBLK, "device"))  # fmt: skip
 _DEFINED = re.compile(r"^#define (\w+).*", re.MULTILINE)
 _DEFINES = re.compile(r"#\s*define\s+(\w+)")
 _INCLUDES = re.compile(r"#\s*(?:include|include_next|import)\b")
@@ -77,13 +74,13 @@ def refuse_others(directive: str, folders: Sequence[str], hint: str = "", beside
             mode = os.stat(path).st_mode
         except OSError:
             continue
-        for kind, name in _OTHERS:
-            if kind(mode):
-                raise CompileError(
-                    f"{printable(path)} is a {name}, not a file: nothing is included from it{hint}"
-                )
         if stat.S_ISREG(mode):
             return
+        if not stat.S_ISDIR(mode):
+            raise CompileError(
+                f"{printable(path)} is {kind_of(mode)}, not a file: nothing is included from it"
+                f"{hint}"
+            )
 
 
 def brings(directive: str, file: str, folders: Sequence[str]) -> bool:
@@ -94,14 +91,14 @@ def brings(directive: str, file: str, folders: Sequence[str]) -> bool:
 
 def is_of(directive: str, file: str, folders: Sequence[str]) -> bool:
     """True if a directive includes a file of the user's directly."""
-    found = next(_found(directive, working_folder(), folders), "")
+    found = _found(directive, working_folder(), folders)
     return bool(found) and os.path.realpath(found) == os.path.realpath(file)
 
 
 def _files(directive: str, folders: Sequence[str]) -> Iterator[tuple[str, str]]:
     """The files of the user's that a directive includes, with their texts."""
-    seen: set[str] = set()
-    todo = list(_found(directive, working_folder(), folders))
+    seen = {""}
+    todo = [_found(directive, working_folder(), folders)]
     while todo:
         path = todo.pop()
         if path in seen:
@@ -111,7 +108,7 @@ def _files(directive: str, folders: Sequence[str]) -> Iterator[tuple[str, str]]:
         yield path, text
         for match in _INCLUDE.finditer(text):
             refuse_others(match[0], folders, "", os.path.dirname(path))
-            todo += _found(match[0], os.path.dirname(path), folders)
+            todo.append(_found(match[0], os.path.dirname(path), folders))
 
 
 def _looked_for(directive: str, beside: str, folders: Sequence[str]) -> Iterator[str]:
@@ -121,11 +118,9 @@ def _looked_for(directive: str, beside: str, folders: Sequence[str]) -> Iterator
             yield os.path.join(folder, match[1] or match[2])
 
 
-def _found(directive: str, beside: str, folders: Sequence[str]) -> Iterator[str]:
-    for path in _looked_for(directive, beside, folders):
-        if os.path.isfile(path):
-            yield path
-            return
+def _found(directive: str, beside: str, folders: Sequence[str]) -> str:
+    """The path of the file that a directive means, "" where there is none."""
+    return next(filter(os.path.isfile, _looked_for(directive, beside, folders)), "")
 
 
 def _text(path: str) -> str:
@@ -197,10 +192,10 @@ class HeaderMacros:
 def macros_of_headers(clang: Clang, headers: str, more: str = "") -> Mapping[str, str]:
     """The directives that define the macros of some headers, and of what stands behind them, by
     name; none where clang refuses the headers."""
-    folders = folders_of(clang.more)
+    folders = clang.asked.folders
     own = (read_header(line, folders) for line in more.split("\n") if _INCLUDES.match(line))
     contents = hash(tuple(header.text for header in own if header is not None))  # they may change
-    key = (replace(clang, waiting=_nothing), headers + more, contents)
+    key = (replace(clang, waiting=nothing), headers + more, contents)
     found = _of_headers.get(key)
     if found is None:
         text = clang.macros(headers, more)
@@ -210,10 +205,6 @@ def macros_of_headers(clang: Clang, headers: str, more: str = "") -> Mapping[str
         if found:
             _of_headers[key] = found
     return found
-
-
-def _nothing() -> None:
-    """Do nothing while clang works, where nobody waits for it."""
 
 
 _of_headers: dict[tuple[Clang, str, int], Mapping[str, str]] = {}

@@ -18,7 +18,7 @@ from jitkernel.languages.c.words import THREAD_LOCAL
 from jitkernel.languages.language import Completeness, Language, plain_call, split_commands
 from jitkernel.languages.llvm.plan import Kept
 from jitkernel.printable import printable
-from jitkernel.values.value import LanguageValue, TypedValue
+from jitkernel.values.value import TypedValue
 
 _INDENT = "    "
 _CONDITION = re.compile(r"#\s*(if|endif)")
@@ -56,7 +56,7 @@ def _depth(code: str) -> int:
 
 def show(value: TypedValue) -> str:
     """A value as C writes it, "" for one of another language."""
-    return value.shown if isinstance(value, LanguageValue) else ""
+    return value.shown
 
 
 def symbol_of(name: str, notes: Mapping[str, Kept]) -> str:

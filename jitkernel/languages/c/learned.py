@@ -29,6 +29,7 @@ from jitkernel.languages.c.unit import Unit
 from jitkernel.languages.llvm.plan import LanguageNote
 from jitkernel.values.c import declare, promoted
 from jitkernel.values.debug_info import Types
+from jitkernel.wording import cut_list
 
 _SPELLED = 80  # characters of a declaration in a status line
 
@@ -206,7 +207,7 @@ def outdated(unit: Unit, before: Notes) -> list[str]:
         if old and note.cell != unit.reading.replaces and note.key not in unit.owned:
             found.setdefault((note.cell, old), []).append(note.name)
     return read + [
-        f"{_listed(names)} (cell {cell}) still {'is' if len(names) == 1 else 'are'} what the "
+        f"{cut_list(names, 3)} (cell {cell}) still {'is' if len(names) == 1 else 'are'} what the "
         f"{macros} of before made; run that line again for the new one"
         for (cell, macros), names in sorted(found.items())
     ]
@@ -219,8 +220,3 @@ def included(unit: Unit, types: Types, symbols: Iterable[str]) -> list[str]:
         f"types and macros: include its header, or have all with %run {shlex.quote(path)}"
         for path in _files_of_definitions(unit, types, symbols)
     ]
-
-
-def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return ", ".join(names[:3]) + more

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 
+from jitkernel.ir.miswritten import rules, said
 from jitkernel.languages.c.words import C23, STANDARD_HEADERS, STANDARD_NAMES
 
 #: clang's words for a name that it does not know.
@@ -97,11 +98,7 @@ def hint_of(
     rest = text[column - 1 :]
     if named := NAMELESS.search(message):
         return "" if is_macro(named[1]) else _of_name(named[1], lines, text, rest, message)
-    for pattern, rule in _RULES:
-        if match := pattern.match(message):
-            if found := rule if isinstance(rule, str) else rule(match, text, rest):
-                return found
-    return ""
+    return str(said(_RULES, message, text, rest))
 
 
 def python_line(lines: Sequence[str]) -> tuple[int, str]:
@@ -214,25 +211,23 @@ def _of_character(match: re.Match[str], text: str, rest: str) -> str:
 
 # What clang says, and what to write: a hint, or a function that gives one for the message, the line
 # and the text from the place on.
-_RULES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str], str, str], str]], ...] = tuple(
-    (re.compile(pattern), rule)
-    for pattern, rule in (
-        (r"expected '\(' after '(\w+)'", _behind_word),
-        (r"expected ", _expected),
-        (r"'([^']*)' file not found", _of_file),
-        (r"invalid preprocessing directive", _of_directive),
-        (r"(?:unexpected )?character <U\+([0-9A-F]+)>", _of_character),
-        (r"array type 'char\[", "text is copied by `strcpy(to, from);` of <string.h>"),
-        (r"member reference base type '.*\]' is not",
-         "an array has no members, but `sizeof a / sizeof *a` elements"),
-        (
-            r"invalid operands to binary expression \('(?:double|float)",
-            lambda m, text, rest: "`fmod(x, y)` of <math.h> is that remainder" * ("%" in rest[:2]),
-        ),
-        (
-            r"too (?:few|many) arguments to function call",
-            lambda m, text, rest: "`%run main a b` calls it as a system does, with a and b as "
-            "arguments" if re.match(r"\s*main\s*\(", text) else "",
-        ),
-    )
+_RULES = rules(
+    (r"expected '\(' after '(\w+)'", _behind_word),
+    (r"expected ", _expected),
+    (r"'([^']*)' file not found", _of_file),
+    (r"invalid preprocessing directive", _of_directive),
+    (r"(?:unexpected )?character <U\+([0-9A-F]+)>", _of_character),
+    (r"array type 'char\[", "text is copied by `strcpy(to, from);` of <string.h>"),
+    (r"member reference base type '.*\]' is not",
+     "an array has no members, but `sizeof a / sizeof *a` elements"),
+    (
+        r"invalid operands to binary expression \('(?:double|float)",
+        lambda m, text, rest: "`fmod(x, y)` of <math.h> is that remainder" * ("%" in rest[:2]),
+    ),
+    (
+        r"too (?:few|many) arguments to function call",
+        lambda m, text, rest: "`%run main a b` calls it as a system does, with a and b as "
+        "arguments" if re.match(r"\s*main\s*\(", text) else "",
+    ),
+    begin=r"\A",
 )  # fmt: skip

@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from jitkernel.errors import UsageError
 from jitkernel.forms import Maybe, check
-from jitkernel.languages.c.declarations import parameters
+from jitkernel.languages.c.declarations import parameter_names
 from jitkernel.languages.c.pointed import forward, pointers
 from jitkernel.languages.c.tokens import all_words, asked_for, tokens, words
 from jitkernel.languages.llvm.plan import Kept, LanguageNote
@@ -224,7 +224,7 @@ def mentioned(text: str) -> Iterator[str]:
 
 @lru_cache(maxsize=1 << 11)
 def _hidden(head: str) -> frozenset[str]:
-    return frozenset(IDENTIFIER + name for name in parameters(tokens(head)))
+    return frozenset(IDENTIFIER + name for name in parameter_names(tokens(head)))
 
 
 def key_name(key: str) -> str:

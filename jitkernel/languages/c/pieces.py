@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from jitkernel.ir.text import replaced
 from jitkernel.languages.c.declarations import Declarator, Specifiers, declarators, specifiers
 from jitkernel.languages.c.macros import Macros
 from jitkernel.languages.c.tokens import CLOSING, Token, Unfinished, tokens
@@ -96,15 +97,13 @@ class Piece:
         stay."""
         if first >= stop:
             return ""
-        own = self.tokens
-        text, at = list[str](), own[first].start
-        for token in (own[i] for i in sorted(skipped) if first <= i < stop):
-            text += self._between(at, token.start), _NO_BREAK.sub(" ", token.text)
-            at = token.stop
-        return "".join((*text, self._between(at, own[stop - 1].stop)))
-
-    def _between(self, start: int, stop: int) -> str:
-        return self.text[start - self.start : stop - self.start]
+        own, start = self.tokens, self.start
+        blanks = (
+            (token.start - start, token.stop - start, _NO_BREAK.sub(" ", token.text))
+            for token in (own[i] for i in sorted(skipped) if first <= i < stop)
+        )
+        text = replaced(self.text, blanks)
+        return text[own[first].start - start : own[stop - 1].stop - start]
 
 
 class Mismatch(Exception):

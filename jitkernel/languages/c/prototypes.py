@@ -20,13 +20,19 @@ from jitkernel.errors import JitError, UsageError
 from jitkernel.ir.names import ASK, quote_name
 from jitkernel.languages.c.clang import Clang, clang_of
 from jitkernel.languages.c.completion import comment_above, declared_by_headers
-from jitkernel.languages.c.declarations import ATTRIBUTES, Declarator, declarators, specifiers
+from jitkernel.languages.c.declarations import (
+    ATTRIBUTES,
+    Declarator,
+    declarators,
+    parameters,
+    specifiers,
+)
 from jitkernel.languages.c.generated import OWN, value_type
 from jitkernel.languages.c.module import Module, parse
 from jitkernel.languages.c.notes import Note, Notes, on_line
 from jitkernel.languages.c.pieces import Mismatch, cut
 from jitkernel.languages.c.reading import Reading
-from jitkernel.languages.c.tokens import Token, Unfinished, closing, divided, tokens
+from jitkernel.languages.c.tokens import Token, Unfinished, closing, tokens
 from jitkernel.languages.c.unit import unit_of
 from jitkernel.languages.c.words import BASIC_TYPES, QUALIFIERS
 from jitkernel.languages.language import StateView
@@ -38,6 +44,8 @@ from jitkernel.values.debug_info import Types
 _PLACE = 16  # bytes: what a result and each argument begin at a multiple of
 #: Nothing is said of characters: they may be any bytes.
 _CHARACTERS = ("i1", "u1")
+_NUMBERS = ("int", "bool", "float")
+_POINTER = DataType("pointer", size=8, bits=64)  # to anything
 _CONST = ("const", "__const", "__const__")
 _DEEPEST = 20  # typedefs of typedefs
 _INCLUDES = re.compile(r"(?m)^\s*#\s*(?:include|import|embed)")
@@ -59,11 +67,10 @@ class _Said:
     @property
     def parameters(self) -> list[list[Token]] | None:
         """The tokens of a function's parameters, none of `(void)`; None of what is no function."""
-        one, found = self.declared, self.tokens
+        one = self.declared
         if one is None or not one.function or (self.note and self.note.kind == "variable"):
             return None
-        open_ = next(at for at in range(one.name_at, len(found)) if found[at].text == "(")
-        parts = [p for p in divided(found[open_ + 1 : closing(found, open_) - 1]) if p]
+        parts = parameters(self.tokens, one)
         return [] if [t.text for part in parts for t in part] == ["void"] else parts
 
     def type(self) -> DataType | None:
@@ -93,11 +100,12 @@ def prototype(name: str, known: StateView) -> Prototype | None:
     parts = said.parameters
     if parts is None:
         return _variable(said, said.declared)
-    function = _function(said, said.declared, parts)
+    types = [_read(part, said.notes) for part in parts]
+    function = _function(said, said.declared, parts, types)
     if said.note is None:  # no module has their names
         names = tuple(map(_name_of, parts))
         function = (function or Prototype(text=said.text))._replace(names=names)
-    if all(_is_number(part, said.notes) for part in parts):
+    if all(type is not None and type.kind in _NUMBERS for type in types):
         return function
     pointed, callback = _pointed(said)
     return (function or Prototype(text=said.text))._replace(pointed=pointed, callback=callback)
@@ -142,37 +150,34 @@ def _pointed(said: _Said) -> tuple[Callable[[int], DataType | None], Callable[[i
     return pointed, callback
 
 
-def _plain_result(said: _Said, declared: Declarator) -> tuple[bool, str]:
-    """True if IR has all that there is of a variable's or a result's type; and its code, if it is
-    one number."""
-    found = said.tokens
-    head = [t.text for t in found[: specifiers(found).end] if t.text != "extern"]
-    before = {t.text for t in found[declared.first : declared.name_at]}
-    code = "" if "*" in before else _number_of(head, said.notes)
-    return "*" in before or head == ["void"] or code[:1] in ("i", "f"), code
+def _is_irs(type: DataType | None) -> bool:
+    """True if IR has all that there is of a variable's or a result's type."""
+    return type is not None and type.kind != "enum" and type.code[:1] in ("", "i", "f")
 
 
 def _variable(said: _Said, declared: Declarator) -> Prototype | None:
-    behind = said.tokens[declared.name_at + 1 : declared.last]
-    same, code = _plain_result(said, declared)
-    if same and (code != "i1" or not behind):
+    of = _read(said.tokens[: declared.name_at], said.notes)
+    is_array = declared.name_at + 1 < declared.last
+    if of is not None and _is_irs(of) and not (is_array and of.code == "i1"):
         return None
-    if code and not behind:
-        return Prototype(number(code), text=said.text)
+    if of is not None and of.code and not is_array:
+        return Prototype(of, text=said.text)
     type = said.type()
     if type is not None and type.bare.kind == "function":  # declared by a macro
         return _by_type(type, [], said.text, ())
     return Prototype(plain(type), text=said.text) if type is not None else None
 
 
-def _function(said: _Said, declared: Declarator, parts: list[list[Token]]) -> Prototype | None:
-    same, code = _plain_result(said, declared)
-    notes, text = said.notes, said.text
-    wanted = tuple(_pointee(part, notes) for part in parts)
+def _function(
+    said: _Said, declared: Declarator, parts: list[list[Token]], types: list[DataType | None]
+) -> Prototype | None:
+    of, text = _read(said.tokens[: declared.name_at], said.notes), said.text
+    wanted = tuple(t if t is not None and t.element is not None else None for t in types)
     alone = Prototype(text=text, pointees=wanted) if any(wanted) else None
-    if all(_is_plain(part, notes) for part in parts) and (same or code):
-        otherwise = code[:1] in ("u", "c")
-        return Prototype(number(code), text=text, pointees=wanted) if otherwise else alone
+    told = [t is not None and t.kind != "complex" for t in types]
+    told += [t.text != "__attribute__" for part in parts for t in part]  # clang knows of those
+    if all(told) and of is not None and (_is_irs(of) or of.code):
+        return Prototype(of, text=text, pointees=wanted) if of.code[:1] in ("u", "c") else alone
     type = said.type()
     if type is None or type.bare.kind != "function":
         return alone
@@ -193,28 +198,6 @@ def _by_type(
     if result is not None or any(wanted):
         return Prototype(result, text=text, pointees=wanted)
     return None
-
-
-def _is_plain(part: list[Token], notes: Notes) -> bool:
-    """True if a parameter is a number or a pointer."""
-    words = [t.text for t in part]
-    if words == ["..."]:
-        return True
-    if "__attribute__" in words or words[:2] == ["[", "["]:
-        return False  # clang knows
-    if "*" in words or "[" in words or "enum" in words:
-        return True
-    return _is_number(part, notes)
-
-
-def _is_number(part: list[Token], notes: Notes) -> bool:
-    """True if a parameter is a number that IR passes as one."""
-    words = [t.text for t in part]
-    end = specifiers([*part, *part[-1:]]).end
-    if "*" in words[end:] or "[" in words[end:]:
-        return False
-    code = _number_of(words[:end], notes)
-    return bool(code) and code[0] != "c"
 
 
 def _name_of(part: list[Token]) -> str:
@@ -253,37 +236,44 @@ def _compiled(clang: Clang, text: str, header: str) -> str:
 # -- parameters and pointers -----------------------------------------------------------------------
 
 
-def _pointee(part: list[Token], known: Notes) -> DataType | None:
-    """The type that the parameter `T *x` or `T x[n][m]` points to, whatever is const or restrict in
-    it; None where that is no number and no pointer, or not known."""
-    while part and part[0].text in ATTRIBUTES:
-        part = part[closing(part, 1) :]
-    if not part:
+def _read(part: list[Token], known: Notes) -> DataType | None:
+    """The type of one name, or the result's, by what stands around it, where that is a number or a
+    pointer: `T *x` or `T x[n][m]` with what it leads to where this is one of both, whatever is
+    const or restrict in it.  None of others, and where it is not known; of an enum the kind alone.
+    """
+    begin = 0
+    while begin < len(part) and part[begin].text in ATTRIBUTES:
+        begin = closing(part, begin + 1)
+    texts = [t.text for t in part]
+    if texts == ["..."]:
+        return _POINTER  # as IR has it
+    if texts[:2] == ["[", "["] or not texts[begin:]:
         return None
     end = specifiers([*part, *part[-1:]]).end
-    rest = [t.text for t in part[end:] if t.text not in QUALIFIERS]
+    rest = [text for text in texts[end:] if text not in QUALIFIERS]
     stars = len(list(takewhile(lambda text: text == "*", rest)))
     behind = rest[stars:]
     if behind[:1] and behind[0] not in ("[", "("):
         behind = behind[1:]  # the name
     stars += behind[:1] == ["["]
-    if not stars or "(" in behind:
-        return None
-    words = [t.text for t in part[:end] if t.text not in QUALIFIERS and t.text != "register"]
-    constant = any(t.text in _CONST for t in part[:end])
+    words = [text for text in texts[begin:end] if text not in ("register", "extern")]
+    code = _number_of(words, known)
+    if not stars and "*" not in rest and "[" not in rest:
+        if "enum" in words:
+            return DataType("enum")
+        return VOID if words == ["void"] else number(code) if code and not begin else None
+    constant = any(word in _CONST for word in words)
+    words = [word for word in words if word not in QUALIFIERS]
     text = f"{'const ' * constant}{' '.join(words)} {'*' * stars}"
-    if stars > 1:
-        return pointer_to(DataType("pointer", size=8, bits=64), text)
-    code = _number_of([t.text for t in part[:end]], known)
-    if not code or code in _CHARACTERS:
-        return None
-    return pointer_to(number(code), text, constant)
+    if not stars or "(" in behind or (stars == 1 and (not code or code in _CHARACTERS)):
+        return _POINTER
+    return pointer_to(_POINTER, text) if stars > 1 else pointer_to(number(code), text, constant)
 
 
 def _number_of(words: list[str], known: Notes) -> str:
     """numpy's code of a type of numbers; "" for any other."""
     for _ in range(_DEEPEST):
-        kept = [w for w in words if w not in QUALIFIERS and w not in ("register", "extern")]
+        kept = [word for word in words if word not in QUALIFIERS]
         note = known.identifier(kept[0]) if len(kept) == 1 and kept[0] not in BASIC_TYPES else None
         if note is None:
             return code_of(kept)

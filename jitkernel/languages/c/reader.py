@@ -14,11 +14,11 @@ from dataclasses import replace
 from jitkernel.errors import CompileError, Diagnostic
 from jitkernel.files import working_folder
 from jitkernel.ir.names import decode_name, quote_name
+from jitkernel.ir.text import replaced
 from jitkernel.languages.c.changes import old_objects
 from jitkernel.languages.c.clang import Clang, Complaint, clang_of
 from jitkernel.languages.c.complaints import Complaints, missed
 from jitkernel.languages.c.expansion import Expansion, written
-from jitkernel.languages.c.flags import folders_of
 from jitkernel.languages.c.generated import LENGTH, OWN, VALUE, file_name, value_type
 from jitkernel.languages.c.headers import (
     Header,
@@ -127,7 +127,7 @@ class _Reader:
             conditions if line in lines else expansion.macros_of(line) | conditions
         )
         self._complaints.check(self._pieces)
-        folders = folders_of(self._clang.more)
+        folders = self._clang.asked.folders
         directives = [p.text for p in self._pieces if p.kind is PieceKind.DIRECTIVE]
         for text in directives:
             refuse_others(text, folders)
@@ -170,7 +170,7 @@ class _Reader:
 
     def _compiler(self) -> Clang:
         clang = clang_of(self._known.setting)
-        level = clang.level if self._known.opt_level is None else self._known.opt_level
+        level = clang.asked.level if self._known.opt_level is None else self._known.opt_level
         return replace(
             clang, optimise=level != 0,
             sanitize=self._known.sanitize,
@@ -215,15 +215,9 @@ class _Reader:
     @staticmethod
     def _beside(code: str, folder: str) -> str:
         """The code of a file: headers in quotation marks are looked for beside it first."""
-        parts: list[str] = []
-        at = 0
-        for token in tokens(code):
-            if token.kind == "directive" and (match := _QUOTED.match(token.text)):
-                path = os.path.join(folder, match[1])
-                if os.path.isfile(path):
-                    parts += code[at : token.start + match.start(1)], path
-                    at = token.start + match.end(1)
-        return "".join((*parts, code[at:]))
+        found = [(t.start, m) for t in tokens(code) if (m := _QUOTED.match(t.text))]
+        paths = [(at + m.start(1), at + m.end(1), os.path.join(folder, m[1])) for at, m in found]
+        return replaced(code, [place for place in paths if os.path.isfile(place[2])])
 
     def _mend(self, complaints: list[Complaint], pieces: list[Piece]) -> None:
         """Another attempt where the text was a guess that clang does not follow."""
@@ -263,7 +257,7 @@ class _Reader:
     def _included_twice(self, file: str, pieces: list[Piece]) -> set[str]:
         """The directives of the cell that include a file which an earlier cell includes, too,
         however they name it; all that earlier cells have where it is none of these."""
-        folders = folders_of(self._clang.more)
+        folders = self._clang.asked.folders
         known = {n.text for n in self._notes.directives() if n.kind in ("include", "header")}
         own = {piece.text for piece in pieces if piece.kind is PieceKind.DIRECTIVE}
         found = {text for text in own & known if brings(text, file, folders)}
@@ -327,7 +321,7 @@ class _Reader:
             self._find_hidden(unit, output.complaints)
             self._mend(output.complaints, unit.reading.pieces)
             raise self._complaints.refused(output.complaints, unit)
-        module = parse(output.text, self._clang.has_own_processor)
+        module = parse(output.text, self._clang.asked.processor)
         types = Types(module.metadata)
         self._find_declarations(unit, types)
         zeros = module.share(lambda name: self._is_elsewhere(name, unit))
@@ -380,7 +374,7 @@ class _Reader:
             spelled=spelled(unit, own, found),
             remakes=tuple(remakes),
             translated=made.translated or bool(unit.owned),
-            opt_level=self._clang.level,
+            opt_level=self._clang.asked.level,
         )
 
     def _how_to_run(self, unit: Unit) -> list[str]:
@@ -396,7 +390,7 @@ class _Reader:
         """The cell's notes.  A header that it includes may need what stands before it; what that
         is, clang tells when it compiles what later cells are given."""
         number, needed = self._known.number, set(self._guesses.needed)
-        folders = folders_of(self._clang.more)
+        folders = self._clang.asked.folders
         last = max((n.order for n in unit.own if n.kind in ("include", "header")), default=-1)
         before = [n for n in unit.own if n.order < last] + list(unit.wanted.values())
         others = any(n.key.startswith((IDENTIFIER, TAG)) for n in before)

@@ -10,6 +10,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
+from jitkernel.ir.text import replaced
 from jitkernel.languages.c.changes import Changes
 from jitkernel.languages.c.declarations import Declarator, hiding, unsized
 from jitkernel.languages.c.declared import Declared, is_old_style
@@ -250,7 +251,7 @@ class _Writer:
         text = note.definition
         if note.kind == "function" and ";" in text.partition("{")[0]:
             for piece in cut(text, self._notes.meaning, self._notes.macro):
-                text = _edited(text, self._hiding(piece))
+                text = replaced(text, self._hiding(piece))
         text = f'# {note.definition_line} "{file_name(note.cell)}"\n{text}\n'
         self._text.add(f"\n{_without_macros(self._as_there(note, text), younger)}\n")
 
@@ -294,7 +295,7 @@ class _Writer:
                 elif declared.init >= 0 and self._declared.is_computed(index, declared):
                     edits += self._computed(index, piece, declared)
         edits += [(start - base, stop - base, new) for start, stop, new in self._hiding(piece)]
-        text = _edited(text, edits)
+        text = replaced(text, sorted(edits))
         self._text.add_own(piece.line, piece.column, text, moved=bool(edits))
         if piece.kind is PieceKind.DECLARATION and piece.tokens[-1].text != ";":
             self._text.add_own(piece.last_line, piece.end_column, "\n;")
@@ -304,7 +305,7 @@ class _Writer:
         if not piece.declared or not is_old_style(piece):
             return []
         name_at = piece.declared[0].name_at
-        return hiding(piece.tokens, piece.body, name_at, self._guesses.hidden, OWN)
+        return sorted(hiding(piece.tokens, piece.body, name_at, self._guesses.hidden, OWN))
 
     def _lengths(self, piece: Piece, names: list[Declarator]) -> list[tuple[int, int, str]]:
         """Edits that give arrays of no length the one element that C gives them where they are
@@ -449,13 +450,6 @@ def _operand(source: str, piece: Piece, declared: Declarator) -> str:
         else:
             at += 1
     return text + source[start : tokens[stop - 1].stop]
-
-
-def _edited(text: str, edits: Iterable[tuple[int, int, str]]) -> str:
-    """A text with others from some offsets to others."""
-    for start, stop, new in sorted(edits, reverse=True):
-        text = text[:start] + new + text[stop:]
-    return text
 
 
 def _without_macros(text: str, names: Iterable[str]) -> str:

@@ -14,14 +14,19 @@ from jitkernel.values import literals
 from jitkernel.values.c import declare
 from jitkernel.values.datatype import DataType, plain
 from jitkernel.values.ir import ir_type
-from jitkernel.values.python import Pointer
-from jitkernel.values.value import LanguageValue, TypedValue
+from jitkernel.values.python import Pointer, bit_field
+from jitkernel.values.value import TypedValue
 
 _MANY, _FIRST, _LAST = 32, 20, 4  # elements of an array: more than so many are elided
 _LINE = 60  # characters of an array of arrays that are shown in one line
 _LONG = 200  # characters of a string that are shown
 _DEPTH = 12  # of nested types
-_ESCAPES = {7: "a", 8: "b", 9: "t", 10: "n", 11: "v", 12: "f", 13: "r", 34: '"', 92: "\\"}
+_ESCAPES = {
+    **{code: f"\\{code:03o}" for code in (*range(32), 127)},
+    **{0xDC00 + code: f"\\{code:03o}" for code in range(128, 256)},  # no UTF-8
+    **{7 + at: f"\\{letter}" for at, letter in enumerate("abtnvfr")},
+    92: "\\\\",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +57,10 @@ def present(
     bare = type.bare
     if bare.kind == "function":
         name = name_of(address).removeprefix("&")
-        return LanguageValue(value, None, shown=declare(type, name or "(*)"))
+        return replace(value, shown=declare(type, name or "(*)"))
     data = known.read_memory(address, bare.size).ljust(bare.size, b"\0")
     text = show(type, data, Memory(known.read_memory, name_of))
-    found = TypedValue(ir_type(bare), data, value.layouts)
-    return LanguageValue(found, plain(bare), shown=text)
+    return TypedValue(ir_type(bare), data, value.layouts, plain(bare), text)
 
 
 def _name_of(address: int, known: Known, notes: Notes) -> str:
@@ -103,7 +107,7 @@ def _value(type: DataType, data: bytes, memory: Memory, depth: int = 0) -> str:
         case "array":
             return _array(bare, data, memory, depth)
         case "vector":
-            of = bare.element or bare
+            of = (bare.element or bare).bare
             count = bare.size // max(of.size, 1)
             return _elements(replace(bare, kind="array", count=count), data, memory, depth)
         case "struct" | "union":
@@ -128,22 +132,13 @@ def _members(type: DataType, data: bytes, memory: Memory, depth: int) -> str:
         if member.bits:
             if not member.name:
                 continue
-            start = 8 * member.offset + member.shift
-            text = _bit_field(member.type.bare, _integer(data) >> start, member.bits)
+            value, of = bit_field(member, data[member.offset :]), member.type.bare
+            text = _constant(of, value) if of.kind == "enum" else str(value).lower()
         else:
             part = data[member.offset : member.offset + member.type.bare.size]
             text = _value(member.type, part, memory, depth + 1)
         parts.append(f".{member.name} = {text}" if member.name else text)
     return "{" + ", ".join(parts) + "}"
-
-
-def _bit_field(type: DataType, value: int, bits: int) -> str:
-    value &= (1 << bits) - 1
-    if type.signed and value >> bits - 1:
-        value -= 1 << bits
-    if type.kind == "enum":
-        return _constant(type, value)
-    return ("false", "true")[value] if type.kind == "bool" else str(value)
 
 
 def _array(type: DataType, data: bytes, memory: Memory, depth: int) -> str:
@@ -213,20 +208,8 @@ def _pointer(type: DataType, address: int, memory: Memory) -> str:
 
 
 def _quoted(data: bytes, quote: str = '"') -> str:
-    found = []
-    for character in data.decode("utf-8", "surrogateescape"):
-        code = ord(character)
-        if character in "\"'":
-            found.append(f"\\{character}" if character == quote else character)
-        elif code in _ESCAPES:
-            found.append("\\" + _ESCAPES[code])
-        elif code < 32 or code == 127:
-            found.append(f"\\{code:03o}")
-        elif 0xDC80 <= code <= 0xDCFF:
-            found.append(f"\\{code - 0xDC00:03o}")
-        else:
-            found.append(character)
-    return quote + "".join(found) + quote
+    text = data.decode("utf-8", "surrogateescape").translate(_ESCAPES)
+    return f"{quote}{text.replace(quote, chr(92) + quote)}{quote}"
 
 
 def _scalar(type: DataType, data: bytes) -> str:

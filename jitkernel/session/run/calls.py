@@ -30,7 +30,7 @@ from jitkernel.session.program.signatures import Signature, attributes_of
 from jitkernel.session.run.host import Execution, SessionHost
 from jitkernel.session.run.results import Collector, Sink
 from jitkernel.values.conversion import SIMPLE, from_python, to_bytes
-from jitkernel.values.value import LanguageValue, TypedValue
+from jitkernel.values.value import TypedValue
 from jitkernel.wording import counted
 
 if TYPE_CHECKING:
@@ -249,8 +249,9 @@ class Caller(Scratch):
                 value = self.call(name, self._converted(name, arguments, said))
                 if said is None or said.result is None:
                     return value
-                data = self.read(self._result_at, said.result.size) if self._result_at else None
-                return LanguageValue(value, said.result, data)
+                at = self._result_at
+                data = self.read(at, said.result.size) if at else value.data
+                return TypedValue(value.type, data, value.layouts, said.result)
             finally:
                 if self._copies is not None:
                     self._copies.end()
