@@ -5,9 +5,9 @@ Start from `gather`.  What cells define and others define by now gives way, as i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from jitkernel.compiler.records import Options, Part, Request
 from jitkernel.elf import read_object
@@ -26,25 +26,12 @@ from jitkernel.session.saved.store import LINKED, Record
 from jitkernel.session.settings import CellOptions, options_for, stored_request
 
 if TYPE_CHECKING:
-    from jitkernel.languages.prototypes import Prototype
-    from jitkernel.session.engine import Engine
+    from jitkernel.session.core import Core
     from jitkernel.session.program.cell import Cell
-    from jitkernel.session.program.program import Program
 
 #: An appending array of `{ i32 priority, ptr function, ptr data }`: LLVM's Language Reference, "The
 #: 'llvm.global_ctors' Global Variable".
 _CONSTRUCTORS = "llvm.global_ctors"
-
-
-class ExportSource(NamedTuple):
-    """The place that functions leave from: a session's program, and what compiles it.
-
-    `prototype` says what their language sees in them, where that is more than IR tells.
-    """
-
-    program: Program
-    engine: Engine
-    prototype: Callable[[str], Prototype]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +54,7 @@ class Gathered:
 
 
 def gather(
-    home: ExportSource,
+    core: Core,
     names: Iterable[str],
     present: bool,
     cpu: str = "",
@@ -79,25 +66,25 @@ def gather(
     have no other (`@r = @f(3)`).  `more` are names that are needed besides.  Raises UsageError for
     a name that no cell defines, and where a variable's value cannot leave.
     """
-    return _Gathering(home, names, present, cpu, more).run()
+    return _Gathering(core, names, present, cpu, more).run()
 
 
-def cells_of(home: ExportSource, names: Iterable[str]) -> list[Cell]:
+def cells_of(core: Core, names: Iterable[str]) -> list[Cell]:
     """The cells that have the code of names and of what they refer to, by number."""
-    return [cell for _, cell in sorted(_Gathering(home, names, False, "", ()).cells.items())]
+    return [cell for _, cell in sorted(_Gathering(core, names, False, "", ()).cells.items())]
 
 
 class _Gathering:
     def __init__(
-        self, home: ExportSource, names: Iterable[str], present: bool, cpu: str, more: Iterable[str]
+        self, core: Core, names: Iterable[str], present: bool, cpu: str, more: Iterable[str]
     ):
-        self._program, self._engine, self._present = home.program, home.engine, present
+        self._program, self._engine, self._present = core.program, core.engine, present
         self._exports = {name: self._known(name) for name in dict.fromkeys(map(bare, names))}
         if not self._exports:
             raise UsageError("export what? The name of a function: @f")
         self.cells: dict[int, Cell] = {}
         self._roots = set(self._exports) | set(more)
-        engine = home.engine
+        engine = core.engine
         options = options_for(CellOptions(cpu=cpu), engine.settings, engine.arena)
         self._options = options._replace(reloc="pic", closed=False, internal=True, passes="")
         self._values = PresentValues(self._program, engine.arena)
