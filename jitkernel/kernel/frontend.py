@@ -61,7 +61,7 @@ class Frontend:
         self.running = False
         self.runs = 0  # how many cells began
         self.on_session: Callable[[Session], None] | None = None  # it is another one now
-        self._command: ShellCommand | None = None
+        self._in_shell = False  # a shell command runs, which looks at `was_interrupted` itself
         self._prepared = False
         # Plain values: a signal handler reads and sets them.
         self.was_interrupted = False
@@ -222,11 +222,7 @@ class Frontend:
         if not self.running:
             return
         self.was_interrupted = True
-        command = self._command
-        if command is not None:
-            if not command.interrupted:
-                command.interrupt()
-        else:
+        if not self._in_shell:
             self.session.interrupt()
 
     def press(self, later: Callable[[float, Callable[[], None]], object]) -> None:
@@ -351,14 +347,12 @@ class Frontend:
 
     def run_shell(self, command: str) -> int:
         """Run a shell command, streaming; Interrupted when the user ended it."""
-        self._command = running = ShellCommand(command)
+        self._in_shell = True
         try:
-            if self.was_interrupted:
-                running.interrupt()
-            status = running.run(self.out.write)
+            status = ShellCommand(command, lambda: self.was_interrupted).run(self.out.write)
         finally:
-            self._command = None
-        if running.interrupted:
+            self._in_shell = False
+        if self.was_interrupted:
             raise Interrupted(f"interrupted: !{command}")
         if status:
             how = f"exit status {status}" if status > 0 else f"ended by signal {-status}"
