@@ -63,7 +63,7 @@ class Frontend:
         self.on_session: Callable[[Session], None] | None = None  # it is another one now
         self._in_shell = False  # a shell command runs, which looks at `was_interrupted` itself
         self._prepared = False
-        # Plain values: a signal handler reads and sets them.
+        # A plain value: a signal handler sets it, and whoever waits for the user looks at it.
         self.was_interrupted = False
 
     @property
@@ -236,7 +236,6 @@ class Frontend:
 
         def again() -> None:
             if self.running and self.runs == run:
-                self.out.interrupt()
                 self.interrupt()
                 later(PRESS_AGAIN, again)
 
