@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from jitkernel import views
 from jitkernel.errors import UsageError
-from jitkernel.files import read_text
+from jitkernel.files import read_text, write_text
 from jitkernel.ir.names import bare
 from jitkernel.kernel.magics.parsing import CELLS, shown
 from jitkernel.kernel.magics.registry import Argument, magic
@@ -246,12 +246,7 @@ def history(context: Frontend, arguments: Any) -> None:
     texts = [f"; [{line}]\n{source}" for _, line, source in found]
     text = "\n\n".join(texts)
     if arguments.file:
-        try:
-            with open(arguments.file, "x", encoding="utf-8") as file:
-                file.write(text + "\n")
-        except (OSError, ValueError) as error:
-            words = getattr(error, "strerror", None) or error
-            raise UsageError(f"%history: {arguments.file}: {words}") from None
+        write_text(arguments.file, text + "\n", "%history: ", new=True)
         context.print(f"{counted(len(texts), 'cell')} written to {arguments.file}")
     else:
         context.print(text or "no cells yet")
