@@ -26,7 +26,7 @@ from jitkernel.linker.ifuncs import make_ordinary
 from jitkernel.linker.layout import SPECIAL
 from jitkernel.linker.thread_locals import emulate
 from jitkernel.portable.content import Content
-from jitkernel.portable.gathering import Gathered, cells_of, gather
+from jitkernel.portable.gathering import Gathered, Gathering
 from jitkernel.session.program.signatures import Signature
 from jitkernel.wording import cut_list
 
@@ -75,7 +75,7 @@ def build(
     """
     more: set[str] = set()
     for _ in range(_AGAIN):
-        gathered = gather(core, names, present, cpu, more)
+        gathered = Gathering(core, names, present, cpu, more).run()
         wanted = tuple(dict.fromkeys(("object", *forms)))
         seen = gathered.seen | gathered.exports.keys()
         made = dict(zip(wanted, _compiled(core.engine.pool, gathered, seen, wanted), strict=True))
@@ -192,7 +192,8 @@ def pack(core: Core, name: str, present: bool) -> Content:
     task.  Raises UsageError, LinkError, CompileError.
     """
     name, entry = bare(name), f"{bare(name)}.travels"
-    key = name, tuple((c.number, c.image, tuple(c.names)) for c in cells_of(core, [name]))
+    cells = sorted(Gathering(core, [name]).cells.items())
+    key = name, tuple((number, cell.image, tuple(cell.names)) for number, cell in cells)
     known = _packed.setdefault(core.program, {})
     if not present and (found := known.get(key)) is not None:
         return found

@@ -1,6 +1,6 @@
 """All that some names of a session need: modules, objects of other compilers, values of variables.
 
-Start from `gather`.  What cells define and others define by now gives way, as in the session.
+Start from `Gathering`.  What cells define and others define by now gives way, as in the session.
 """
 
 from __future__ import annotations
@@ -53,30 +53,22 @@ class Gathered:
     options: Options
 
 
-def gather(
-    core: Core,
-    names: Iterable[str],
-    present: bool,
-    cpu: str = "",
-    more: Iterable[str] = (),
-) -> Gathered:
-    """Collect what some functions and variables of a session need.
+class Gathering:
+    """The need of some functions and variables of a session: `cells` are those that have the code
+    of the names and of what they refer to, `run` collects all.
 
     `present`: variables begin with the values that they have now; otherwise only those do that
     have no other (`@r = @f(3)`).  `more` are names that are needed besides.  Raises UsageError for
     a name that no cell defines, and where a variable's value cannot leave.
     """
-    return _Gathering(core, names, present, cpu, more).run()
 
-
-def cells_of(core: Core, names: Iterable[str]) -> list[Cell]:
-    """The cells that have the code of names and of what they refer to, by number."""
-    return [cell for _, cell in sorted(_Gathering(core, names, False, "", ()).cells.items())]
-
-
-class _Gathering:
     def __init__(
-        self, core: Core, names: Iterable[str], present: bool, cpu: str, more: Iterable[str]
+        self,
+        core: Core,
+        names: Iterable[str],
+        present: bool = False,
+        cpu: str = "",
+        more: Iterable[str] = (),
     ):
         self._program, self._engine, self._present = core.program, core.engine, present
         self._exports = {name: self._known(name) for name in dict.fromkeys(map(bare, names))}
@@ -107,6 +99,7 @@ class _Gathering:
         return symbol.info  # type: ignore[no-any-return]
 
     def run(self) -> Gathered:
+        """All that they need."""
         pool, values = self._engine.pool, self._values
         while True:
             parts, objects, seen = self._parts(), self._objects(), frozenset[str]()
