@@ -80,10 +80,13 @@ def read_text(path: str, what: str = "") -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def write_text(path: str, text: str, what: str = "", append: bool = False) -> bool:
-    """Write a file for the user, or to the end of it; whether it was there.  Raises UsageError."""
+def write_text(
+    path: str, text: str, what: str = "", append: bool = False, new: bool = False
+) -> bool:
+    """Write a file for the user, or to the end of it, or a `new` one alone; whether it was there.
+    Raises UsageError."""
     there = refuse_irregular(path, what) is not None
-    flags = os.O_WRONLY | os.O_CREAT | (os.O_APPEND if append else 0)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND * append | os.O_EXCL * new
     with _opened(path, what, flags) as file:
         if not append:
             os.truncate(file, 0)

@@ -1,4 +1,4 @@
-"""A function's machine IR at the stages that matter, and its spills.  Start from `stages`.
+"""A function's machine IR at the stages that matter, and its spills.  Start from `stages_of`.
 
 The text is LLVM's (docs/MIRLangRef).  Spill slots are the stack objects that register allocation
 made: those that it has and instruction selection had not.
@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from jitkernel.compiler.pass_trace import Step
+from jitkernel.compiler.pass_trace import PassTrace, Step
 
 LEFT_OUT = "Left out: the implicit operands $rsp and $ssp, and $eflags where it is dead."
 
@@ -61,6 +61,14 @@ class Stage:
     def reloads(self) -> int:
         """Loads from spill slots, also as operands of other instructions."""
         return sum("reload" in mark for mark in self.marks)
+
+
+def stages_of(trace: PassTrace) -> dict[str, list[Stage]]:
+    """The stages of each function that reached code generation."""
+    found: dict[str, list[Step]] = {}
+    for step in trace.machine:
+        found.setdefault(step.unit, []).append(step)
+    return {name: stages(steps) for name, steps in found.items()}
 
 
 def stages(steps: Sequence[Step]) -> list[Stage]:

@@ -17,6 +17,7 @@ from typing import Any
 from jitkernel.errors import UsageError
 from jitkernel.ir.names import written
 from jitkernel.ir.types import FloatType, FunctionType, IntType, PointerType, Type
+from jitkernel.values.python import LETTERS
 
 MOST = 32  # elements of an array, characters of a text
 
@@ -249,12 +250,6 @@ def told(kind: Kind, value: Any) -> str:
     return str(value)
 
 
-#: How `struct` calls numbers in memory.
-_LETTERS = {
-    ("int", 8): "b", ("int", 16): "h", ("int", 32): "i", ("int", 64): "q",
-    ("float", 32): "f", ("float", 64): "d",
-}  # fmt: skip
-
 # -- in memory -----------------------------------------------------------------------------------
 
 
@@ -287,5 +282,5 @@ def capacity(kind: Kind) -> int:
 
 def _struct(kind: Kind) -> struct.Struct:
     """The format of a number, or of a struct as C lays it out, to the padding at its end."""
-    letters = [_LETTERS[field.name, field.bits] for field in kind.fields or (kind,)]
+    letters = [LETTERS[f"{field.name[0]}{field.bits // 8}"] for field in kind.fields or (kind,)]
     return struct.Struct(f"@{''.join(letters)}0{max(letters, key=struct.calcsize)}")

@@ -39,7 +39,7 @@ from jitkernel.kernel.settings import (
 )
 
 
-class Session(jupyter_client.session.Session, settings.Session):
+class Session(jupyter_client.session.Session, settings.Session):  # type: ignore[misc,valid-type]
     """The growing program, and the wire to the client: both are set in the section `Session`."""
 
     # Jupyter's own default, 65,536, would grow with every message for the life of most kernels.
@@ -81,7 +81,7 @@ class JITKernelApp(IPKernelApp):
     examples = "python -m jitkernel.kernel --O3 --Arena.capacity=256M"
 
     kernel_class = Type(JITKernel, klass="ipykernel.kernelbase.Kernel")  # type: ignore[assignment]
-    classes = [JITKernel, Arena, Session, Compiler, Executor, ObjectCache]  # type: ignore[assignment]
+    classes: list[Any] = [JITKernel, Arena, Session, Compiler, Executor, ObjectCache]
     aliases = OWN_ALIASES
     flags = {
         **dict(Application.flags),

@@ -61,9 +61,9 @@ class Frontend:
         self.running = False
         self.runs = 0  # how many cells began
         self.on_session: Callable[[Session], None] | None = None  # it is another one now
-        self._command: ShellCommand | None = None
+        self._in_shell = False  # a shell command runs, which looks at `was_interrupted` itself
         self._prepared = False
-        # Plain values: a signal handler reads and sets them.
+        # A plain value: a signal handler sets it, and whoever waits for the user looks at it.
         self.was_interrupted = False
 
     @property
@@ -222,11 +222,7 @@ class Frontend:
         if not self.running:
             return
         self.was_interrupted = True
-        command = self._command
-        if command is not None:
-            if not command.interrupted:
-                command.interrupt()
-        else:
+        if not self._in_shell:
             self.session.interrupt()
 
     def press(self, later: Callable[[float, Callable[[], None]], object]) -> None:
@@ -240,7 +236,6 @@ class Frontend:
 
         def again() -> None:
             if self.running and self.runs == run:
-                self.out.interrupt()
                 self.interrupt()
                 later(PRESS_AGAIN, again)
 
@@ -285,18 +280,14 @@ class Frontend:
         self.run_shell(action.command)
 
     def inspect(self, action: Any) -> None:
-        view = self.look_up(action.name, action.level - 1)
+        from jitkernel.kernel.inspection import look_up
+
+        view = look_up(self, action.name, action.level - 1)
         if view is None:
             raise UsageError(f"nothing is called {action.name} here")
         self.page(view)
 
     # -- what magics use, with what is above -----------------------------------------------
-
-    def look_up(self, name: str, level: int = 0) -> View | None:
-        """A view of what is known of a name; from level 1 on with IR and assembly."""
-        from jitkernel.kernel.inspection import look_up
-
-        return look_up(self, name, level)
 
     def symbol_for(self, word: str) -> str:
         """The symbol of what was typed as a name, where a language calls it otherwise: `@my_f`."""
@@ -351,14 +342,12 @@ class Frontend:
 
     def run_shell(self, command: str) -> int:
         """Run a shell command, streaming; Interrupted when the user ended it."""
-        self._command = running = ShellCommand(command)
+        self._in_shell = True
         try:
-            if self.was_interrupted:
-                running.interrupt()
-            status = running.run(self.out.write)
+            status = ShellCommand(command, lambda: self.was_interrupted).run(self.out.write)
         finally:
-            self._command = None
-        if running.interrupted:
+            self._in_shell = False
+        if self.was_interrupted:
             raise Interrupted(f"interrupted: !{command}")
         if status:
             how = f"exit status {status}" if status > 0 else f"ended by signal {-status}"

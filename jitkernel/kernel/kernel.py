@@ -52,7 +52,9 @@ class JITKernel(JITKernelSettings, Kernel):
         # Subshells bring a thread each: one cell at a time all the same.
         self._lock = threading.Lock()
         self._closing = threading.Event()
-        self.wire = WireOutput(self, lambda: self.chosen("max_output"))
+        self.wire = WireOutput(
+            self, lambda: self.chosen("max_output"), lambda: self.frontend.was_interrupted
+        )
         self.frontend = Frontend(
             kwargs["parent"].jit_session.get,
             self.wire,

@@ -61,8 +61,5 @@ class Output(ABC):
     def input(self, prompt: str) -> str | None:
         """A line from the user; None where the client has no input box."""
 
-    def interrupt(self) -> None:  # noqa: B027  (reading may end by itself)
-        """Give up waiting for a line.  Callable from other threads and from a signal handler."""
-
     def leave(self) -> None:  # noqa: B027
         """Ask the client to end, where that is something a client can do."""

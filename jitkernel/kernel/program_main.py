@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 _PARAMETERS = ["i32", "ptr", "ptr"]  # argc, argv, and the environment: C11 5.1.2.2.1, J.5.1
 
 
-def has_main(context: Frontend) -> bool:
-    """True if a cell defines a function `main`."""
+def cell_of_main(context: Frontend) -> int:
+    """The number of the cell that defines a function `main`; 0 where none does."""
     symbol = context.session.symbols.get("main")
-    return symbol is not None and symbol.kind == "function" and bool(symbol.cell)
+    return symbol.cell if symbol is not None and symbol.kind == "function" else 0
 
 
 def run_main(context: Frontend, words: Sequence[str]) -> int:

@@ -150,29 +150,19 @@ def _declared_section(section: type[Section]) -> type[Section]:
     return cast("type[Section]", MetaHasTraits(section.__name__, section.__bases__, own | traits))
 
 
-@_declared_section
-class Arena(Configurable):
-    """The slab that holds code, constants and globals."""
+def _section(name: str, words: str) -> type[Configurable]:
+    """A section that has nothing but its settings; what it is about in `words`."""
+    own = {"__doc__": words, "__module__": __name__}
+    return _declared_section(type(name, (Configurable,), own))
 
 
-@_declared_section
-class Session(Configurable):
-    """The growing program."""
-
-
-@_declared_section
-class ObjectCache(Configurable):
-    """Compiled code on disk, found again by other kernels of this user."""
-
-
-@_declared_section
-class Compiler(Configurable):
-    """The way cells are compiled."""
-
-
-@_declared_section
-class Executor(Configurable):
-    """The process in which cells run."""
+Arena = _section("Arena", "The slab that holds code, constants and globals.")
+Session = _section("Session", "The growing program.")
+ObjectCache = _section(
+    "ObjectCache", "Compiled code on disk, found again by other kernels of this user."
+)
+Compiler = _section("Compiler", "The way cells are compiled.")
+Executor = _section("Executor", "The process in which cells run.")
 
 
 @_declared_section

@@ -13,37 +13,33 @@ import selectors
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable
 
-GRACE = 0.5  # seconds between SIGINT and each of these
-_SIGNALS = (signal.SIGTERM, signal.SIGKILL)
+GRACE = 0.5  # seconds between these, to a command that goes on
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
 _GUARD = os.path.join(os.path.dirname(os.path.abspath(__file__)), "guard.py")
 #: Guards of commands that left something running: a process that has ended wants to be waited for.
 _guards: list[subprocess.Popen[bytes]] = []
 
 
 class ShellCommand:
-    """One command.  `run` blocks until it ends; `interrupt` may be called from anywhere."""
+    """One command.  `run` blocks until it ends, or until `stopped` says that it has to."""
 
-    def __init__(self, command: str) -> None:
-        self.command = command
-        self.interrupted = False
+    def __init__(self, command: str, stopped: Callable[[], bool] = lambda: False) -> None:
+        self.command, self._stopped = command, stopped
         self._group = 0  # the shell's process, which leads a group
         self._status: int | None = None
         self._told = b""  # what the guard has said
-        self._lock = threading.Lock()
-        self._interrupted_at = 0.0
-        self._sent = 0
+        self._signals = iter(_SIGNALS)
+        self._next = 0.0  # when the next of them is due, once it is to end
 
     def run(self, output: Callable[[str, bytes], None]) -> int:
         """The exit status (negative: the signal that ended it); output as it comes."""
         _guards[:] = [guard for guard in _guards if guard.poll() is None]
-        with self._lock:
-            if self.interrupted:
-                return -signal.SIGINT
-            guard, words = self._start()
+        if self._stopped():
+            return -signal.SIGINT
+        guard, words = self._start()
         try:
             self._pump(guard, words, output)
         finally:
@@ -89,8 +85,6 @@ class ShellCommand:
         lines = self._told.split(b"\n")
         if not self._group and len(lines) > 1:
             self._group = int(lines[0])
-            if self.interrupted:
-                self._kill(signal.SIGINT)
         if len(lines) > 2:
             self._status = int(lines[1])
         return not said
@@ -124,20 +118,13 @@ class ShellCommand:
                     break
 
     def _press(self) -> None:
-        """After an interrupt: SIGTERM, then SIGKILL, to a command that goes on."""
-        left = _SIGNALS[self._sent :] if self.interrupted else ()
-        if left and time.monotonic() - self._interrupted_at > GRACE * (self._sent + 1):
-            self._sent += 1
-            self._kill(left[0])
-
-    def interrupt(self) -> None:
-        """End the command.  From a signal handler or another thread."""
-        self.interrupted = True
-        self._interrupted_at = time.monotonic()
-        self._kill(signal.SIGINT)
+        """End a command that is to end, ever harder."""
+        now = time.monotonic()
+        if self._group and self._stopped() and now >= self._next:
+            self._next = now + GRACE
+            self._kill(next(self._signals, signal.SIGKILL))
 
     def _kill(self, number: int) -> None:
-        group = self._group
-        if group:
+        if self._group:
             with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(group, number)
+                os.killpg(self._group, number)

@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 
 
 class WireOutput(OutputStreams):
-    """The frontend's `Output` in a kernel."""
+    """The frontend's `Output` in a kernel; `stopped` says that nobody waits for a line any more."""
 
-    def __init__(self, kernel: Kernel, limit: Callable[[], int]) -> None:
+    def __init__(
+        self, kernel: Kernel, limit: Callable[[], int], stopped: Callable[[], bool]
+    ) -> None:
         super().__init__(limit)
-        self._kernel = kernel
+        self._kernel, self._stopped = kernel, stopped
         self._parent: dict[str, Any] = {}
         self._ident: Any = b""
         self._silent = False
         self._allow_stdin = False
         self._count = 0
         self.payload: list[dict[str, Any]] = []
-        # A plain flag: a signal handler sets it, and an Event's lock is not for those.
-        self._stop_input = False
 
     # -- around a cell ---------------------------------------------------------------------
 
@@ -42,16 +42,11 @@ class WireOutput(OutputStreams):
         self._ident = self._kernel._get_shell_context_var(self._kernel._shell_parent_ident)
         self._silent, self._allow_stdin, self._count = silent, allow_stdin, count
         self.payload = []
-        self._stop_input = False
         self.begin(in_place=bool((self._parent.get("metadata") or {}).get("cellId")))
 
     def end(self) -> None:
         super().end()
         self._silent = False
-
-    def interrupt(self) -> None:
-        """An input request that waits is given up.  Callable from a signal handler."""
-        self._stop_input = True
 
     # -- as an Output ----------------------------------------------------------------------
 
@@ -95,7 +90,7 @@ class WireOutput(OutputStreams):
         content = {"prompt": prompt, "password": False}
         session.send(socket, "input_request", content, self._parent, ident=self._ident)
         while True:
-            if self._stop_input:
+            if self._stopped():
                 raise Interrupted("interrupted while waiting for input")
             if not socket.poll(20, zmq.POLLIN):
                 continue

@@ -1,7 +1,7 @@
 """Functions that leave a session with all that they need: as files, and to other processes.
 
 Start from `export.export` for files and from `travelling.PortableFunction` for handles that pickle;
-`gathering.gather` finds out what a function needs.
+`gathering.Gathering` finds out what a function needs.
 """
 
 from __future__ import annotations

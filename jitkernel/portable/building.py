@@ -26,11 +26,12 @@ from jitkernel.linker.ifuncs import make_ordinary
 from jitkernel.linker.layout import SPECIAL
 from jitkernel.linker.thread_locals import emulate
 from jitkernel.portable.content import Content
-from jitkernel.portable.gathering import ExportSource, Gathered, cells_of, gather
+from jitkernel.portable.gathering import Gathered, Gathering
 from jitkernel.session.program.signatures import Signature
 from jitkernel.wording import cut_list
 
 if TYPE_CHECKING:
+    from jitkernel.session.core import Core
     from jitkernel.session.program.program import Program
 
 _ADDRSIG = 0x6FFF4C03  # SHT_LLVM_ADDRSIG: it names symbols by their numbers
@@ -60,7 +61,7 @@ class Built:
 
 
 def build(
-    home: ExportSource,
+    core: Core,
     names: Iterable[str],
     present: bool = False,
     cpu: str = "",
@@ -74,21 +75,22 @@ def build(
     """
     more: set[str] = set()
     for _ in range(_AGAIN):
-        gathered = gather(home, names, present, cpu, more)
+        gathered = Gathering(core, names, present, cpu, more).run()
         wanted = tuple(dict.fromkeys(("object", *forms)))
         seen = gathered.seen | gathered.exports.keys()
-        made = dict(zip(wanted, _compiled(home.engine.pool, gathered, seen, wanted), strict=True))
+        made = dict(zip(wanted, _compiled(core.engine.pool, gathered, seen, wanted), strict=True))
         made["object"], undefined = merge_objects(
             made["object"], gathered.objects, gathered.exports.keys(), called or {}
         )
-        own = [n for n in undefined if _is_own(home, n)]
+        symbols = core.program.linker.symbols
+        own = [n for n in undefined if n in symbols and symbols[n].state is SymbolState.DEFINED]
         if not set(own) - more:
             if ASK in undefined:
-                _refuse_python(home, gathered, seen)
-            return Built(gathered, made, _needs(home, undefined))
+                _refuse_python(core, gathered, seen)
+            return Built(gathered, made, _needs(core, undefined))
         more.update(own)
     raise LinkError(
-        f"{cut_list([home.program.called(n) for n in own], 8)} could not be taken along"
+        f"{cut_list([core.program.called(n) for n in own], 8)} could not be taken along"
     )
 
 
@@ -150,22 +152,17 @@ def merge_objects(
     return builder.write(), undefined
 
 
-def _is_own(home: ExportSource, name: str) -> bool:
-    symbol = home.program.linker.symbols.get(name)
-    return symbol is not None and symbol.state is SymbolState.DEFINED
-
-
-def _refuse_python(home: ExportSource, gathered: Gathered, seen: Iterable[str]) -> None:
+def _refuse_python(core: Core, gathered: Gathered, seen: Iterable[str]) -> None:
     """Say which functions of Python's would have to come along, each once, and no other."""
-    (text,) = _compiled(home.engine.pool, gathered, seen, ("text",))
+    (text,) = _compiled(core.engine.pool, gathered, seen, ("text",))
     needed = {f.name for f in functions(text.decode("utf-8", "surrogateescape"), "define")}
     names: list[str] = []
     for number in gathered.cells:
-        cell = home.program.cells[number]
+        cell = core.program.cells[number]
         if cell.image is not None and any(symbol.name == ASK for symbol in cell.image.refs):
             names += [name for name in cell.names if name in needed]
-    asking = cut_list([home.program.called(n) for n in names], 8)
-    leaving = cut_list([home.program.called(n) for n in gathered.exports], 8)
+    asking = cut_list([core.program.called(n) for n in names], 8)
+    leaving = cut_list([core.program.called(n) for n in gathered.exports], 8)
     what = "a function of Python's" if len(names) == 1 else "functions of Python's"
     alone = len(gathered.exports) == 1
     if set(names) == gathered.exports.keys():
@@ -178,45 +175,42 @@ def _refuse_python(home: ExportSource, gathered: Gathered, seen: Iterable[str]) 
     )
 
 
-def _needs(home: ExportSource, names: Iterable[str]) -> dict[str, str]:
+def _needs(core: Core, names: Iterable[str]) -> dict[str, str]:
     """The libraries that have names here."""
     names = [n for n in names if not n.startswith(("__start_", "__stop_"))]
     if not names:
         return {}
-    services = home.engine.executor.services
+    services = core.engine.executor.services
     found = zip(names, services.lookup(names), strict=True)
     return {n: (services.file_at(a) or "its process") if a else "" for n, a in found}
 
 
-def pack(home: ExportSource, name: str, present: bool) -> Content:
+def pack(core: Core, name: str, present: bool) -> Content:
     """A function with all that it needs.
 
     What was packed is kept until one of its cells is another: a pool pickles a function for each
     task.  Raises UsageError, LinkError, CompileError.
     """
-    name = bare(name)
-    key = name, tuple((c.number, c.image, tuple(c.names)) for c in cells_of(home, [name]))
-    known = _packed.setdefault(home.program, {})
+    name, entry = bare(name), f"{bare(name)}.travels"
+    cells = sorted(Gathering(core, [name]).cells.items())
+    key = name, tuple((number, cell.image, tuple(cell.names)) for number, cell in cells)
+    known = _packed.setdefault(core.program, {})
     if not present and (found := known.get(key)) is not None:
         return found
-    built = build(home, [name], present, forms=("bitcode",), called={name: _entry(name)})
-    built.refuse_missing(home.program.called)
+    built = build(core, [name], present, forms=("bitcode",), called={name: entry})
+    built.refuse_missing(core.program.called)
     signature = built.gathered.exports[name]
     if not isinstance(signature, Signature):
-        raise UsageError(f"{home.program.called(name)} is a variable: functions travel")
+        raise UsageError(f"{core.program.called(name)} is a variable: functions travel")
     if is_digest(signature.type) or is_digest(signature.attributes):
-        raise UsageError(f"{home.program.called(name)} passes a value of too many parts to travel")
+        raise UsageError(f"{core.program.called(name)} passes a value of too many parts to travel")
     content = Content(
-        name, _entry(name), signature._replace(shown=signature.type), home.engine.pool.identity(),
+        name, entry, signature._replace(shown=signature.type), core.engine.pool.identity(),
         built.gathered.options, dict(built.needs), built.made["object"],
-        b"" if built.gathered.objects else built.made["bitcode"], home.prototype(name),
+        b"" if built.gathered.objects else built.made["bitcode"], core.prototypes.declared(name),
     )  # fmt: skip
     if not built.gathered.present:
         while len(known) >= _KEPT:
             del known[next(iter(known))]
         known[key] = content
     return content
-
-
-def _entry(name: str) -> str:
-    return f"{name}.travels"

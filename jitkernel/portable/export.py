@@ -22,7 +22,7 @@ from jitkernel.portable.shared import shared_library
 from jitkernel.wording import counted, cut_list
 
 if TYPE_CHECKING:
-    from jitkernel.portable.gathering import ExportSource
+    from jitkernel.session.core import Core
 
 _MANY = 8  # labels or names that are shown
 
@@ -67,25 +67,25 @@ class Exported:
         return cut_list([self.called(name) for name in names], _MANY)
 
 
-def _content(home: ExportSource, built: Built, form: str, path: str) -> bytes:
+def _content(core: Core, built: Built, form: str, path: str) -> bytes:
     """The bytes of the file, by its ending."""
     (name, ending), made = os.path.splitext(os.path.basename(path)), built.made[form]
     if ending == ".a":
         return write_archive({f"{name}.o": made})
     if ending == ".h":
-        return header(home.program, built.gathered.exports, name + ending).encode()
+        return header(core.program, built.gathered.exports, name + ending).encode()
     if ending in (".so", ".py"):
-        built.refuse_missing(home.program.called)
+        built.refuse_missing(core.program.called)
         libraries = sorted({lib for lib in built.needs.values() if os.path.isabs(lib)})
         library = shared_library(made, f"{name}.so", libraries)
         if ending == ".so":
             return library
-        return python_module(home, built.gathered.exports, library).encode()
+        return python_module(core, built.gathered.exports, library).encode()
     return made
 
 
 def export(
-    home: ExportSource,
+    core: Core,
     names: Iterable[str],
     path: str,
     globals: Literal["present", "first"],
@@ -100,14 +100,14 @@ def export(
         raise UsageError(f"globals are 'present' or 'first', not {globals!r}")
     refuse_irregular(path)
     form = FORMS[ending][1]
-    built = build(home, names, globals == "present", cpu, (form,))
+    built = build(core, names, globals == "present", cpu, (form,))
     gathered = built.gathered
     if form != "object" and gathered.objects:
         labels = cut_list([label for label, _, _ in gathered.objects], _MANY)
         raise UsageError(f"{labels}: machine code that other compilers made has no IR")
-    data = _content(home, built, form, path)
+    data = _content(core, built, form, path)
     write_whole(path, data, 0o777 if ending == ".so" else 0o666)
     return Exported(
         path, len(data), tuple(gathered.exports), gathered.cells, gathered.variables,
-        gathered.present, built.needs, home.program.called,
+        gathered.present, built.needs, core.program.called,
     )  # fmt: skip

@@ -1,13 +1,13 @@
 """All that some names of a session need: modules, objects of other compilers, values of variables.
 
-Start from `gather`.  What cells define and others define by now gives way, as in the session.
+Start from `Gathering`.  What cells define and others define by now gives way, as in the session.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from jitkernel.compiler.records import Options, Part, Request
 from jitkernel.elf import read_object
@@ -26,25 +26,12 @@ from jitkernel.session.saved.store import LINKED, Record
 from jitkernel.session.settings import CellOptions, options_for, stored_request
 
 if TYPE_CHECKING:
-    from jitkernel.languages.prototypes import Prototype
-    from jitkernel.session.engine import Engine
+    from jitkernel.session.core import Core
     from jitkernel.session.program.cell import Cell
-    from jitkernel.session.program.program import Program
 
 #: An appending array of `{ i32 priority, ptr function, ptr data }`: LLVM's Language Reference, "The
 #: 'llvm.global_ctors' Global Variable".
 _CONSTRUCTORS = "llvm.global_ctors"
-
-
-class ExportSource(NamedTuple):
-    """The place that functions leave from: a session's program, and what compiles it.
-
-    `prototype` says what their language sees in them, where that is more than IR tells.
-    """
-
-    program: Program
-    engine: Engine
-    prototype: Callable[[str], Prototype]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,38 +53,30 @@ class Gathered:
     options: Options
 
 
-def gather(
-    home: ExportSource,
-    names: Iterable[str],
-    present: bool,
-    cpu: str = "",
-    more: Iterable[str] = (),
-) -> Gathered:
-    """Collect what some functions and variables of a session need.
+class Gathering:
+    """The need of some functions and variables of a session: `cells` are those that have the code
+    of the names and of what they refer to, `run` collects all.
 
     `present`: variables begin with the values that they have now; otherwise only those do that
     have no other (`@r = @f(3)`).  `more` are names that are needed besides.  Raises UsageError for
     a name that no cell defines, and where a variable's value cannot leave.
     """
-    return _Gathering(home, names, present, cpu, more).run()
 
-
-def cells_of(home: ExportSource, names: Iterable[str]) -> list[Cell]:
-    """The cells that have the code of names and of what they refer to, by number."""
-    return [cell for _, cell in sorted(_Gathering(home, names, False, "", ()).cells.items())]
-
-
-class _Gathering:
     def __init__(
-        self, home: ExportSource, names: Iterable[str], present: bool, cpu: str, more: Iterable[str]
+        self,
+        core: Core,
+        names: Iterable[str],
+        present: bool = False,
+        cpu: str = "",
+        more: Iterable[str] = (),
     ):
-        self._program, self._engine, self._present = home.program, home.engine, present
+        self._program, self._engine, self._present = core.program, core.engine, present
         self._exports = {name: self._known(name) for name in dict.fromkeys(map(bare, names))}
         if not self._exports:
             raise UsageError("export what? The name of a function: @f")
         self.cells: dict[int, Cell] = {}
         self._roots = set(self._exports) | set(more)
-        engine = home.engine
+        engine = core.engine
         options = options_for(CellOptions(cpu=cpu), engine.settings, engine.arena)
         self._options = options._replace(reloc="pic", closed=False, internal=True, passes="")
         self._values = PresentValues(self._program, engine.arena)
@@ -120,6 +99,7 @@ class _Gathering:
         return symbol.info  # type: ignore[no-any-return]
 
     def run(self) -> Gathered:
+        """All that they need."""
         pool, values = self._engine.pool, self._values
         while True:
             parts, objects, seen = self._parts(), self._objects(), frozenset[str]()

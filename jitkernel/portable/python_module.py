@@ -18,25 +18,23 @@ from jitkernel.portable.header import NoEquivalent, check_callable
 from jitkernel.session.program.signatures import Signature, Variable
 
 if TYPE_CHECKING:
-    from jitkernel.portable.gathering import ExportSource
+    from jitkernel.session.core import Core
 
 _WIDTH = 96
 _CODES = frozenset("i1 i8 i16 i32 i64 float double ptr".split())  # of what ctypes passes
 
 
-def python_module(
-    home: ExportSource, exports: Mapping[str, Signature | Variable], library: bytes
-) -> str:
+def python_module(core: Core, exports: Mapping[str, Signature | Variable], library: bytes) -> str:
     """The text of a module with a function for each of `exports`.  Raises UsageError for what
     ctypes cannot call."""
     rows = []
     for name, info in exports.items():
-        called = home.program.called(name)
+        called = core.program.called(name)
         if not isinstance(info, Signature):
             raise UsageError(f"{called} is a variable: a Python module has functions alone")
         if not name.isidentifier():
             raise UsageError(f"{called} is no name in Python")
-        said = home.prototype(name)
+        said = core.prototypes.declared(name)
         try:
             if said.parameters is not None:
                 raise NoEquivalent("it passes more than numbers and pointers")

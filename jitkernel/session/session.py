@@ -32,7 +32,6 @@ from jitkernel.wording import counted
 if TYPE_CHECKING:
     from jitkernel.compiler.worker_process import WorkerProcess
     from jitkernel.portable.export import Exported
-    from jitkernel.portable.gathering import ExportSource
     from jitkernel.portable.travelling import PortableFunction
     from jitkernel.session.core import Core
     from jitkernel.session.handles import FunctionHandle, Handle
@@ -318,7 +317,7 @@ class Session(Changing):
         from jitkernel.session.handles import names_of
 
         check_argument("export", "cpu", "str", cpu)  # the worker would fail
-        return export(self._home(), names_of(self, names), os.fspath(path), globals, cpu)
+        return export(self._core, names_of(self, names), os.fspath(path), globals, cpu)
 
     @operation()
     def portable(self, name: str, *, globals: bool = False) -> PortableFunction:
@@ -339,14 +338,7 @@ class Session(Changing):
         from jitkernel.portable.building import pack
         from jitkernel.portable.travelling import portable
 
-        return portable(pack(self._home(), name, globals))
-
-    def _home(self) -> ExportSource:
-        """The source of functions that leave."""
-        from jitkernel.portable.gathering import ExportSource
-
-        core = self._core
-        return ExportSource(core.program, core.engine, core.prototypes.declared)
+        return portable(pack(self._core, name, globals))
 
     def __iter__(self) -> Iterator[Cell]:
         return iter(self.cells)

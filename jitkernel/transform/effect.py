@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from jitkernel.compiler.machine_ir import stages
+from jitkernel.compiler.machine_ir import stages_of
 from jitkernel.compiler.pass_trace import PassTrace
 from jitkernel.compiler.records import Options
 from jitkernel.errors import CompileError
@@ -139,9 +139,7 @@ def _count(text: str) -> int:
 
 
 def _machine(trace: PassTrace) -> int:
-    names = dict.fromkeys(step.unit for step in trace.machine)
-    found = [stages([s for s in trace.machine if s.unit == name]) for name in names]
-    return sum(each[-1].instructions for each in found if each)
+    return sum(found[-1].instructions for found in stages_of(trace).values())
 
 
 def _call(session: Session, call: str) -> tuple[str, float]:

@@ -18,7 +18,7 @@ from jitkernel.linker import Symbol, SymbolState
 from jitkernel.session.program.cell import CellState
 from jitkernel.views.asm import Code, code_of, decode, meant
 from jitkernel.views.diagram import Arrow, Node, diagram
-from jitkernel.views.graph import links, nearest, within
+from jitkernel.views.graph import links, within
 from jitkernel.views.view import WIDTH, View, prose, table
 from jitkernel.wording import counted, cut_list
 
@@ -196,7 +196,7 @@ def _drawing(
     boxes = [n for n in functions if (n in near or n in here) and n not in alike]
     first = [n for n in boxes if n in here] or sorted(boxes, key=lambda n: -len(near[n]))[:1]
     apart = {n: [o for o in others if o not in alike] for n, others in near.items()}
-    kept = nearest(first, apart, _PART) if len(boxes) > DRAWN else set(boxes)
+    kept = within(first, apart, most=_PART) if len(boxes) > DRAWN else set(boxes)
     many = Counter(alike.values())
     nodes = []
     for name in (n for n in boxes if n in kept):

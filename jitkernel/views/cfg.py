@@ -12,7 +12,7 @@ from jitkernel.ir.names import bare
 from jitkernel.views.asm import meant
 from jitkernel.views.diagram import Arrow, Node, diagram
 from jitkernel.views.diff import clip
-from jitkernel.views.graph import back_edges, folded, links, nearest, within
+from jitkernel.views.graph import back_edges, folded, links, within
 from jitkernel.views.view import View, folding, join, listing, prose, shorten, table
 from jitkernel.wording import counted, did_you_mean
 
@@ -156,7 +156,7 @@ def _draw(
     start = box_of[middle]
     kept = set(range(len(boxes))) if depth is None else within([start], near, depth)
     if len(kept) > DRAWN:
-        kept = nearest([start], near, _PART)
+        kept = within([start], near, most=_PART)
     limit = _FEW if len(kept) > _MANY else _LINES
     nodes = [_node(flow, number, boxes[number], kinds, limit) for number in sorted(kept)]
     shown = [Arrow(str(a), str(b), shorten(text, 18)) for (a, b), text in edges.items()]

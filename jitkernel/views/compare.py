@@ -19,7 +19,7 @@ from jitkernel.elf import ElfObject, read_object
 from jitkernel.errors import LinkError, UsageError
 from jitkernel.ir.names import bare, written
 from jitkernel.views.asm import Instruction, code_of, decode, describer, source_lines
-from jitkernel.views.foreign import code_for, cpu_of, triple_of
+from jitkernel.views.foreign import ForeignCode
 from jitkernel.views.view import View, join, preformatted, table, time_text, titled
 
 if TYPE_CHECKING:
@@ -281,11 +281,10 @@ def elsewhere(
     """A function as it would be on another machine."""
     called = session.inspect.program.called(name)
     lines = session.inspect.cell_lines(cell, request)
-    code = code_for(session, request, machine, cpu, syntax, lines)
+    code = ForeignCode(session, request, machine, cpu, syntax, lines)
     if name not in code.functions:
         raise UsageError(f"{called} has no machine code on {machine}")
-    compiler, triple = session.inspect.engine.pool, triple_of(machine)
-    data = compiler.foreign_object(request, triple, cpu_of(machine, cpu))
+    data = session.inspect.engine.pool.foreign_object(request, code.triple, code.cpu)
     try:
         size = _functions(read_object(data))[name][2]
     except (LinkError, KeyError, struct.error):

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from jitkernel.views.graph import links
-from jitkernel.views.layers import Drawing, lay_out
+from jitkernel.views.layers import Drawing
 from jitkernel.views.svg import INK, LETTER, PAPER, SHEET, image, label
 from jitkernel.views.view import shorten
 from jitkernel.wording import counted
@@ -71,7 +71,7 @@ def diagram(nodes: Sequence[Node], arrows: Sequence[Arrow], alt: str) -> str:
             for n in nodes
         ]
         boxes = {node.key: _box(node, arrows) for node in cut}
-        drawing = lay_out(boxes, [(a.start, a.stop, len(a.text) * LETTER) for a in arrows], page)
+        drawing = Drawing(boxes, [(a.start, a.stop, len(a.text) * LETTER) for a in arrows], page)
         if drawing.width <= PAGE:
             break
     return _draw(cut, arrows, boxes, drawing, alt)

@@ -49,15 +49,35 @@ _DROPPED_LABELS = re.compile(r"\.?L?(?:func_begin|func_end|tmp|cfi|debug|info|li
 
 
 class ForeignCode:
-    """Assembly text by function: `functions[name]` are `(line or 0, text, is instruction)`.
+    """A module's assembly on another machine: `functions[name]` are `(line or 0, text, is
+    instruction)`.
 
-    `data` are the lines of everything that is no function; `line_of` makes lines of a cell of those
-    of the text.
+    `machine` is a short name (`aarch64`) or a triple; `data` are the lines of everything that is no
+    function; `line_of` makes lines of a cell of those of the text.  Raises CompileError where LLVM
+    has no such machine.
     """
 
-    def __init__(self, text: str, line_of: Callable[[int], int] = int) -> None:
+    def __init__(
+        self, session: Session, request: Request, machine: str, cpu: str = "",
+        syntax: str = "intel", line_of: Callable[[int], int] = int,
+    ) -> None:  # fmt: skip
+        from jitkernel.ir.debug_info import with_locations
+
+        self.triple = TARGETS.get(machine, machine)
+        # For RISC-V one that Linux runs on: LLVM's own choice cannot even multiply.
+        self.cpu = cpu or ("sifive-u74" if self.triple.startswith("riscv64") else "")
+        source = with_locations(request.source, request.first_line) or request.source
+        compiler, on = session.inspect.engine.pool, (self.triple, self.cpu, syntax)
+        text = compiler.assembly(request._replace(source=source), *on)
+        if (
+            "@function" not in text
+        ):  # of another kind, such as PTX: as it is, without debug sections
+            text = compiler.assembly(request, *on)
         self.functions: dict[str, list[tuple[int, str, bool]]] = {}
         self.data: list[str] = []
+        self._read(text, line_of)
+
+    def _read(self, text: str, line_of: Callable[[int], int]) -> None:
         self.text = "\n".join(row for row in text.splitlines() if row.strip().strip("/"))
         typed = {
             match[1].strip('"')
@@ -98,37 +118,6 @@ class ForeignCode:
                 here.append((line, row.strip().expandtabs(8), True))
 
 
-def triple_of(target: str) -> str:
-    """The triple that a short name (`aarch64`) or a triple stands for."""
-    return TARGETS.get(target, target)
-
-
-def cpu_of(target: str, cpu: str = "") -> str:
-    """The CPU that is meant where none is named: for RISC-V one that Linux runs on, since LLVM's
-    own choice cannot even multiply."""
-    return cpu or ("sifive-u74" if triple_of(target).startswith("riscv64") else "")
-
-
-def code_for(
-    session: Session, request: Request, target: str, cpu: str = "", syntax: str = "intel",
-    lines: Callable[[int], int] = int,
-) -> ForeignCode:  # fmt: skip
-    """A module's assembly on another machine; `lines` tells of its text's lines which of the cell
-    they are.
-
-    Raises CompileError where LLVM has no such machine.
-    """
-    from jitkernel.ir.debug_info import with_locations
-
-    cpu = cpu_of(target, cpu)
-    source = with_locations(request.source, request.first_line) or request.source
-    compiler, triple = session.inspect.engine.pool, triple_of(target)
-    text = compiler.assembly(request._replace(source=source), triple, cpu, syntax)
-    if "@function" not in text:  # of another kind, such as PTX: as it is, without debug sections
-        text = compiler.assembly(request, triple, cpu, syntax)
-    return ForeignCode(text, lines)
-
-
 def foreign(
     session: Session,
     target: int | str | None,
@@ -147,11 +136,9 @@ def foreign(
     if level is not None:
         request = request._replace(options=request.options._replace(opt_level=level))
     lines = session.inspect.cell_lines(cell.number, request)
-    code = code_for(session, request, machine, cpu, syntax, lines)
+    code = ForeignCode(session, request, machine, cpu, syntax, lines)
     only = bare(target) if isinstance(target, str) else ""
-    return _view(
-        session, code, machine, cpu, only, session.source(cell.number), f"cell {cell.number}"
-    )
+    return _view(session, code, only, session.source(cell.number), f"cell {cell.number}")
 
 
 def unplaced(
@@ -182,22 +169,19 @@ def unplaced(
         made.source, Options(opt_level=level), "this cell", first_line=made.first_line
     )
     lines = cell_lines(request.source, request.first_line, source)
-    code = code_for(session, request, machine, cpu, syntax, lines)
-    return _view(session, code, machine, cpu, "", source, "this cell")
+    code = ForeignCode(session, request, machine, cpu, syntax, lines)
+    return _view(session, code, "", source, "this cell")
 
 
-def _view(
-    session: Session, code: ForeignCode, machine: str, cpu: str, only: str, source: str, where: str
-) -> View:
+def _view(session: Session, code: ForeignCode, only: str, source: str, where: str) -> View:
     if not code.functions:  # an assembly of another kind, such as PTX
-        return listing(f"{where} on {triple_of(machine)}, not placed here", code.text)
+        return listing(f"{where} on {code.triple}, not placed here", code.text)
     names = [only] if only in code.functions else [] if only else list(code.functions)
     if not names:
         what = session.inspect.program.called(only) if only else where
         raise UsageError(f"{what} has no machine code")
     views, used = [], set[int]()
-    chosen = cpu_of(machine, cpu)
-    on = triple_of(machine) + (f", {chosen}" if chosen else "")
+    on = code.triple + (f", {code.cpu}" if code.cpu else "")
     for name in names:
         rows = code.functions[name]
         used |= {line for line, _, _ in rows if line}

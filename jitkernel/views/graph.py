@@ -1,6 +1,6 @@
 """Graphs of blocks and functions: what is near a node, straight chains, edges that close a loop.
 
-Start from `within`, `nearest`, `folded` and `back_edges`.
+Start from `within`, `folded` and `back_edges`.
 """
 
 from __future__ import annotations
@@ -21,28 +21,21 @@ def links(edges: Iterable[tuple[T, T]]) -> dict[T, list[T]]:
     return {node: list(near) for node, near in found.items()}
 
 
-def within(start: Iterable[T], near: Mapping[T, Iterable[T]], depth: int | None = None) -> set[T]:
-    """The nodes at most `depth` links away from one of `start`; None for any distance."""
-    seen = edge = set(start)
-    while edge and depth != 0:
-        edge = {other for node in edge for other in near.get(node, ())} - seen
-        seen = seen | edge
+def within(
+    start: Iterable[T],
+    near: Mapping[T, Iterable[T]],
+    depth: int | None = None,
+    most: int | None = None,
+) -> set[T]:
+    """The nodes at most `depth` links away from one of `start`; None for any distance.  Of more
+    than `most`, those that are the fewest links away."""
+    found = edge = dict.fromkeys(start)
+    while edge and depth != 0 and (most is None or len(found) < most):
+        met = (other for node in edge for other in near.get(node, ()))
+        edge = dict.fromkeys(other for other in met if other not in found)
+        found = found | edge
         depth = depth - 1 if depth is not None else None
-    return seen
-
-
-def nearest(start: Iterable[T], near: Mapping[T, Iterable[T]], most: int) -> set[T]:
-    """At most so many nodes, those that are the fewest links away; all of `start` if they fit."""
-    order = dict.fromkeys(start)
-    todo = list(order)
-    for node in todo:
-        if len(order) >= most:
-            break
-        for other in near.get(node, ()):
-            if other not in order:
-                order[other] = None
-                todo.append(other)
-    return set(list(order)[:most])
+    return set(list(found)[:most])
 
 
 def folded(count: int, edges: Iterable[tuple[int, int]]) -> list[list[int]]:

@@ -1,4 +1,4 @@
-"""Where the boxes and arrows of a layered drawing go.  Start from `lay_out`.
+"""Where the boxes and arrows of a layered drawing go.  Start from `Drawing`.
 
 Sugiyama's method: edges that close a circle are turned round, every node gets a layer below those
 that lead to it, layers are ordered so that few edges cross, boxes are drawn to their neighbours.
@@ -37,38 +37,26 @@ class Route:
     back: bool
 
 
-@dataclass(frozen=True, slots=True)
 class Drawing:
-    """`at` is the left upper corner of each box; `routes` stand in the order of the edges."""
+    """Places for `boxes` (width and height by name) and `edges` (from, to, width of its label).
+
+    `at` is the left upper corner of each box; `routes` stand in the order of the edges.
+    The first box stands on top.  There may be circles and edges from a box to itself.  Layers that
+    are wider than `page` become several, one below the other.
+    """
 
     at: dict[str, tuple[float, float]]
     routes: tuple[Route, ...]
     width: float
     height: float
 
-
-def lay_out(
-    boxes: Mapping[str, tuple[float, float]],
-    edges: Sequence[tuple[str, str, float]],
-    page: float = float("inf"),
-) -> Drawing:
-    """Places for `boxes` (width and height by name) and `edges` (from, to, width of its label).
-
-    The first box stands on top.  There may be circles and edges from a box to itself.  Layers that
-    are wider than `page` become several, one below the other.
-    """
-    return _Layout(boxes, edges, page).drawing()
-
-
-class _Layout:
-    """The drawing while it is made: layers, then their order, then coordinates."""
-
     def __init__(
         self,
         boxes: Mapping[str, tuple[float, float]],
         edges: Sequence[tuple[str, str, float]],
-        page: float,
+        page: float = float("inf"),
     ):
+        # Layers, then their order, then coordinates.
         self.boxes, self.edges = boxes, edges
         self.loops = {a for a, b, _ in edges if a == b}
         self.back = self._back_edges()
@@ -81,6 +69,7 @@ class _Layout:
         self._order()
         self.x: dict[Item, float] = {}
         self._coordinates()
+        self._finish()
 
     # -- layers ----------------------------------------------------------------------------------
 
@@ -230,8 +219,7 @@ class _Layout:
             offsets.append(offsets[-1] + near + (GAP_LANE if lanes else GAP_X))
         return offsets
 
-    def drawing(self) -> Drawing:
-        """The finished drawing."""
+    def _finish(self) -> None:
         left = min((x - self._width(item) / 2 for item, x in self.x.items()), default=0.0)
         self.x = {item: x - left + MARGIN for item, x in self.x.items()}
         right = max((x + self._width(item) / 2 for item, x in self.x.items()), default=0.0)
@@ -242,17 +230,17 @@ class _Layout:
             bottoms.append(y)
             y += GAP_Y
         lower, upper = self._ports()
-        routes = tuple(
+        self.routes = tuple(
             self._loop(a, tops[self.layer[a]])
             if a == b
             else self._route(number, lower[number], upper[number], tops, bottoms)
             for number, (a, b, _) in enumerate(self.edges)
         )
-        at = {
+        self.at = {
             name: (self.x[name] - box[0] / 2, tops[self.layer[name]])
             for name, box in self.boxes.items()
         }
-        return Drawing(at, routes, right + MARGIN, y - GAP_Y + MARGIN)
+        self.width, self.height = right + MARGIN, y - GAP_Y + MARGIN
 
     def _ports(self) -> tuple[dict[int, float], dict[int, float]]:
         """The x where each edge meets the bottom of its upper box and the top of its lower one."""

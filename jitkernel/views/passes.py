@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cached_property
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from jitkernel.compiler.machine_ir import LEFT_OUT, STAGES, Stage, stages
+from jitkernel.compiler.machine_ir import LEFT_OUT, STAGES, Stage, stages_of
 from jitkernel.compiler.pass_trace import PassTrace, Step
 from jitkernel.errors import UsageError
 from jitkernel.ir.debug_info import has_locations, without_metadata
@@ -109,11 +109,8 @@ class Watched:
     @cached_property
     def machine(self) -> dict[str, list[Stage]]:
         """The stages of each function that reached code generation, or of the one."""
-        found: dict[str, list[Any]] = {}
-        for step in self.trace.machine:
-            if self.symbol in ("", step.unit):
-                found.setdefault(step.unit, []).append(step)
-        return {name: stages(steps) for name, steps in found.items()}
+        every = stages_of(self.trace)
+        return {name: found for name, found in every.items() if self.symbol in ("", name)}
 
     @property
     def spent(self) -> str:

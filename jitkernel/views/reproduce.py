@@ -41,6 +41,4 @@ def _row(difference: Difference) -> tuple[str, str, str]:
             return name, "(missing)", there
         case "code":
             return f"code of {name}", "differs", ""
-        case "ends":
-            return name, here, there
     return name, here, there

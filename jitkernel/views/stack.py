@@ -6,7 +6,7 @@ Words are named by what the session has now; a copy of the stack up to 32 KiB is
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -46,18 +46,15 @@ def stack(session: Session) -> View:
     frames = stopped.frames
     name = _namer(session, stopped)
     parts = [_frames(session, stopped), _registers(stopped, name)]
-    shown = [f for f in _distinct(frames) if f.frame.stop > f.frame.start][:FRAMES]
+    # The first frame of each run of frames of one function: endless recursion is shown once.
+    distinct = [next(run) for _, run in groupby(frames, key=lambda f: f.where)]
+    shown = [f for f in distinct if f.frame.stop > f.frame.start][:FRAMES]
     parts += [_words(stopped, frame, name) for frame in shown]
     known = len(stopped.record.stack)
     above = stopped.record.stack_top - stopped.record.sp - known
     if above > 0:
         parts.append(paragraph(f"{size_text(above)} of older frames were not copied."))
     return join(parts)
-
-
-def _distinct(frames: Sequence[NamedFrame]) -> list[NamedFrame]:
-    """The first frame of each run of frames of one function: endless recursion is shown once."""
-    return [next(run) for _, run in groupby(frames, key=lambda f: f.where)]
 
 
 def _frames(session: Session, stopped: Stopped) -> View:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jitkernel.views.layers import Drawing, lay_out
+from jitkernel.views.layers import Drawing
 
 Edges = list[tuple[str, str, float]]
 
@@ -92,7 +92,7 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_drawings(case: str, page: float) -> None:
     boxes, edges = graph(*CASES[case])
-    prove(boxes, edges, lay_out(boxes, edges, page))
+    prove(boxes, edges, Drawing(boxes, edges, page))
 
 
 @settings(max_examples=25, deadline=None)
@@ -103,7 +103,7 @@ def test_drawings(case: str, page: float) -> None:
 )
 def test_any_graph(count: int, pairs: list[tuple[int, int]], page: float) -> None:
     boxes, edges = graph(count, [(a % count, b % count) for a, b in pairs])
-    prove(boxes, edges, lay_out(boxes, edges, page))
+    prove(boxes, edges, Drawing(boxes, edges, page))
 
 
 def test_layers_that_are_wider_than_the_page_are_folded() -> None:
@@ -111,17 +111,17 @@ def test_layers_that_are_wider_than_the_page_are_folded() -> None:
     has its boxes and lanes of 12 + 2 pixels for the others' edges."""
     boxes = {str(i): (140.0, 60.0) for i in range(14)}
     edges = [("0", str(i), 0.0) for i in range(1, 13)] + [(str(i), "13", 0.0) for i in range(1, 13)]
-    flat, folded = lay_out(boxes, edges), lay_out(boxes, edges, 770.0)
+    flat, folded = Drawing(boxes, edges), Drawing(boxes, edges, 770.0)
     assert flat.width >= 1966
     assert folded.width <= 0.6 * flat.width
     assert len({folded.at[str(i)][1] for i in range(1, 13)}) <= 6
     prove(boxes, edges, folded)
-    assert lay_out(boxes, edges, flat.width * 2).at == flat.at
+    assert Drawing(boxes, edges, flat.width * 2).at == flat.at
 
 
 def test_edges_lead_down_except_those_that_close_a_circle() -> None:
     boxes, edges = graph(*CASES["nested"])
-    drawing = lay_out(boxes, edges)
+    drawing = Drawing(boxes, edges)
     back = {(a, b) for (a, b, _), r in zip(edges, drawing.routes, strict=True) if r.back}
     assert back == {("3", "2"), ("4", "1")}
     for a, b, _ in edges:
@@ -132,6 +132,6 @@ def test_a_ladder_has_no_crossings() -> None:
     """Two chains side by side stay side by side, whatever order they are named in."""
     pairs = [(0, 2), (0, 1), (1, 4), (2, 3), (3, 5), (4, 6), (5, 7), (6, 7)]
     boxes, edges = graph(8, pairs)
-    at = lay_out(boxes, edges).at
+    at = Drawing(boxes, edges).at
     left = {(at[a][0] < at[b][0]) for a, b in (("1", "2"), ("4", "3"), ("6", "5"))}
     assert len(left) == 1

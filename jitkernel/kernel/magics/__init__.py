@@ -59,19 +59,7 @@ def run_line_magic(context: Frontend, name: str, line: str, within: bool = False
     magic = context.magics.find(name.rstrip("?"), "line", language)
     if magic.alone and within:
         raise UsageError(f"%{name} stands alone in its cell")
-    return magic.call(context, _with_symbols(context, magic, parse(magic, line)))
-
-
-def _with_symbols(context: Frontend, magic: Magic, values: Any) -> Any:
-    """The values with symbols for names that a language has for them (`Language.symbol_of`)."""
-    for argument in magic.arguments:
-        if argument.completes in ("symbol", "target", "function", "global"):
-            value = getattr(values, argument.dest)
-            if isinstance(value, list):
-                setattr(values, argument.dest, [context.symbol_for(word) for word in value])
-            elif isinstance(value, str):
-                setattr(values, argument.dest, context.symbol_for(value))
-    return values
+    return magic.call(context, parse(magic, line, context.symbol_for))
 
 
 def lone_magic(source: str) -> tuple[str, str] | None:
@@ -87,7 +75,7 @@ def run_cell_magic(context: Frontend, call: CellCall, cell_id: str | None) -> An
         return run_line_magic(context, call.name + "?", "")
     language = context.setting("JITKernel.default_language")
     magic = context.magics.find(call.name, "cell", language)
-    arguments = _with_symbols(context, magic, parse(magic, call.line))
+    arguments = parse(magic, call.line, context.symbol_for)
     arguments.body = call.body
     arguments.cell_id = cell_id
     return magic.call(context, arguments)

@@ -98,12 +98,7 @@ def language(context: Frontend, arguments: Any) -> None:
 @magic(
     "pass",
     Argument("name", "the function's name, or a name for the one function there is"),
-    Argument(
-        "--on",
-        "the cell or function to run it on; else the last cell",
-        completes="target",
-        value="TARGET",
-    ),
+    Argument("--on", "the cell or function to run it on; else the last cell", completes="target"),
     Argument("--last", "after LLVM's passes instead of before them", "flag"),
     Argument(
         "--time",
@@ -112,7 +107,7 @@ def language(context: Frontend, arguments: Any) -> None:
         value="CALL",
     ),
     Argument("--keep", "let the new code stay in place of the old", "flag"),
-    Argument("--timeout", "seconds until it is stopped", "", float, 10.0, value="SECONDS"),
+    Argument("--timeout", "seconds until it is stopped", "", float, 10.0),
     form="cell",
     example='%%pass no-neg --on f --time "@f(3)"',
 )

@@ -95,7 +95,7 @@ def timing_text(calls: list[float]) -> str:
 @magic(
     "watch",
     Argument("name", "globals, such as g", "*", completes="global"),
-    Argument("--every", "seconds between two updates, at least 0.5", "", float, value="SECONDS"),
+    Argument("--every", "seconds between two updates, at least 0.5", "", float),
     Argument("--stop", "look at these no more; without names, at none", "flag"),
     example="%watch g table --every 1",
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -73,8 +73,9 @@ def one_of(arguments: Any, flags: tuple[str, ...]) -> str:
     return given[0] if given else ""
 
 
-def parse(magic: Magic, line: str) -> SimpleNamespace:
-    """The values of `line` for a magic's arguments; UsageError says what is wrong."""
+def parse(magic: Magic, line: str, symbol_for: Callable[[str], str] = str) -> SimpleNamespace:
+    """The values of `line` for a magic's arguments, with symbols for the names that a language has
+    for them; UsageError says what is wrong."""
     values: dict[str, Any] = {}
     for argument in magic.arguments:
         empty: Any = False if argument.take == "flag" else [] if argument.take == "*" else None
@@ -84,7 +85,9 @@ def parse(magic: Magic, line: str) -> SimpleNamespace:
         if text is None and argument.take != "flag":
             name = split_option(magic, line.split()[-1])[0]
             raise UsageError(f"%{magic.name}: {name} needs a value\n{usage(magic)}")
-        value = True if text is None else _convert(magic, argument, text)
+        value: Any = True if text is None else _convert(magic, argument, text)
+        if argument.completes in ("symbol", "target", "function", "global"):
+            value = symbol_for(value)
         values[argument.dest] = [*values[argument.dest], value] if argument.take == "*" else value
         missing.pop(argument.dest, None)
     for argument in missing.values():
@@ -182,8 +185,8 @@ def usage(magic: Magic) -> str:
     for argument in magic.arguments:
         name = argument.names[-1] if len(argument.names) == 1 else argument.names[0]
         if argument.is_option:
-            value = argument.value or argument.dest.upper()
-            words.append(f"[{name}]" if argument.take == "flag" else f"[{name} {value}]")
+            value = f" {argument.value_name}" if argument.take != "flag" else ""
+            words.append(f"[{name}{value}]")
         elif argument.take == "*":
             words.append(f"[{name.upper()} ...]")
         else:

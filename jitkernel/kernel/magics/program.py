@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from jitkernel import views
 from jitkernel.errors import UsageError
-from jitkernel.files import read_text
+from jitkernel.files import read_text, write_text
 from jitkernel.ir.names import bare
 from jitkernel.kernel.magics.parsing import CELLS, shown
 from jitkernel.kernel.magics.registry import Argument, magic
@@ -147,7 +147,7 @@ def run(context: Frontend, arguments: Any) -> Any:
     """Run a file as a cell; then the main function that it defines, with arguments, and say its
     exit status. `%run main` does so with the one that there is. Headers in quotation marks are
     looked for beside the file."""
-    from jitkernel.kernel.program_main import has_main, run_main
+    from jitkernel.kernel.program_main import cell_of_main, run_main
     from jitkernel.languages import of_file
 
     try:
@@ -155,25 +155,19 @@ def run(context: Frontend, arguments: Any) -> Any:
     except ValueError as error:
         raise UsageError(f"%run: {error}") from None
     path, ran = os.path.expanduser(arguments.file), arguments.file == "main"
-    if not (ran and has_main(context)):
+    before = cell_of_main(context)
+    if not (ran and before):
         if path.endswith(".so") or ".so." in os.path.basename(path):
             raise UsageError(f"{path} is a shared library: %lib {path}")
         if ran and not os.path.exists(path):
             raise UsageError("%run main: no cell defines a function main, and no file is called so")
         source = read_text(path, "%run: ")
-        before = _cell_of_main(context)
         context.run_file(source, of_file(path), path)
-        ran = has_main(context) and _cell_of_main(context) not in (None, before)
+        ran = cell_of_main(context) not in (0, before)
         if words and not ran:
             raise UsageError(f"%run: {path} defines no main, which would get the arguments")
     if ran:
         context.print(f"exit status {run_main(context, [arguments.file, *words])}")
-
-
-def _cell_of_main(context: Frontend) -> int | None:
-    """The number of the cell that defines `main`; what the session knows of it changes in place."""
-    main = context.session.symbols.get("main")
-    return None if main is None else main.cell
 
 
 @magic(
@@ -252,12 +246,7 @@ def history(context: Frontend, arguments: Any) -> None:
     texts = [f"; [{line}]\n{source}" for _, line, source in found]
     text = "\n\n".join(texts)
     if arguments.file:
-        try:
-            with open(arguments.file, "x", encoding="utf-8") as file:
-                file.write(text + "\n")
-        except (OSError, ValueError) as error:
-            words = getattr(error, "strerror", None) or error
-            raise UsageError(f"%history: {arguments.file}: {words}") from None
+        write_text(arguments.file, text + "\n", "%history: ", new=True)
         context.print(f"{counted(len(texts), 'cell')} written to {arguments.file}")
     else:
         context.print(text or "no cells yet")

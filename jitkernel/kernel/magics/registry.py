@@ -27,6 +27,8 @@ Completes = Literal[
 
 #: What `-O` takes.
 LEVELS = ("0", "1", "2", "3")
+#: The names of options' values by what completes them.
+_VALUES = {"machine": "MACHINE", "pass": "PASS", "target": "TARGET"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,8 @@ class Argument:
 
     `take`: "" one value, "?" at most one, "*" any number (an option is given once for each), "flag"
     none, "rest" the remaining text exactly as it was typed.  `least` and `most` bound a number;
-    `value` is what usage calls an option's value, where that is not the option's name.
+    `value` is what usage calls an option's value, where neither its kind nor the option's name says
+    that.
     """
 
     words: str
@@ -68,6 +71,12 @@ class Argument:
         return self.help + (f" ({', '.join(self.choices)})" if self.choices else "")
 
     @property
+    def value_name(self) -> str:
+        """The name that usage has for an option's value."""
+        kind = "SECONDS" if self.type is float else _VALUES.get(self.completes, self.dest.upper())
+        return self.value or kind
+
+    @property
     def dest(self) -> str:
         """The attribute that holds the value."""
         return self.names[-1].lstrip("-").replace("-", "_")
@@ -96,18 +105,13 @@ class Magic:
 
 
 def magic(
-    name: str,
-    *arguments: Argument,
-    aliases: tuple[str, ...] = (),
-    form: Literal["line", "cell", "both"] = "line",
-    example: str = "",
-    alone: bool = False,
+    name: str, *arguments: Argument, **more: Any
 ) -> Callable[[Callable[[Frontend, Any], Any]], Magic]:
-    """Makes a function a magic; what it says of itself is the magic's help."""
+    """Makes a function a magic; what it says of itself is the magic's help.  `more` as in
+    `Magic`."""
 
     def declare(call: Callable[[Frontend, Any], Any]) -> Magic:
-        help = " ".join((call.__doc__ or "").split())
-        return Magic(name, help, call, arguments, aliases, form, example, alone)
+        return Magic(name, " ".join((call.__doc__ or "").split()), call, arguments, **more)
 
     return declare
 

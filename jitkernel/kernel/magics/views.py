@@ -41,10 +41,7 @@ def ir(context: Frontend, arguments: Any) -> None:
     Argument("--att", "the same as --syntax att", "flag"),
     Argument("--no-lines", "leave the cell's lines out", "flag"),
     Argument(
-        "--target",
-        "another machine: aarch64, riscv64, ..., or a triple",
-        completes="machine",
-        value="MACHINE",
+        "--target", "another machine: aarch64, riscv64, ..., or a triple", completes="machine"
     ),
     Argument("--cpu", "its CPU, as LLVM calls it; with --target", completes="cpu"),
     Argument("-O", "optimisation level; with --target", type=int, choices=LEVELS, value="LEVEL"),
@@ -134,13 +131,7 @@ def callgraph(context: Frontend, arguments: Any) -> None:
 
 @magic(
     "stack",
-    Argument(
-        "--after",
-        "show it when code has run for so many seconds, and go on",
-        "",
-        float,
-        value="SECONDS",
-    ),
+    Argument("--after", "show it when code has run for so many seconds, and go on", "", float),
     example="%stack --after 2",
 )
 def stack(context: Frontend, arguments: Any) -> None:
@@ -162,13 +153,7 @@ def stack(context: Frontend, arguments: Any) -> None:
     Argument(
         "-O", "a level; twice, or once against what is", "*", int, choices=LEVELS, value="LEVEL"
     ),
-    Argument(
-        "--target",
-        "a machine; twice, or once against this one",
-        "*",
-        completes="machine",
-        value="MACHINE",
-    ),
+    Argument("--target", "a machine; twice, or once against this one", "*", completes="machine"),
     Argument("--cpu", "the machines' CPU, as LLVM calls it", completes="cpu"),
     Argument("--time", "time a call with these arguments: '7, 3'", value="ARGUMENTS"),
     example="%compare sum -O0 -O2 --time 100",
@@ -216,9 +201,7 @@ def timeline(context: Frontend, arguments: Any) -> None:
 @magic(
     "passes",
     SHOWN,
-    Argument(
-        "--only", "the steps of this pass alone; * and ? allowed", completes="pass", value="PASS"
-    ),
+    Argument("--only", "the steps of this pass alone; * and ? allowed", completes="pass"),
     Argument(
         "--stop-after",
         "end after step N, or a pass's last one, and show the IR",
@@ -255,13 +238,10 @@ def mir(context: Frontend, arguments: Any) -> None:
 
 @magic(
     "reproduce",
-    Argument(
-        "--timeout", "seconds that all cells together may take (60)", "", float, 60.0,
-        value="SECONDS",
-    ),
+    Argument("--timeout", "seconds that all cells together may take (60)", "", float, 60.0),
     alone=True,
     example="%reproduce --timeout 300",
-)  # fmt: skip
+)
 def reproduce(context: Frontend, arguments: Any) -> None:
     """Run the cells' present text, in order, in a session beside this one, and show what differs
     here: values, definitions that no cell has any more, code. Nothing here changes. A cell stands
