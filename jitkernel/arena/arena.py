@@ -75,7 +75,7 @@ class Arena(Recorded):
         # How many views Python has of an extent; those that have gone, to be counted; and what is
         # freed when the last has.
         self._views: dict[Extent, int] = {}
-        self._gone: deque[Extent] = deque()
+        self.gone: deque[Extent] = deque()
         self._viewed: RecordedDict[Extent, Callable[[Extent], object]] = RecordedDict()
         #: what makes operations on this slab, and on what lies in it, whole
         self.rollback = Rollback()
@@ -341,13 +341,13 @@ class Arena(Recorded):
             return self.part(address, size)
         kept = (ctypes.c_ubyte * size).from_buffer(self._map, address - self.base)
         self._views[extent] = self._views.get(extent, 0) + 1
-        weakref.finalize(kept, self._gone.append, extent).atexit = False
+        weakref.finalize(kept, self.gone.append, extent).atexit = False
         return memoryview(kept).cast("B")
 
     def settle(self) -> None:
         """Free what only views have kept that have gone."""
-        while self._gone:
-            extent = self._gone.popleft()
+        while self.gone:
+            extent = self.gone.popleft()
             self._views[extent] -= 1
             if self._views[extent]:
                 continue

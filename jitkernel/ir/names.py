@@ -98,7 +98,7 @@ def unnumbered(name: str) -> str:
 def symbol_name(text: str) -> str:
     """The symbol that the name of a global stands for: `"\\01f"` is `f`.  LLVM leaves such
     a name as it is, without what the system puts in front of others (LangRef, "Identifiers")."""
-    return decode_name(text).removeprefix("\x01")
+    return decode_name(text).removeprefix("\x01") if text[:1] == '"' else text
 
 
 def written(name: str) -> str:

@@ -280,14 +280,18 @@ class Frontend:
         self.run_shell(action.command)
 
     def inspect(self, action: Any) -> None:
-        from jitkernel.kernel.inspection import look_up
-
-        view = look_up(self, action.name, action.level - 1)
+        view = self.look_up(action.name, action.level - 1)
         if view is None:
             raise UsageError(f"nothing is called {action.name} here")
         self.page(view)
 
     # -- what magics use, with what is above -----------------------------------------------
+
+    def look_up(self, name: str, level: int = 0) -> View | None:
+        """A view of what is known of a name; from level 1 on with IR and assembly."""
+        from jitkernel.kernel.inspection import look_up
+
+        return look_up(self, name, level)
 
     def symbol_for(self, word: str) -> str:
         """The symbol of what was typed as a name, where a language calls it otherwise: `@my_f`."""

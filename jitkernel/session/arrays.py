@@ -260,7 +260,8 @@ class Arrays:
 
     def settle(self) -> None:
         """Unmap what nobody refers to any more, and free what only views have kept."""
-        self._engine.arena.settle()
+        if self._engine.arena.gone:
+            self._engine.arena.settle()
         if self._gone:
             ranges = [self._gone.popleft() for _ in range(len(self._gone))]
             self._engine.executor.services.unmap(ranges)

@@ -125,10 +125,8 @@ def help(context: Frontend, arguments: Any) -> None:
     """List what there is, or help on one magic, a name, or a word such as predecessor."""
     topic = arguments.topic
     if topic:
-        from jitkernel.kernel.inspection import look_up
-
         magic = context.magics.get(topic.lstrip("%"))
-        view = listing("", help_text(magic)) if magic else look_up(context, topic, 0)
+        view = listing("", help_text(magic)) if magic else context.look_up(topic)
         if view is None and (words := explained(topic)):
             view = _wrapped(words)
         if view is None:

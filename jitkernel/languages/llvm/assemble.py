@@ -88,7 +88,8 @@ def assemble(
     text = _place((*entities, *(block.statements if block else ())), around)
     own = plan.declares if part == "block" else plan.defines | plan.declares
     uses = plan.uses if part == "all" else symbols_in(text)
-    wanted = sorted(n for n in uses - own - {block_name} if not n.startswith("llvm."))
+    others = uses - own - {block_name}
+    wanted = sorted(n for n in others if not n.startswith("llvm.")) if others else []
     texts: dict[str, str] = {}
     for name in wanted:
         if declaration := known(name) or (prelude and PRELUDE.get(name)):
@@ -153,7 +154,8 @@ def _place(statements: Iterable[Statement], around: _Around) -> str:
         if before:
             append(before)
         if statement.line > line:
-            append("\n" * (statement.line - line))
+            parts.append("\n" * (statement.line - line))
+            line, column = statement.line, 1
         gap = statement.column - column
         if gap < 0 or (gap == 0 and column > 1):
             gap = 1  # what was put before it took its place; only this line's columns differ

@@ -215,7 +215,6 @@ def parse_cell(source: str) -> Plan:
         if s.kind not in (Kind.MAGIC, Kind.SHELL):
             break
         magics.append(_shell(source, s) if s.kind is Kind.SHELL else _magic(source, s))
-    code = tuple([s for s in statements if s.kind in _CODE])
     problems: list[Diagnostic] = []
     actions, instructions = _actions(source, statements[len(magics) :], problems)
     if problems:
@@ -223,12 +222,14 @@ def parse_cell(source: str) -> Plan:
 
         raise CompileError(most_telling(problems))
     warnings = _behind_semicolons(source, statements) if ";" in source else []
-    if not code and not instructions:  # magics and calls: most cells
-        return Plan(source, magics=tuple(magics), actions=tuple(actions), warnings=tuple(warnings))
     defines, declares, local_names = set[str](), set[str](), set[str]()
     uses = set[str]().union(*map(symbols_in, map(_TEXT, instructions)))
     types: dict[str, str] = {}
-    for s in code:
+    code: list[Statement] = []
+    for s in statements:
+        if s.kind not in _CODE:
+            continue
+        code.append(s)
         if s.kind is not Kind.TYPE:
             uses |= symbols_in(s.text)
         if s.kind is Kind.ENTITY:
@@ -241,11 +242,15 @@ def parse_cell(source: str) -> Plan:
             for found in entities(s.text, "type"):
                 body = without_comments(s.text)[found.value :]
                 types[found.name] = body.replace("\n", " ").strip()
-    warnings = _truncations(code) + _truncations(instructions) + warnings
+    if not code and not instructions:  # magics and calls: most cells
+        return Plan(source, magics=tuple(magics), actions=tuple(actions), warnings=tuple(warnings))
+    if instructions:
+        warnings = _truncations(instructions) + warnings
+    warnings = _truncations(code) + warnings
     return Plan(
         source,
         magics=tuple(magics),
-        entities=code,
+        entities=tuple(code),
         actions=tuple(actions),
         defines=frozenset(defines),
         declares=frozenset(declares),

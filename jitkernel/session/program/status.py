@@ -85,9 +85,11 @@ def _moves(
     many."""
     found: dict[int, list[_Moved]] = {}
     replaced = change.before.get(("id", cell.cell_id))
-    for name, (owner, info, _) in change.facts("name").items():
-        moved = program.linker.symbols.get(name)
-        if not owner or moved is None or moved.image is not image:
+    for (kind, name), was in change.before.items():
+        if kind != "name" or not was.cell:
+            continue
+        owner, info, moved = was.cell, was.info, program.linker.symbols.get(name)
+        if moved is None or moved.image is not image:
             continue
         users = {i: p for i, p in (moved.users or {}).items() if i is not image and i.cell}
         uses = sum(1 for packed in users.values() for _ in sites(packed))

@@ -166,7 +166,8 @@ class Definer(Execution):
     def compile(self, request: Request, source: str) -> Compiled:
         if request.context == "kept":
             self.core.release_contexts()  # of cells that were replaced since
-        self.engine.check_stop()
+        if self.engine.stopping:
+            self.engine.check_stop()
         try:
             waiting = partial(self.tee.waiting, "LLVM")
             compiled = self.engine.pool.compile(request, self.options.fresh, waiting)
@@ -268,7 +269,7 @@ class Definer(Execution):
         text = CellText(
             known=known,
             types=defined_types(request.source),
-            aligned=_alignments(request.source),
+            aligned=_alignments(request.source) if " align " in request.source else {},
             noted=bool(self.plan.notes),
             kept=self.plan.keep,
             unchanged=unchanged,
@@ -468,8 +469,6 @@ def _defined(compiled: Compiled, read: ReadObject | None) -> list[str]:
 
 def _alignments(source: str) -> dict[str, int]:
     """The alignments that a module's variables ask for, by name."""
-    if " align " not in source:
-        return {}
     values = global_values(source)
     found = {value.name: alignment(value.rest.rpartition('"')[2]) for value in values}
     return {name: align for name, align in found.items() if align}

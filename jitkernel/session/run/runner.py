@@ -230,7 +230,8 @@ class Runner(Definer):
     def _statements(self) -> None:
         values: list[tuple[str, TypedValue]] = []
         self.links = True  # which reading a cell does not
-        self.engine.check_stop()
+        if self.engine.stopping:
+            self.engine.check_stop()
         for action in self.plan.actions:
             ended = False
             try:

@@ -85,8 +85,6 @@ class Text:
 
 def _given(options: CellOptions) -> dict[str, Any]:
     """The options of a cell that differ from what they are otherwise."""
-    if options is USUAL:
-        return {}
     values = ((f.name, getattr(options, f.name)) for f in fields(options))
     return {name: value for name, value in values if value != getattr(USUAL, name)}
 
@@ -212,7 +210,7 @@ class Texts:
     def end_run(self, execution: Execution, error: BaseException | None = None) -> None:
         """A cell's run is over."""
         cell: Cell | None = execution.__dict__.get("cell")  # most calls need none
-        options = _given(execution.options)
+        options = _given(execution.options) if execution.options is not USUAL else {}
         self.end(error, cell.number if cell is not None else 0, options=options)
 
     def placed(
