@@ -31,7 +31,7 @@ SCHEMA = 4
 _CPU_FIELDS = (b"vendor_id", b"cpu family", b"model", b"stepping", b"flags")
 _PENDING_BYTES = 16 << 20
 
-_loads = json.JSONDecoder().decode
+_loads = json.JSONDecoder().raw_decode
 
 
 class CacheMemory(NamedTuple):
@@ -144,7 +144,7 @@ def _encode(compiled: Compiled) -> bytes:
 def _decode(content: bytes) -> Compiled:
     text, _ = LENGTHS.unpack_from(content)
     middle = LENGTHS.size + text
-    summary, warnings, times = _loads(content[LENGTHS.size : middle].decode())
+    summary, warnings, times = _loads(content[LENGTHS.size : middle].decode())[0]
     return Compiled(content[middle:], Summary.of(summary), times, diagnostics_of(warnings))
 
 

@@ -92,18 +92,15 @@ class CompilerPool:
         """Compile one module, where `fresh` also one that the cache has.  `tick` is called twice a
         second meanwhile, where the module is a large one.  Raises CompileError, WorkerDied or
         Interrupted."""
-        if not fresh and (found := self._find(request)):
-            return found
+        if self.cache is not None and not (fresh or self.workers.closed):
+            if found := self.cache.get(request):
+                return found
         with self._lock:
             tick = tick if len(request.source) >= _LARGE else None
             result = compiled(*self._ask(0, question(_COMPILE, request), tick))
         if self.cache is not None:
             self.cache.put(request, result)
         return result
-
-    def _find(self, request: Request) -> Compiled | None:
-        """Look into the cache."""
-        return None if self.cache is None or self.workers.closed else self.cache.get(request)
 
     def _ask(
         self,
@@ -155,7 +152,7 @@ class CompilerPool:
         failed: list[BaseException] = []
 
         def compile_one(request: Request) -> Compiled | CompileError:
-            if found := self._find(request):
+            if self.cache is not None and (found := self.cache.get(request)):
                 return found
             try:
                 asked = question(_COMPILE, request)

@@ -31,7 +31,7 @@ SPIN_ALLOWED = len(os.sched_getaffinity(0)) > 1
 
 # What JSON does not have are sets: they travel as lists.
 _dumps = json.JSONEncoder(separators=(",", ":"), check_circular=False, default=sorted).encode
-_loads = json.JSONDecoder().decode
+_loads = json.JSONDecoder().raw_decode
 
 
 def frame(header: Any, blob: bytes = b"") -> bytes:
@@ -81,7 +81,7 @@ class FrameReader:
         if len(data) < end:
             data = self._more(data, end, deadline)
         self._data = data[end:]
-        return _loads(data[LENGTHS.size : middle].decode()), data[middle:end]
+        return _loads(data[LENGTHS.size : middle].decode())[0], data[middle:end]
 
     def _spin(self, spin: int) -> bytes:
         now = perf_counter_ns()

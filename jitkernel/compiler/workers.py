@@ -128,10 +128,12 @@ class Workers:
         """After a request: replace a worker that cannot go on, and see to the spare."""
         with self._state:
             self._busy.discard(worker)
+            grown = worker.held_bytes - worker.first_held
             if worker.own_bytes > self._settings.worker_memory_limit and not worker.condemned:
                 worker.condemned = "memory"
-            elif self._has_grown(worker):
-                worker.condemned = "growth"
+            elif grown > _GROWTH and not worker.contexts and not worker.shares:
+                if grown > _GROWTH_ALONE or self._has_spare():
+                    worker.condemned = "growth"  # it holds what LLVM never frees
             if self.closed:
                 return
             if worker.condemned:
@@ -142,13 +144,6 @@ class Workers:
             elif not self._has_spare():
                 with suppress(OSError):  # it is then started when it is needed
                     self._zygote = Zygote()
-
-    def _has_grown(self, worker: WorkerProcess) -> bool:
-        """True if a fresh worker should take over from one that holds what LLVM never frees."""
-        grown = worker.held_bytes - worker.first_held
-        if grown <= _GROWTH or worker.contexts or worker.shares:
-            return False
-        return grown > _GROWTH_ALONE or self._has_spare()
 
 
 def memory_of(worker: WorkerProcess | Zygote) -> WorkerMemory:

@@ -19,6 +19,7 @@ from jitkernel.executor.records import FaultRecord, Outcome
 from jitkernel.executor.services import Services
 from jitkernel.settings import SessionSettings
 
+_PAIR = struct.Struct("<2Q")
 #: Regions whose places are control words, and what these begin with.
 _ZONES = {"text": "text", "data": "data", "runtime.text": "runtime"}
 
@@ -231,4 +232,5 @@ class Executor(ABC):
     def tell_unwind(self, unwind: tuple[int, int]) -> None:
         """The unwind tables begin there, and are of that generation."""
         self.unwind = unwind
-        self.control["unwind_start"], self.control["unwind_generation"] = unwind
+        at = self.control.start + abi.FIELDS["unwind_start"]  # with the generation behind it
+        _PAIR.pack_into(self.control.view, at, *unwind)

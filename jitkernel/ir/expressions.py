@@ -293,8 +293,10 @@ class _Parser(Cursor):
         if self.take(closing):
             return ()
         found = [self.expression()]
-        while self.take(","):
+        while (mark := self.peek()) == ",":
+            self.at += 1
             found.append(self.expression())
-        if self.take(closing):
+        if mark == closing:
+            self.at += 1
             return tuple(found)
-        raise self.follows(found[-1]) if self.peek() else self.fail(f"expected ',' or '{closing}'")
+        raise self.follows(found[-1]) if mark else self.fail(f"expected ',' or '{closing}'")

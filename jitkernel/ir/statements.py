@@ -224,7 +224,7 @@ class _Scanner:
         stop = at + len(text)
         line = self.count_to(at)
         column = at - self.line_start + 1
-        last_line = self.count_to(stop)
+        last_line = self.count_to(stop) if "\n" in text else line
         self.statements.append(Statement(kind, text, at, stop, line, column, last_line))
         return after
 
@@ -287,8 +287,10 @@ class _Scanner:
             elif token in _CLOSER:
                 open_at.append((token, here))
             elif token in _CLOSER.values():
-                if not self.closes(token, here, open_at):
+                if not open_at or _CLOSER[open_at[-1][0]] != token:
+                    self.misplaced(token, here, open_at)
                     return None
+                open_at.pop()
         if open_at:
             opener, opened = open_at[-1]
             self.problem(opened, f"this '{opener}' is never closed", incomplete=True)
@@ -304,20 +306,17 @@ class _Scanner:
         self.problem(at, "this string is never closed", hint, incomplete=not one_line)
         return not one_line
 
-    def closes(self, token: str, at: int, open_at: list[tuple[str, int]]) -> bool:
-        """True if a bracket closes the one that was opened last; else it is a problem."""
+    def misplaced(self, token: str, at: int, open_at: list[tuple[str, int]]) -> None:
+        """A bracket does not close the one that was opened last."""
         if not open_at:
             self.problem(at, f"'{token}' closes nothing")
-            return False
-        opener, opened = open_at.pop()
-        if _CLOSER[opener] != token:
-            line = self.source.count("\n", 0, opened) + 1
-            where = f"line {line}, column {opened - self.source.rfind(chr(10), 0, opened)}"
-            self.problem(
-                at, f"'{token}' where '{_CLOSER[opener]}' should close the '{opener}' of {where}"
-            )
-            return False
-        return True
+            return
+        opener, opened = open_at[-1]
+        line = self.source.count("\n", 0, opened) + 1
+        where = f"line {line}, column {opened - self.source.rfind(chr(10), 0, opened)}"
+        self.problem(
+            at, f"'{token}' where '{_CLOSER[opener]}' should close the '{opener}' of {where}"
+        )
 
     def body(self, start: int) -> int:
         """The offset behind the `}` of the function body that begins at `start`; of the end, at a
