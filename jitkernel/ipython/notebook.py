@@ -13,7 +13,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import Interrupted, JitError
@@ -275,7 +275,7 @@ class Notebook:
             cells = [session.inspect.program.cells.get(each) for each in numbers]
             again = {name for cell in cells if cell is not None for name in cell.names}
             found = self._functions()
-            placed = self.names.place(session, _in_order(found, (found - before) | again))
+            placed = self.names.place(session, sorted(found & ((found - before) | again)))
             if sentence := placed.sentence():
                 self._frontend.note(sentence)
 
@@ -287,7 +287,3 @@ class Notebook:
             return symbol is not None and symbol.defined and symbol.kind == "function"
 
         self.names.prune(defined)
-
-
-def _in_order(names: Iterable[str], chosen: set[str]) -> list[str]:
-    return sorted(name for name in names if name in chosen)

@@ -21,7 +21,7 @@ from traitlets import Instance
 from jitkernel._version import __version__
 from jitkernel.errors import Interrupted, JitError, UsageError
 from jitkernel.kernel.between import Between
-from jitkernel.kernel.displays import error_content, mask
+from jitkernel.kernel.displays import error_content
 from jitkernel.kernel.early import find_language
 from jitkernel.kernel.frontend import Frontend, deleted_cells
 from jitkernel.kernel.history import History
@@ -187,9 +187,10 @@ class JITKernel(JITKernelSettings, Kernel):
                 else:
                     result = frontend.cell(code, cell_id, deleted_cells(self.get_parent("shell")))
             if result is not None and result.text:
-                shown = mask(result.text) if self.chosen("deterministic") else result.text
+                view = frontend.masked(View(result.text, result.html))
+                shown = view.text
                 if not silent:
-                    self.wire.result(frontend.masked(View(result.text, result.html)))
+                    self.wire.result(view)
         except BaseException as caught:
             closing = Interrupted("the kernel is shutting down")
             reply.update(self._failed(closing if self._closing.is_set() else caught, silent))
@@ -217,10 +218,7 @@ class JITKernel(JITKernelSettings, Kernel):
                 data = {"text/plain": result.text} if result is not None else {}
                 values[name] = {"status": "ok", "data": data, "metadata": {}}
             except Exception as error:
-                values[name] = {
-                    "status": "error",
-                    **error_content(error, self.chosen("deterministic")),
-                }
+                values[name] = self._failed(error, silent=True)
         return values
 
     # -- complete_request, inspect_request, is_complete_request ----------------------------

@@ -99,12 +99,11 @@ class OutputStreams(Output):
                 self._waiting.append((name, text))
             if not self._waiting:
                 return
-            now = time.monotonic()
-            if now - self._last >= self.interval:
-                self._send_waiting(now)
+            if time.monotonic() - self._last >= self.interval:
+                self.flush()
             elif not self._scheduled:
                 self._scheduled = True
-                self.later(self.interval, self._on_timer)
+                self.later(self.interval, self.flush)
 
     def _keep_rest(self) -> str:
         """Keep what comes from now on in a file; where that is, in words."""
@@ -133,20 +132,6 @@ class OutputStreams(Output):
         except OSError:  # the disk is full
             self._rest = None
 
-    def _on_timer(self) -> None:
-        with self._lock:
-            self._scheduled = False
-            self._send_waiting(time.monotonic())
-
-    def _send_waiting(self, now: float) -> None:
-        self._last = now
-        waiting, self._waiting = self._waiting, []
-        for name, pieces in groupby(waiting, key=itemgetter(0)):
-            text = "".join(text for _, text in pieces)
-            self.publish(name, text)
-            if name == "stdout":
-                self._shown = (self._shown + text)[-_LONGEST_PROMPT:]
-
     def unshown(self, prompt: str) -> str:
         """The part of a prompt that an input request is to show: nothing where the program has
         printed it, and the cell's output ends with it."""
@@ -155,9 +140,16 @@ class OutputStreams(Output):
             return "" if self._shown.endswith(prompt) else prompt
 
     def flush(self) -> None:
-        """Publish what waits: before a display, an input request and the end of the cell."""
+        """Publish what waits: when it is time, and before a display, an input request and the end
+        of the cell."""
         with self._lock:
-            self._send_waiting(time.monotonic())
+            self._last, self._scheduled = time.monotonic(), False
+            waiting, self._waiting = self._waiting, []
+            for name, pieces in groupby(waiting, key=itemgetter(0)):
+                text = "".join(text for _, text in pieces)
+                self.publish(name, text)
+                if name == "stdout":
+                    self._shown = (self._shown + text)[-_LONGEST_PROMPT:]
 
     def end(self) -> None:
         """The cell ended: half characters and the count of what was cut come out."""
@@ -173,4 +165,4 @@ class OutputStreams(Output):
                 words = f"[{self._dropped} more bytes not shown{kept}]\n"
                 self._waiting.append(("stderr", words))
                 self._dropped, self._rest = 0, None
-            self._send_waiting(time.monotonic())
+            self.flush()

@@ -17,7 +17,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 from jitkernel.kernel.client import (
     Ran,
@@ -89,7 +89,8 @@ def tour(path: Path | None = None, update: bool = False, out: TextIO | None = No
             print(file=out, flush=True)
             ran.cell["outputs"], ran.cell["execution_count"] = ran.outputs, ran.number
     if update:
-        _write(path, notebook)
+        text = json.dumps(notebook, indent=1, ensure_ascii=False, sort_keys=True)
+        path.write_text(text + "\n", encoding="utf-8")
     seconds = time.monotonic() - start
     summary = (
         f"{counted(len(code_cells(notebook)), 'cell')}, {counted(expected, 'expected error')},"
@@ -133,9 +134,3 @@ def _complaint(ran: Ran) -> str:
 
 def _any_number(text: str) -> str:
     return re.sub(r"[ \t]*\b\d[\d.,]*\b", " N", text)
-
-
-def _write(path: Path, notebook: dict[str, Any]) -> None:
-    path.write_text(
-        json.dumps(notebook, indent=1, ensure_ascii=False, sort_keys=True) + "\n", encoding="utf-8"
-    )

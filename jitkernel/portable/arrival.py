@@ -26,14 +26,13 @@ if TYPE_CHECKING:
 
 
 class _Process:
-    """A process's functions that were called: by digest, their names in its session, and their
-    contents, which else would be fetched for each task."""
+    """A process's functions that were called: by digest, their contents, which else would be
+    fetched for each task, with their names in its session."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.session: Any = None
-        self.names: dict[str, str] = {}
-        self.contents: dict[str, Content] = {}
+        self.linked: dict[str, tuple[str, Content]] = {}
 
 
 _here = _Process()
@@ -58,7 +57,7 @@ def process_session() -> Any:
         if here.session is None or here.session.closed:
             if here.session is None:
                 atexit.register(_close)
-            here.names.clear()
+            here.linked.clear()
             # By name: whoever makes a session may be on his way to this module.
             here.session = import_module("jitkernel.session").Session(spare=False)
         return here.session
@@ -73,12 +72,11 @@ def call(content: Content, arguments: Sequence[Any]) -> Any:
     """Call a function in this process's session, linked now where it is not; raises what
     `Session.call` raises."""
     here, session = _here, process_session()
-    if content.digest not in here.names:
+    if content.digest not in here.linked:
         with here.lock:
-            if content.digest not in here.names:
-                here.names[content.digest] = _link(session, content)
-                here.contents[content.digest] = content
-    return session.call(here.names[content.digest], *arguments)
+            if content.digest not in here.linked:
+                here.linked[content.digest] = _link(session, content), content
+    return session.call(here.linked[content.digest][0], *arguments)
 
 
 def _link(session: Any, content: Content) -> str:

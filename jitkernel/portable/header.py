@@ -68,7 +68,7 @@ def _declared(notes: Notes, names: Iterable[str]) -> list[str]:
 
 
 def _line(name: str, info: Signature | Variable) -> str:
-    if not _is_c_name(name):
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) or name in _KEYWORDS:
         return f"/* {_comment(written(name))} is no name in C */"
     try:
         if isinstance(info, Variable):
@@ -136,8 +136,3 @@ def _variable(name: str, info: Variable) -> str:
         return f"extern {spelled}const {name}{bounds}"
     space = "" if spelled.endswith("*") else " "
     return f"extern {const}{spelled}{space}{name}{bounds}"
-
-
-def _is_c_name(name: str) -> bool:
-    """True if C can call it by its name."""
-    return re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) is not None and name not in _KEYWORDS

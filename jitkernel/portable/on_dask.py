@@ -12,7 +12,6 @@ does not find goes with its code, as everywhere.  Start from `arrived` and `fetc
 
 from __future__ import annotations
 
-import asyncio
 import sys
 import threading
 from collections import OrderedDict, deque
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
 _PLUGIN = "jitkernel"
 _GRAPHS = 4  # in which a function that has arrived is looked for
 _KEPT = 64 << 20  # bytes of contents that a scheduler keeps, whoever else still has them
-_lock = threading.Lock()
 _kept: WeakKeyDictionary[Any, OrderedDict[str, Content]] = WeakKeyDictionary()
 _new: deque[tuple[ref[PortableFunction], int]] = deque(maxlen=4096)  # and the graphs to look in
 _new_lock = threading.Lock()
@@ -166,13 +164,11 @@ def fetch(digest: str, name: str) -> bytes:
     except ImportError:
         raise JitError(f"{written(name)} has come without its code") from None
     try:
-        if _in_event_loop():  # where a result is sent whose code nobody has needed
-            with ThreadPoolExecutor(1) as aside:
-                data = aside.submit(_ask_aside, digest).result()
-        else:
-            with _lock:  # whoever holds it may wait for this process's event loop
-                client: Any = distributed.get_client()
-                data = client.run_on_scheduler(content_here, digest)
+        # Asked with a client that has an event loop of its own: where a result is sent whose code
+        # nobody has needed, this process's waits meanwhile.
+        here: Any = next(iter(distributed.Worker._instances), None) or distributed.get_client()
+        with ThreadPoolExecutor(1) as aside:
+            data = aside.submit(_ask, here.scheduler.address, here.security, digest).result()
     except (ValueError, OSError, RuntimeError) as error:
         raise JitError(f"the code of {written(name)} could not be had: {error}") from None
     if not isinstance(data, bytes) or not data:
@@ -180,21 +176,9 @@ def fetch(digest: str, name: str) -> bytes:
     return data
 
 
-def _in_event_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
+def _ask(scheduler: str, security: Any, digest: str) -> Any:
+    from distributed import Client
 
-
-def _ask_aside(digest: str) -> Any:
-    """Ask with a client that has an event loop of its own, while this process's waits."""
-    import distributed
-
-    worker = next(iter(distributed.Worker._instances), None)
-    if worker is None:
-        raise ValueError("this process has no worker")
-    make: Any = distributed.Client
-    with make(worker.scheduler.address, security=worker.security, set_as_default=False) as client:
+    make: Any = Client
+    with make(scheduler, security=security, set_as_default=False) as client:
         return client.run_on_scheduler(content_here, digest)

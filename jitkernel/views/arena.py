@@ -116,7 +116,7 @@ def _account(session: Session, found: dict[str, list[Occupant]]) -> View:
         columns.append("#all")
         lines = {words: [*sizes, sum(sizes)] for words, sizes in lines.items()}
     note = "; ".join(f"{state}: {STATES[state]}" for state in used if state in STATES)
-    rows = [(words, *map(_digits, sizes)) for words, sizes in lines.items()]
+    rows = [(words, *(f"{size:,}" for size in sizes)) for words, sizes in lines.items()]
     return table("Arena (bytes)", columns, rows, note)
 
 
@@ -126,7 +126,7 @@ def _places(session: Session, found: dict[str, list[Occupant]]) -> View:
     for name, held in found.items():
         zone, free = zones[name], [t.size for t in held if t.state == "free"]
         where = f"{zone.start:#x}", f"{zone.high:#x}"
-        largest = _digits(max(free, default=0))
+        largest = f"{max(free, default=0):,}"
         rows.append((name, *where, len(zone.list.live), len(free), largest))
     columns = ("zone", "starts at", "high water at", "#extents", "#holes", "#largest hole")
     return table("", columns, rows)
@@ -148,7 +148,7 @@ def _strips(found: dict[str, list[Occupant]], strips: dict[str, list[Part]]) -> 
 
 def _extents(session: Session, name: str, rows: Sequence[Occupant]) -> View:
     listed = [
-        (f"{t.start:#x}", _digits(t.size - t.padding), t.padding or "", t.state, t.cell or "",
+        (f"{t.start:#x}", f"{t.size - t.padding:,}", t.padding or "", t.state, t.cell or "",
          t.name or _names(session, t.cell))
         for t in rows
     ]  # fmt: skip
@@ -162,7 +162,7 @@ def _parts(name: str, row: Sequence[Part]) -> View:
         (
             number,
             f"{part.start:#x}",
-            *(_digits(part.states[s]) for s in states),
+            *(f"{part.states[s]:,}" for s in states),
             len(part.cells) or "",
             f"{min(part.cells)} to {max(part.cells)}" if part.cells else "",
         )
@@ -182,10 +182,6 @@ def _names(session: Session, number: int) -> str:
 def _content(rows: Sequence[Occupant]) -> str:
     holes = sum(t.state == "free" for t in rows)
     return f"{counted(len(rows) - holes, 'extent')}, {counted(holes, 'hole')}"
-
-
-def _digits(count: int) -> str:
-    return f"{count:,}"
 
 
 class Part(NamedTuple):
