@@ -255,18 +255,15 @@ def _real(type: DataType, thing: float, what: str) -> bytes:
 
 
 def _complex(type: DataType, thing: Any, what: str) -> bytes:
-    try:
-        if isinstance(thing, str) or type.form is None:
-            raise TypeError
-        number = complex(thing)
-    except OverflowError:
-        raise UsageError(f"{what}: {thing!r} is beyond the largest number there") from None
-    except (TypeError, ValueError):
-        raise _refusal(type, thing, what) from None
     form, half = type.form, type.size // 2
+    if isinstance(thing, str) or form is None:
+        raise _refusal(type, thing, what)
     try:
+        number = complex(thing)
         parts = [literals.from_number(part, form) for part in (number.real, number.imag)]
-    except ValueError:
+    except TypeError:
+        raise _refusal(type, thing, what) from None
+    except (OverflowError, ValueError):
         raise UsageError(f"{what}: {thing!r} is beyond the largest number there") from None
     return b"".join(part.to_bytes(half, "little") for part in parts)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Set
+from collections.abc import Collection, Iterable, Set
+from struct import iter_unpack
 
 from jitkernel.ir.types import PointerType
 from jitkernel.languages.c.notes import Note, Notes, key_name
@@ -167,15 +168,11 @@ def _leads_to_heap(note: Note, known: Known) -> bool:
         return False
     type, address, _ = variable
     size = _WORD if isinstance(type, PointerType) else min(known.layout(type).size, _MOST)
-    return any(_is_heap(known, word) for word in _words(known, address, size))
+    data = known.read_memory(address, size)
+    words = iter_unpack("<Q", data[: len(data) // _WORD * _WORD])
+    return any(_is_heap(known, word) for (word,) in words)
 
 
 def _is_heap(known: Known, word: int) -> bool:
     there = word >= _LOWEST and known.read_memory(word, 1)
     return bool(there) and known.describe(word).endswith("(heap)")
-
-
-def _words(known: Known, address: int, size: int) -> Iterator[int]:
-    data = known.read_memory(address, size)
-    for at in range(0, len(data) - _WORD + 1, _WORD):
-        yield int.from_bytes(data[at : at + _WORD], "little")

@@ -240,9 +240,8 @@ def _blamed(
     return [path for path in paths if path in err] or ([] if told else [*paths])
 
 
-@lru_cache(maxsize=8)
-def _header_cache(folder: str) -> HeaderCache:
-    return HeaderCache(folder)
+#: The cache in a folder, one for all sessions of this process.
+_header_cache = lru_cache(maxsize=8)(HeaderCache)
 
 
 def _child(

@@ -333,8 +333,7 @@ def _described(source: str, word: re.Match[str], known: StateView) -> str:
         note = own.get(key) or notes.get(key)
         if note is not None:
             text = note.text.removeprefix("extern ").strip()
-            comment = comment_above(known.source(note.cell), note) if note.cell else ""
-            found += [f"{comment}\n{text}" if comment else text]
+            found.append(with_comment(text, note, known))
     if found:
         return "\n".join(found)
     if place is None:
@@ -348,12 +347,12 @@ def _described(source: str, word: re.Match[str], known: StateView) -> str:
     return function_in_c(name, type) if type is not None else ""
 
 
-def comment_above(source: str, note: Note) -> str:
-    """The comment that stands directly above a declaration of a cell."""
-    lines = source.split("\n")
-    above = "\n".join(lines[: note.line - 1]) + "\n" if note.line > 1 else ""
-    match = _COMMENT.search(above)
-    return match[0].strip() if match else ""
+def with_comment(text: str, note: Note, known: StateView) -> str:
+    """A text of a note below the comment that stands directly above its declaration."""
+    lines = known.source(note.cell).split("\n") if note.cell else []
+    match = _COMMENT.search("".join(f"{line}\n" for line in lines[: note.line - 1]))
+    comment = match[0].strip() if match else ""
+    return f"{comment}\n{text}" if comment else text
 
 
 @lru_cache(maxsize=64)

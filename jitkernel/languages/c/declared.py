@@ -62,8 +62,10 @@ class Declared:
             undefined = Note(MACRO + name, "undef", f"#undef {name}", definition=defined)
             self._add(0, undefined)
         for index, piece in enumerate(reading.pieces):
-            if piece.text not in guesses.again:
-                self._declare(index, piece)
+            if piece.kind in (PieceKind.DECLARATION, PieceKind.FUNCTION):
+                self._declare_names(index, piece)
+            elif piece.kind is PieceKind.DIRECTIVE and piece.text not in guesses.again:
+                self._direct(index, piece)
 
     def _add(self, index: int, note: Note) -> None:
         """Keep what the piece with that index declares."""
@@ -92,12 +94,6 @@ class Declared:
         """True if a note has the definition that there is, which follows what it mentions."""
         same = note.kind == kind and note.is_defined and note.cell != self._reading.replaces
         return same and self._reading.cell_of(note.symbol) == note.cell
-
-    def _declare(self, index: int, piece: Piece) -> None:
-        if piece.kind is PieceKind.DIRECTIVE:
-            self._direct(index, piece)
-        elif piece.kind in (PieceKind.DECLARATION, PieceKind.FUNCTION):
-            self._declare_names(index, piece)
 
     def _direct(self, index: int, piece: Piece) -> None:
         match = _DIRECTIVE.match(piece.text)
@@ -243,8 +239,8 @@ class Declared:
             return text
         base, end = piece.tokens[first].start, piece.tokens[stop - 1].stop
         return replaced(text, [
-            (one.start - base, one.stop - base, one.text)
-            for one in self._reading.written if base <= one.start and one.stop <= end
+            (start - base, stop - base, written)
+            for start, stop, written in self._reading.written if base <= start and stop <= end
         ])  # fmt: skip
 
     def _head(self, piece: Piece, first: int, skipped: set[int], type: str) -> str:

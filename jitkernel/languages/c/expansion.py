@@ -24,6 +24,7 @@ from jitkernel.languages.c.reading import Written
 from jitkernel.languages.c.tokens import (
     CONDITION,
     HAS_CONDITION,
+    PRAGMA,
     Token,
     Unfinished,
     after,
@@ -47,7 +48,9 @@ _LINE = re.compile(r'# (\d+) "(.*)"')
 _BRANCH = re.compile(r"#\s*(if|el|endif)")
 _CHANGED = re.compile(r"#\s*(?:define|undef)\s+(\w+)")
 _MARK = f"#pragma {OWN}at"
+_PRAGMA = re.compile(r"#pragma (.*)")
 _MARKED = re.compile(rf"^{_MARK} (\d+)$", re.MULTILINE)
+_NO_EXPRESSION = CONTROL | STORAGE | {PRAGMA}
 _WORDS_OF_TYPES = STORAGE | QUALIFIERS | BASIC_TYPES | TAGS | TYPE_OPERATORS | ASSERTIONS
 
 
@@ -228,7 +231,8 @@ class Expansion:
         for line in text.split("\n"):
             if match := _LINE.match(line):
                 at = int(match[1])
-            elif not line.startswith("#"):
+            elif line.startswith("#pragma ") or not line.startswith("#"):
+                line = _PRAGMA.sub(_operator, line)
                 index = min(max(at - first, 0), count)
                 lines[index] += line if index and not lines[index] else f" {line.strip()}"
                 at += 1
@@ -247,14 +251,24 @@ def _named(macro: Macro) -> frozenset[str] | None:
         if token.kind == "name":
             types = text in _WORDS_OF_TYPES or before == "name"
             calls = text in (macro.parameters or ()) and found[at + 1].text == "("
-            if text in CONTROL | STORAGE or (macro.parameters is not None and (types or calls)):
+            if text in _NO_EXPRESSION or (macro.parameters is not None and (types or calls)):
                 return None
             names.add(text)
-        elif text in ("{", "}", ";") or (text == "#" and found[at + 1].text == "#"):
+        elif (
+            text in ("{", "}", ";")
+            or (text == "#" and found[at + 1].text == "#")
+            or token.kind == "directive"  # that `_Pragma` is
+        ):
             return None
         before = token.kind
         at = closing(found, at) if text in ("(", "[") else at + 1
     return frozenset(names)
+
+
+def _operator(match: re.Match[str]) -> str:
+    """A pragma as the operator that a macro gives one by.  C11 6.10.9."""
+    text = match[1].replace("\\", "\\\\").replace('"', '\\"')
+    return f'{PRAGMA}("{text}")'
 
 
 # -- what was written ------------------------------------------------------------------------------
@@ -274,7 +288,7 @@ def written(code: Code, pieces: Sequence[Piece]) -> tuple[list[Written], frozens
         (match[1], piece.start) for piece in pieces
         if piece.kind is PieceKind.DIRECTIVE and (match := _CHANGED.match(piece.text))
     ]  # fmt: skip
-    found, outside, at = [], list[str](), 0
+    found, outside, at = list[Written](), list[str](), 0
     for piece in pieces:
         later = {name for name, start in changed if start > piece.start}
         for first, last in _braces(piece):
@@ -282,8 +296,7 @@ def written(code: Code, pieces: Sequence[Piece]) -> tuple[list[Written], frozens
             text = source[start:stop]
             same = text == code.text[first.start : last.stop] or text[:1] + text[-1:] != "{}"
             if not same and _has_whole_branches(text) and later.isdisjoint(all_words(text)):
-                lines = range(first.line, last.line + 1)
-                found.append(Written(first.start, last.stop, text, lines))
+                found.append((first.start, last.stop, text))
                 outside.append(source[at:start])
                 at = stop
     return found, asked_for("".join((*outside, source[at:])))

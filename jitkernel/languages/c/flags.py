@@ -11,7 +11,7 @@ import os
 import re
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -111,13 +111,8 @@ def flags_of(program: tuple[str, ...], identity: str, text: str) -> Flags:
         more += after["-target-cpu"][-1]
     gone = frozenset(name for name in _TAKEN_BACK if name in before and name not in after)
     processor = not _TAKES_NEXT.isdisjoint(more)
-    return Flags(tuple(more), gone, processor, level_of(words))
-
-
-def level_of(words: Iterable[str]) -> int | None:
-    """The level that the last `-O` of some flags asks for."""
     levels = [_LEVELS[found[1]] for word in words if (found := _LEVEL.fullmatch(word))]
-    return levels[-1] if levels else None
+    return Flags(tuple(more), gone, processor, levels[-1] if levels else None)
 
 
 @lru_cache(maxsize=64)

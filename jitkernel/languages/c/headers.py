@@ -1,7 +1,7 @@
 """Headers of the user's own, which change on disk: what they declare, and what of it is new.
 
 A header of the system is taken as it was.  Conditions in a header are not followed: what stands
-behind any of them counts as declared.  Start from `read_header`, of macros from `HeaderMacros`.
+behind any of them counts as declared.  Start from `read_header`, of macros from `macros_included`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from zlib import crc32
 
 from jitkernel.errors import CompileError
@@ -157,36 +157,26 @@ def _declared(text: str) -> tuple[Mapping[str, int], Notes]:
 # -- macros ----------------------------------------------------------------------------------------
 
 
-class HeaderMacros:
-    """The macros of the headers that earlier cells and the `code` of a cell include: clang tells
-    them, once for each set of headers."""
-
-    def __init__(self, code: str, notes: Notes, clang: Clang):
-        self._code, self._notes, self._clang = code, notes, clang
-
-    def get(self, name: str) -> str:
-        """The directive that defines a macro, "" for what is none."""
-        return self._given.get(name, "")
-
-    @cached_property
-    def _given(self) -> Mapping[str, str]:
-        own: list[str] = []
-        if _INCLUDES.search(self._code):
-            own = [t.text for t in tokens(self._code) if t.kind == "directive"]
-        if not any(map(_INCLUDES.match, own)):
-            own = []
-        included = any(note.kind == "include" for note in self._notes.directives())
-        earlier = self._notes.preprocessed() if own or included else []
-        while earlier and not own and earlier[-1].kind != "include":  # no header reads it
-            earlier.pop()
-        text = "".join(f"{line}\n" for line in (*(note.text for note in earlier), *own))
-        if not text and not self._notes.header:
-            return {}
-        found = macros_of_headers(self._clang, self._notes.header, text)
-        defined = {match[1] for match in map(_DEFINES.match, own) if match is not None}
-        if defined.isdisjoint(found):
-            return found
-        return {name: text for name, text in found.items() if name not in defined}
+def macros_included(code: str, notes: Notes, clang: Clang) -> Mapping[str, str]:
+    """The directives that define the macros of the headers that earlier cells and the `code` of a
+    cell include, by name: clang tells them, once for each set of headers."""
+    own: list[str] = []
+    if _INCLUDES.search(code):
+        own = [t.text for t in tokens(code) if t.kind == "directive"]
+    if not any(map(_INCLUDES.match, own)):
+        own = []
+    included = any(note.kind == "include" for note in notes.directives())
+    earlier = notes.preprocessed() if own or included else []
+    while earlier and not own and earlier[-1].kind != "include":  # no header reads it
+        earlier.pop()
+    text = "".join(f"{line}\n" for line in (*(note.text for note in earlier), *own))
+    if not text and not notes.header:
+        return {}
+    found = macros_of_headers(clang, notes.header, text)
+    defined = {match[1] for match in map(_DEFINES.match, own) if match is not None}
+    if defined.isdisjoint(found):
+        return found
+    return {name: text for name, text in found.items() if name not in defined}
 
 
 def macros_of_headers(clang: Clang, headers: str, more: str = "") -> Mapping[str, str]:

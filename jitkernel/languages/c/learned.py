@@ -204,7 +204,8 @@ def outdated(unit: Unit, before: Notes) -> list[str]:
     found: dict[tuple[int, str], list[str]] = {}
     for note in before if changed else ():
         old = ", ".join(name for name in note.macros if name in changed)
-        if old and note.cell != unit.reading.replaces and note.key not in unit.owned:
+        named = note.key not in unit.owned and not note.key.startswith(DIRECTIVE)
+        if old and named and note.cell != unit.reading.replaces:
             found.setdefault((note.cell, old), []).append(note.name)
     return read + [
         f"{cut_list(names, 3)} (cell {cell}) still {'is' if len(names) == 1 else 'are'} what the "

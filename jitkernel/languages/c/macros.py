@@ -19,7 +19,6 @@ from jitkernel.languages.c.words import (
 )
 
 _DEEPEST = 200
-_OPERATOR = "_Pragma"
 _DEFINE = re.compile(r"#\s*define\s+([A-Za-z_]\w*)(\([^)]*\))?((?:.|\n)*)")
 #: Source: clang.llvm.org/docs/UsersManual.html, "Microsoft extensions".
 PUSHED = re.compile(r'#\s*pragma\s+(push|pop)_macro\s*\(\s*"(\w+)"\s*\)')
@@ -51,13 +50,6 @@ class Use(NamedTuple):
     type: bool
     attribute: bool
     names: Collection[str] = ()
-
-
-class Pragmas(NamedTuple):
-    """Pragmas that stand at a token: the index behind them, and each as a directive."""
-
-    behind: int
-    texts: Sequence[str]
 
 
 class Macros:
@@ -111,15 +103,6 @@ class Macros:
         given = divided(found[at + 2 : behind - 1])
         return Call(macro, behind, dict(zip(macro.parameters, given, strict=False)))
 
-    def pragmas(self, found: Sequence[Token], at: int) -> Pragmas | None:
-        """The pragmas that a macro at a token gives, which is nothing else; None where there are
-        none."""
-        call = self.call(found, at)
-        if call is None or _OPERATOR not in call.macro.text:
-            return None
-        texts = _pragmas(tokens_of(call.macro.text), call.arguments)
-        return Pragmas(call.behind, texts) if texts else None
-
     def use(self, found: Sequence[Token], at: int) -> Use | None:
         """The use of a macro at a token, and what it gives; None where none is."""
         call = self.call(found, at)
@@ -128,32 +111,6 @@ class Macros:
         names: set[str] = set()
         gives = _gives(tokens_of(call.macro.text), call.arguments, self.get, names, {})
         return Use(call.behind, gives == "type", not gives, names)
-
-
-def _pragmas(found: Sequence[Token], arguments: Mapping[str, Sequence[Token]]) -> list[str]:
-    """The directives that a macro's text is, nothing where there is anything else in it; `#x` is
-    the spelling of an argument, C11 6.10.3.2."""
-    texts: list[str] = []
-    at = 0
-    while at < len(found):
-        words = [token.text for token in found[at : at + 5]]
-        if found[at].kind == "directive":
-            texts.append(found[at].text)
-            at += 1
-        elif words[:3] == [_OPERATOR, "(", "#"] and words[3:4] and words[3] in arguments:
-            texts.append(f"#pragma {_spelling(arguments[words[3]])}")
-            at += len(words)
-        else:
-            return []
-    return texts
-
-
-def _spelling(found: Sequence[Token]) -> str:
-    """Tokens as they were written, with a blank where there was any room."""
-    parts: list[str] = []
-    for before, token in zip((None, *found), found, strict=False):
-        parts.append(" " * (before is not None and before.stop < token.start) + token.text)
-    return "".join(parts)
 
 
 def _gives(

@@ -155,12 +155,6 @@ class _Cutter:
                 at += 1
             elif token.text == ";":
                 at += 1
-            elif pragmas := self._macros.pragmas(self._tokens, at):
-                own = self._tokens[at : pragmas.behind]
-                found += [Piece(PieceKind.DIRECTIVE, own, text) for text in pragmas.texts]
-                for text in pragmas.texts:
-                    self._macros.direct(text)
-                at = pragmas.behind
             else:
                 found.append(piece := self._next(at))
                 at += len(piece.tokens)

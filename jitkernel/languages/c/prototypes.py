@@ -19,7 +19,7 @@ from itertools import takewhile
 from jitkernel.errors import JitError, UsageError
 from jitkernel.ir.names import ASK, quote_name
 from jitkernel.languages.c.clang import Clang, clang_of
-from jitkernel.languages.c.completion import comment_above, declared_by_headers
+from jitkernel.languages.c.completion import declared_by_headers, with_comment
 from jitkernel.languages.c.declarations import (
     ATTRIBUTES,
     Declarator,
@@ -307,9 +307,8 @@ def spelled(name: str, known: StateView) -> Spelling | None:
     def document() -> str:
         if note is None:
             return f"{said.text};"
-        comment = comment_above(known.source(note.cell), note) if note.cell else ""
         own = (note.definition or f"{said.text};").strip("\n")
-        return f"{comment}\n{own}" if comment else own
+        return with_comment(own, note, known)
 
     types = map(_type, parts) if said.declared is not None else ()
     return Spelling(said.text, tuple(types), document)

@@ -8,8 +8,10 @@ from __future__ import annotations
 import itertools
 import os
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from dataclasses import replace
+from functools import cache, partial
 
 from jitkernel.errors import CompileError, Diagnostic
 from jitkernel.files import working_folder
@@ -22,9 +24,9 @@ from jitkernel.languages.c.expansion import Expansion, written
 from jitkernel.languages.c.generated import LENGTH, OWN, VALUE, file_name, value_type
 from jitkernel.languages.c.headers import (
     Header,
-    HeaderMacros,
     brings,
     is_of,
+    macros_included,
     read_header,
     refuse_others,
 )
@@ -111,7 +113,7 @@ class _Reader:
                 code = self._beside(code, os.path.dirname(os.path.normpath(path)))
             self._expansion = expansion = Expansion(code, self._file, self._preprocessed)
             code = expansion.code.text
-            self._of_headers = HeaderMacros(code, self._notes, self._clang)
+            self._of_headers = cache(partial(macros_included, code, self._notes, self._clang))
             expansion.expand(self._macro, lambda name: bool(self._meaning(name)))
             self._complaints.code, self._complaints.tokens = expansion.code, expansion.tokens
             self._code = code = expansion.code.text
@@ -122,7 +124,11 @@ class _Reader:
             wrong = error.wanted or f"unexpected '{error.token.text}'"
             raise self._complaints.open(wrong, error.token, code) from None
         self._written, conditions = written(expansion.code, self._pieces)
-        lines = {line for one in self._written for line in one.lines}
+        starts = expansion.code.starts
+        lines = {
+            line for start, stop, _ in self._written
+            for line in range(bisect_right(starts, start), bisect_right(starts, stop - 1) + 1)
+        }  # fmt: skip
         self._macros_of = lambda line: (
             conditions if line in lines else expansion.macros_of(line) | conditions
         )
@@ -187,7 +193,7 @@ class _Reader:
         """The directive that defines a macro of an earlier cell or of a header, "" for none."""
         if MACRO + name in self._notes or self._notes.identifier(name) is not None:
             return self._notes.macro(name)
-        return self._of_headers.get(name)
+        return self._of_headers().get(name, "")
 
     def _preprocessed(self, text: str) -> str:
         """A text of the cell with its conditions and macros resolved.  Raises CompileError."""
@@ -239,7 +245,7 @@ class _Reader:
             if (
                 (header and "redefinition" in message
                  and learn(again=self._included_twice(complaint.file, pieces)))
-                or (other and learn(taken_back={other: self._of_headers.get(other)}))
+                or (other and learn(taken_back={other: self._of_headers().get(other)}))
                 or ("bit-field" in message and "typeof" in message and learn(bit_field=True))
             ):  # fmt: skip
                 raise _Again
@@ -273,7 +279,7 @@ class _Reader:
             match = _EXPANDED.fullmatch(note.message)
             if match is not None and _is_header(note.file) and note.file != complaints[0].file:
                 name = match[1]
-                if name not in self._guesses.taken_back and self._of_headers.get(name):
+                if name not in self._guesses.taken_back and self._of_headers().get(name):
                     return name
         return ""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from jitkernel.languages.c.notes import DIRECTIVE, Note, Notes
 from jitkernel.languages.c.pieces import Piece
@@ -14,13 +14,8 @@ if TYPE_CHECKING:
     from jitkernel.languages.c.headers import Header
 
 
-class Written(NamedTuple):
-    """Braces of a piece: where they are in the code that was cut, and the text that was written."""
-
-    start: int
-    stop: int
-    text: str
-    lines: range
+#: Braces of a piece: from, and to, in the code that was cut, and the text that was written.
+Written: TypeAlias = tuple[int, int, str]
 
 
 @dataclass(slots=True)

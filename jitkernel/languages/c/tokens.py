@@ -64,7 +64,7 @@ HAS_CONDITION = re.compile(r"(?m)^[ \t]*#[ \t]*if")
 _ANY_WORD = re.compile(rf"(?<![\w$]){_LETTER}[\w$]*")
 _DIGRAPH = re.compile(rf"{_IGNORED.pattern}|%:%:|<[:%]|[:%]>|%:", re.DOTALL)
 _DIGRAPHS = {"<:": "[ ", ":>": "] ", "<%": "{ ", "%>": "} ", "%:": "# ", "%:%:": "##  "}
-_OPERATOR = "_Pragma"
+PRAGMA = "_Pragma"  # an operator
 _ESCAPED = re.compile(r'\\(["\\])')
 _SKIPPED = frozenset(("blank", "break", "comment"))
 CLOSING = {"(": ")", "[": "]", "{": "}"}
@@ -93,7 +93,7 @@ def tokens(source: str) -> list[Token]:
             begin = at + text.rfind("\n") + 1
         at = stop
     found.append(Token("end", "", at, at, line, at - begin + 1))
-    return _with_pragmas(found) if _OPERATOR in source else found
+    return _with_pragmas(found) if PRAGMA in source else found
 
 
 def _with_pragmas(found: list[Token]) -> list[Token]:
@@ -103,7 +103,7 @@ def _with_pragmas(found: list[Token]) -> list[Token]:
     while at < len(found):
         token = found[at]
         kinds = [t.kind for t in found[at : at + 4]]
-        if token.text == _OPERATOR and kinds == ["name", "operator", "string", "operator"]:
+        if token.text == PRAGMA and kinds == ["name", "operator", "string", "operator"]:
             quoted, last = found[at + 2].text, found[at + 3]
             text = _ESCAPED.sub(r"\1", quoted[quoted.index('"') + 1 : -1])
             made.append(token._replace(kind="directive", text=f"#pragma {text}", stop=last.stop))
