@@ -17,6 +17,7 @@ from jitkernel.executor.control import ControlBlock
 from jitkernel.executor.doorbell import Doorbell
 from jitkernel.executor.records import ExecutorSettings
 from jitkernel.executor.replies import HEAD, Replies, new_number
+from tests.busy import meanwhile
 
 from . import programs as p
 from .conftest import Lab
@@ -172,25 +173,19 @@ def test_control_words_of_any_value_raise_no_raw_exception() -> None:
     lab.executor.settings = ExecutorSettings(interrupt_grace=0.3, cell_timeout=0.5)
     try:
         lab.square(1)
-        over = threading.Event()
+        words = [*abi.FIELDS.values(), *(abi.RECORD_AT + 8 * i for i in abi.RECORD.values())]
 
         def scribble() -> None:
-            while not over.is_set():
-                time.sleep(chance.random() * 0.02)
-                for _ in range(chance.randrange(1, 4)):
-                    at = chance.choice(
-                        [*abi.FIELDS.values(),
-                         *(abi.RECORD_AT + 8 * i for i in abi.RECORD.values())]
-                    )  # fmt: skip
-                    value = chance.choice([0, 1, 2**64 - 1, chance.getrandbits(64)])
-                    lab.arena.write(lab.executor.control.address + at, struct.pack("<Q", value))
+            time.sleep(chance.random() * 0.02)
+            for _ in range(chance.randrange(1, 4)):
+                at = lab.executor.control.address + chance.choice(words)
+                value = chance.choice([0, 1, 2**64 - 1, chance.getrandbits(64)])
+                lab.arena.write(at, struct.pack("<Q", value))
 
-        thread = threading.Thread(target=scribble)
-        thread.start()
         nap = program("usleep(3000);")
         at = {text: lab.place(text) for text in (nap, p.NULL, p.SQUARE)}
         end = time.monotonic() + 2
-        try:
+        with meanwhile(scribble):
             while time.monotonic() < end:
                 try:
                     outcome = lab.executor.call(at[chance.choice(list(at))], 0, bytes(8), 8)
@@ -200,9 +195,6 @@ def test_control_words_of_any_value_raise_no_raw_exception() -> None:
                     lab.executor.call_many([at[nap]])
                 except JitError:
                     pass
-        finally:
-            over.set()
-            thread.join()
         lab.executor.respawn()
         assert lab.square(6) == 36
     finally:

@@ -14,7 +14,7 @@ import pytest
 
 from jitkernel.errors import Interrupted
 from jitkernel.executor.records import ExecutorSettings, Outcome
-from tests.busy import until
+from tests.busy import meanwhile, until
 
 from . import programs as p
 from .conftest import Lab, in_time, timed
@@ -258,41 +258,21 @@ def test_what_a_callback_raises_while_a_library_is_loaded(
 
 def test_impatient_interrupts(lab: Lab) -> None:
     at = lab.place(PRINT)
-    over = threading.Event()
-
-    def hammer() -> None:
-        while not over.is_set():
-            lab.executor.interrupt()
-            time.sleep(0.0005)
-
-    thread = threading.Thread(target=hammer)
-    thread.start()
-    outcomes = [lab.executor.call(at, 0) for _ in range(30)]
-    kinds = [o.kind for o in outcomes]
-    over.set()
-    thread.join()
-    assert kinds == ["interrupted"] * 30
+    with meanwhile(lab.executor.interrupt, 0.0005):
+        outcomes = [lab.executor.call(at, 0) for _ in range(30)]
+    assert [o.kind for o in outcomes] == ["interrupted"] * 30
     assert not any(o.respawned for o in outcomes)
     lab.assert_sound()
 
 
 def test_a_late_interrupt_hits_no_other_call(lab: Lab) -> None:
     at = lab.place(p.SQUARE)
-    over = threading.Event()
-
-    def hammer() -> None:
-        while not over.is_set():
-            lab.executor.interrupt()
-
-    thread = threading.Thread(target=hammer)
-    thread.start()
     began, kinds = time.monotonic(), set()
-    while time.monotonic() - began < 0.5:
-        outcome = lab.executor.call(at, 0, struct.pack("<q", 3), 8)
-        assert not outcome.respawned, outcome
-        kinds.add(outcome.kind)
-    over.set()
-    thread.join()
+    with meanwhile(lab.executor.interrupt):
+        while time.monotonic() - began < 0.5:
+            outcome = lab.executor.call(at, 0, struct.pack("<q", 3), 8)
+            assert not outcome.respawned, outcome
+            kinds.add(outcome.kind)
     assert kinds <= {"ok", "interrupted"}
     lab.assert_sound()
 
