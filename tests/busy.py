@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
-__all__ = ["strain", "until", "within"]
+__all__ = ["meanwhile", "strain", "until", "within"]
 
 _WORK = 0.03  # seconds of processor time
 _NAPS, _NAP = 5, 0.002
@@ -45,3 +47,21 @@ def until(done: Callable[[], object], seconds: float = 20, pause: float = 0.005)
     while not done() and time.monotonic() < deadline:
         time.sleep(pause)
     return bool(done())
+
+
+@contextmanager
+def meanwhile(action: Callable[[], object], pause: float = 0) -> Iterator[None]:
+    """Do something again and again, so many seconds apart, in a thread, until the block ends."""
+    over = threading.Event()
+
+    def repeat() -> None:
+        while not over.wait(pause):
+            action()
+
+    thread = threading.Thread(target=repeat)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()

@@ -2,7 +2,22 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import textwrap
+from typing import Any
+
 from tests.busy import until
+
+
+def python(program: str, *arguments: str, **how: Any) -> str:
+    """What a Python program prints, in a process of its own; it must succeed."""
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program), *arguments],
+        capture_output=True, text=True, timeout=120, check=False, **how,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def runs(pid: int) -> bool:

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 
 import pytest
@@ -14,7 +13,7 @@ from processes import gone
 
 from jitkernel.children import Child, ask
 from jitkernel.languages.c import clang
-from tests.busy import until
+from tests.busy import meanwhile, until
 
 PYTHON = [sys.executable, "-I", "-S", "-c"]
 COUNT = "import sys, time; time.sleep(0.3); print(len(sys.stdin.buffer.read()))"
@@ -69,25 +68,21 @@ def test_nobody_waits_for_copies_of_its_descriptors():
 
 def test_forks_at_every_moment():
     """Each keeps copies of what is open just then."""
-    forks, over = [], threading.Event()
+    forks = []
 
     def fork():
-        while not over.wait(0.002):
-            pid = os.fork()
-            if not pid:
-                signal.pause()
-            forks.append(pid)
+        pid = os.fork()
+        if not pid:
+            signal.pause()
+        forks.append(pid)
 
-    thread = threading.Thread(target=fork)
-    thread.start()
     try:
-        for size in range(0, 300_000, 10_000):
-            with Child([*PYTHON, "import sys; print(len(sys.stdin.read()))"]) as child:
-                child.give(b"x" * size)
-                assert child.wait(60) and int(child.output()) == size
+        with meanwhile(fork, 0.002):
+            for size in range(0, 300_000, 10_000):
+                with Child([*PYTHON, "import sys; print(len(sys.stdin.read()))"]) as child:
+                    child.give(b"x" * size)
+                    assert child.wait(60) and int(child.output()) == size
     finally:
-        over.set()
-        thread.join()
         for pid in forks:
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)

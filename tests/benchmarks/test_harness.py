@@ -16,6 +16,7 @@ import pytest
 from benchmarks import container, processes, programs, table
 from benchmarks.harness import Comparison, Figure, compare, ratios, slope
 from benchmarks.rows import ROWS
+from tests.processes import python
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Rows whose smallest size still takes many seconds: their modules are tested by hand below.
@@ -178,7 +179,7 @@ def test_rows_are_named_once_and_their_functions_exist() -> None:
     assert len({r.name for r in ROWS}) == len(ROWS)
     # In a process of its own: some rows import LLVM, which no test's process is to have.
     program = "from benchmarks.rows import ROWS\nassert all(callable(row.run) for row in ROWS)"
-    subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)
+    python(program, cwd=ROOT)
 
 
 @pytest.mark.parametrize("row", [r for r in ROWS if r.name not in _LONG], ids=lambda r: r.name)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -19,6 +17,7 @@ from jitkernel.compiler.pool import CompilerPool
 from jitkernel.compiler.records import Options, Request
 from jitkernel.errors import CompileError, Interrupted, WorkerDied
 from jitkernel.settings import SessionSettings
+from tests.processes import python
 
 LOOP = """
 define i32 @sum(ptr %p, i32 %n) {
@@ -248,11 +247,8 @@ def test_the_verdict_on_a_function_alone(body: str, verdict: str) -> None:
         "import sys\nfrom jitkernel.compiler.pass_tracing import surroundings, verified_alone\n"
         "print(verified_alone(sys.stdin.buffer.read(), surroundings('')))"
     )  # in a process of its own: it reads IR differently ever after
-    told = subprocess.run(
-        [sys.executable, "-c", script],
-        input=f"define i32 @f(i32 %x) {{\n{body}\n}}\n", text=True, capture_output=True, check=True,
-    )  # fmt: skip
-    assert told.stdout.strip() == verdict
+    text = f"define i32 @f(i32 %x) {{\n{body}\n}}\n"
+    assert python(script, input=text).strip() == verdict
 
 
 def test_optnone_is_left_alone(pool: CompilerPool) -> None:

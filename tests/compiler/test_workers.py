@@ -13,7 +13,6 @@ import time
 from pathlib import Path
 
 import pytest
-from processes import runs
 
 from jitkernel import procfs
 from jitkernel.compiler import worker_process, workers
@@ -22,6 +21,7 @@ from jitkernel.compiler.records import Compiled, Options, Request
 from jitkernel.errors import CompileError, Interrupted, WorkerDied
 from jitkernel.settings import SessionSettings
 from tests.busy import until
+from tests.processes import python, runs
 
 SQUARE = "define i32 @sq(i32 %x) {\n  %r = mul i32 %x, %x\n  ret i32 %r\n}\n"
 
@@ -454,7 +454,7 @@ def test_workers_are_out_of_reach_of_the_terminal() -> None:
 
 
 def test_this_process_never_loads_llvm() -> None:
-    program = textwrap.dedent(
+    python(
         """
         import sys
         from jitkernel.compiler.pool import CompilerPool
@@ -466,23 +466,18 @@ def test_this_process_never_loads_llvm() -> None:
         assert "llvmlite" not in open("/proc/self/maps").read()
         """
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
 
 
 def test_who_starts_a_worker_first_of_all_waits_for_little() -> None:
     """The kernel does: what a request and its answer are is imported meanwhile."""
-    program = textwrap.dedent(
+    told = python(
         """
         import sys
         from jitkernel.compiler.worker_process import Zygote
-        ours = sorted(name for name in sys.modules if name.startswith("jitkernel."))
-        print(*ours)
+        print(*sys.modules)
         """
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    loaded = set(done.stdout.split())
+    loaded = set(told.split())
     assert not loaded & {"jitkernel.compiler.pool", "jitkernel.compiler.records"}
 
 

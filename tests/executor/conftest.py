@@ -7,6 +7,7 @@ import os
 import struct
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -16,6 +17,8 @@ from jitkernel.arena import Arena
 from jitkernel.executor.process import ProcessExecutor
 from jitkernel.executor.records import Outcome
 from jitkernel.executor.runtime import INTERPOSED, runtime_ir
+from jitkernel.languages.c.clang import find_clang
+from jitkernel.languages.c.flags import Flags
 from jitkernel.linker import Linker
 from jitkernel.settings import SessionSettings
 from tests.busy import strain
@@ -35,6 +38,18 @@ def compile_ir(text: str, opt: int = 1) -> bytes:
     target = llvm.Target.from_default_triple()
     machine = target.create_target_machine(opt=opt, reloc="static", codemodel="small")
     return machine.emit_object(module)
+
+
+@functools.cache
+def compile_c(text: str) -> bytes:
+    """An object for the executor's addresses, of C that is compiled as it stands."""
+    pytest.importorskip("ziglang")
+    clang = find_clang()
+    asked = Flags(without=frozenset({"-debug-info-kind=limited"}))
+    plain = replace(clang, optimise=False, asked=asked)
+    output = plain.compile(text, programs.HEADERS, whole=True)
+    assert output.text, output.complaints
+    return compile_ir(output.text)
 
 
 RUNTIME = compile_ir(runtime_ir())
@@ -68,22 +83,22 @@ class Lab:
         self.prompts.append(prompt)
         return self.lines.pop(0) if self.lines else None
 
-    def place(self, ir: str, name: str = "go") -> int:
+    def place(self, text: str) -> int:
         """Link a program; the address of its entry, the same for the same text."""
         if self.executor.generation != self.seen:
             self.seen = self.executor.generation
             self.linker.resolver.renew_far()
-        if ir not in self.cache:
-            image = self.linker.place(compile_ir(ir))
+        if text not in self.cache:
+            image = self.linker.place(compile_c(text))
             exports = {s.name: a for s, a, _ in image.exports}
-            text = image.text
-            assert text is not None
-            self.cache[ir] = exports[name], range(text.start, text.start + text.size)
-        return self.cache[ir][0]
+            code = image.text
+            assert code is not None
+            self.cache[text] = exports["go"], range(code.start, code.start + code.size)
+        return self.cache[text][0]
 
-    def run(self, ir: str, args: bytes = b"", ret_size: int = 0) -> Outcome:
+    def run(self, text: str, args: bytes = b"", ret_size: int = 0) -> Outcome:
         """Link and call a program; `out` and `err` are what it printed."""
-        at = self.place(ir)
+        at = self.place(text)
         self.out = self.err = b""
         return self.executor.call(at, 0, args, ret_size)
 

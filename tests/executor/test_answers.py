@@ -17,6 +17,7 @@ from jitkernel.executor.control import ControlBlock
 from jitkernel.executor.doorbell import Doorbell
 from jitkernel.executor.replies import HEAD, Replies, new_number
 from jitkernel.settings import SessionSettings
+from tests.busy import meanwhile
 
 from . import programs as p
 from .conftest import Lab
@@ -24,41 +25,15 @@ from .programs import program
 
 #: Sends what is at %args (a count, then op, seq, size of each message) on every socket that there is.
 FORGE = program(
-    """  %n = load i64, ptr %args
-  %room = alloca [512 x i64]
-  %z = call ptr @memset(ptr %room, i32 0, i64 4096)
-  br label %fds
-fds:
-  %fd = phi i32 [ 3, %0 ], [ %fd1, %next ]
-  br label %messages
-messages:
-  %i = phi i64 [ 0, %fds ], [ %i1, %messages ]
-  %o = mul i64 %i, 3
-  %o1 = add i64 %o, 1
-  %o2 = add i64 %o, 2
-  %o3 = add i64 %o, 3
-  %a1 = getelementptr i64, ptr %args, i64 %o1
-  %a2 = getelementptr i64, ptr %args, i64 %o2
-  %a3 = getelementptr i64, ptr %args, i64 %o3
-  %op = load i64, ptr %a1
-  %seq = load i64, ptr %a2
-  %size = load i64, ptr %a3
-  store i64 %op, ptr %room
-  %s = getelementptr i64, ptr %room, i64 1
-  store i64 %seq, ptr %s
-  %status = getelementptr i64, ptr %room, i64 3
-  %odd = and i64 %i, 1
-  store i64 %odd, ptr %status
-  %r = call i64 @send(i32 %fd, ptr %room, i64 %size, i32 16448)
-  %i1 = add i64 %i, 1
-  %m = icmp ult i64 %i1, %n
-  br i1 %m, label %messages, label %next
-next:
-  %fd1 = add i32 %fd, 1
-  %more = icmp ult i32 %fd1, 1100
-  br i1 %more, label %fds, label %done
-done:""",
-    "declare i64 @send(i32, ptr, i64, i32)",
+    """  long room[512] = {0};
+  for (int fd = 3; fd < 1100; fd++)
+    for (long i = 0; i < *args; i++) {
+      long *message = args + 1 + 3 * i;
+      room[0] = message[0];
+      room[1] = message[1];
+      room[3] = i % 2;
+      send(fd, room, message[2], MSG_NOSIGNAL | MSG_DONTWAIT);
+    }"""
 )
 
 
@@ -95,7 +70,7 @@ def test_forged_messages_are_dropped(lab: Lab, kind: str) -> None:
         lab.executor.drain()
         lab.executor.park()
         lab.executor.unpark()
-        assert lab.run(program("  %v = load volatile i64, ptr null")).kind == "fault"
+        assert lab.run(p.NULL).kind == "fault"
     assert lab.executor.pid == pid
     lab.assert_sound()
 
@@ -145,19 +120,8 @@ def test_a_process_that_answers_nonsense_is_replaced(fresh: Lab) -> None:
 
 
 def test_descriptors_that_do_not_wait(lab: Lab) -> None:
-    ir = program(
-        """  br label %l
-l:
-  %fd = phi i32 [ 3, %0 ], [ %next, %l ]
-  %r = call i32 (i32, i32, ...) @fcntl(i32 %fd, i32 4, i32 2048)
-  %next = add i32 %fd, 1
-  %m = icmp ult i32 %next, 1100
-  br i1 %m, label %l, label %u
-u:""",
-        "declare i32 @fcntl(i32, i32, ...)",
-    )
     pid = lab.executor.pid
-    outcome = lab.run(ir)
+    outcome = lab.run(program("for (int fd = 3; fd < 1100; fd++) fcntl(fd, F_SETFL, O_NONBLOCK);"))
     assert outcome.kind == "ok" and not outcome.respawned
     time.sleep(0.05)  # it waits for the next request
     assert lab.square(7) == 49 and lab.executor.pid == pid
@@ -167,17 +131,9 @@ u:""",
 def test_output_without_end_holds_nobody_up(fresh: Lab) -> None:
     """Threads write faster than is read: what was there when one came is what one takes."""
     spam = program(
-        """  %r = call i32 (i32, i32, ...) @fcntl(i32 1, i32 1031, i32 1048576)
-  %id = call i64 @start(ptr @spam)""",
-        "declare i32 @fcntl(i32, i32, ...)",
+        "fcntl(1, F_SETPIPE_SZ, 1 << 20);\nstart(spam);",
         p.THREAD,
-        """@text = global [65536 x i8] zeroinitializer
-define ptr @spam(ptr %x) {
-  br label %l
-l:
-  %w = call i64 @write(i32 1, ptr @text, i64 65536)
-  br label %l
-}""",
+        "char text[65536];\nvoid *spam(void *x) { for (;;) write(1, text, sizeof text); }",
     )
     assert fresh.run(spam).kind == "ok"
     for _ in range(3):
@@ -197,24 +153,13 @@ l:
     assert fresh.square(3) == 9
 
 
-RESULT_OF_FORK = """  %p = call i32 @{0}()
-  %ours = icmp ne i32 %p, 0
-  %pid = sext i32 %p to i64
-  store volatile i64 %pid, ptr %ret
-  br i1 %ours, label %parent, label %child
-child:
-  ret void
-parent:
-  %w = call i32 @waitpid(i32 %p, ptr null, i32 0)"""
-
-
 @pytest.mark.parametrize("name", ["fork", "vfork"])
 def test_a_call_that_forks_gives_the_parents_result(lab: Lab, name: str) -> None:
     """The child writes its result after its parent did, and before the parent answers."""
-    ir = program(RESULT_OF_FORK.format(name), "declare i32 @vfork()")
+    forks = program(f"pid_t child = {name}();\n*ret = child;\nif (child) waitpid(child, 0, 0);")
     pid = lab.executor.pid
     for _ in range(5):
-        outcome = lab.run(ir, ret_size=8)
+        outcome = lab.run(forks, ret_size=8)
         assert outcome.kind == "ok" and not outcome.respawned
         child = struct.unpack("<q", outcome.result)[0]
         assert child > 0 and child != pid
@@ -229,26 +174,19 @@ def test_control_words_of_any_value_raise_no_raw_exception() -> None:
     lab.executor.settings = SessionSettings(interrupt_grace=0.3, cell_timeout=0.5)
     try:
         lab.square(1)
-        over = threading.Event()
+        words = [*abi.FIELDS.values(), *(abi.RECORD_AT + 8 * i for i in abi.RECORD.values())]
 
         def scribble() -> None:
-            while not over.is_set():
-                time.sleep(chance.random() * 0.02)
-                for _ in range(chance.randrange(1, 4)):
-                    at = chance.choice(
-                        [*abi.FIELDS.values(),
-                         *(abi.RECORD_AT + 8 * i for i in abi.RECORD.values())]
-                    )  # fmt: skip
-                    value = chance.choice([0, 1, 2**64 - 1, chance.getrandbits(64)])
-                    lab.arena.write(lab.executor.control.address + at, struct.pack("<Q", value))
+            time.sleep(chance.random() * 0.02)
+            for _ in range(chance.randrange(1, 4)):
+                at = lab.executor.control.address + chance.choice(words)
+                value = chance.choice([0, 1, 2**64 - 1, chance.getrandbits(64)])
+                lab.arena.write(at, struct.pack("<Q", value))
 
-        thread = threading.Thread(target=scribble)
-        thread.start()
-        nap = program("  %s = call i32 @usleep(i32 3000)")
-        null = program("  %v = load volatile i64, ptr null")
-        at = {ir: lab.place(ir) for ir in (nap, null, p.SQUARE)}
+        nap = program("usleep(3000);")
+        at = {text: lab.place(text) for text in (nap, p.NULL, p.SQUARE)}
         end = time.monotonic() + 2
-        try:
+        with meanwhile(scribble):
             while time.monotonic() < end:
                 try:
                     outcome = lab.executor.call(at[chance.choice(list(at))], 0, bytes(8), 8)
@@ -258,9 +196,6 @@ def test_control_words_of_any_value_raise_no_raw_exception() -> None:
                     lab.executor.call_many([at[nap]])
                 except JitError:
                     pass
-        finally:
-            over.set()
-            thread.join()
         lab.executor.respawn()
         assert lab.square(6) == 36
     finally:

@@ -19,42 +19,23 @@ from . import programs as p
 from .conftest import Lab, in_time
 from .programs import program
 
-FAULT_IN_A_LIBRARY = program("  %n = call i64 @strlen(ptr null)")
-#: The same beside a thread that holds a lock which the check takes, for so many microseconds of
-#: processor time, and does something then.
-BESIDE_A_HOLDER = """  %id = call i64 @start(ptr @holder)
-  br label %wait
-wait:
-  %h = load volatile i32, ptr @held
-  %no = icmp eq i32 %h, 0
-  br i1 %no, label %wait, label %bad
-bad:
-  %n = call i64 @strlen(ptr null)"""
-HOLDER = """
-declare void @_IO_list_lock()
-declare void @_IO_list_unlock()
-declare i64 @clock()
-@held = global i32 0
-define ptr @holder(ptr %x) {
-  call void @_IO_list_lock()
-  store volatile i32 1, ptr @held
-  %began = call i64 @clock()
-  br label %hold
-hold:
-  %now = call i64 @clock()
-  %used = sub i64 %now, %began
-  %more = icmp ult i64 %used, TIME
-  br i1 %more, label %hold, label %over
-over:
+#: A fault in a library beside a thread that holds a lock which the check takes, for so many
+#: microseconds of processor time, and does something then.
+HOLDER = """void _IO_list_lock(void), _IO_list_unlock(void);
+volatile int held;
+void *holder(void *x) {
+  _IO_list_lock();
+  held = 1;
+  for (clock_t began = clock(); clock() - began < TIME;);
   THEN
-  %s = call i32 @sleep(i32 1000)
-  ret ptr null
+  sleep(1000);
+  return 0;
 }"""
 
 
 def beside_a_holder(microseconds: int, then: str) -> str:
     holder = HOLDER.replace("TIME", str(microseconds)).replace("THEN", then)
-    return program(BESIDE_A_HOLDER, p.THREAD, holder)
+    return program("start(holder);\nwhile (!held);\n*ret = strlen(0);", p.THREAD, holder)
 
 
 def test_a_process_that_does_not_get_to_run_is_not_sick(
@@ -71,7 +52,7 @@ def test_a_process_that_does_not_get_to_run_is_not_sick(
         return ask(child, message, *rest)
 
     monkeypatch.setattr(fresh.executor, "_request", held)
-    outcome = fresh.run(FAULT_IN_A_LIBRARY)
+    outcome = fresh.run(p.FAULT_IN_A_LIBRARY)
     assert (outcome.kind, outcome.respawned) == ("fault", False)
     fresh.assert_sound()
 
@@ -92,14 +73,14 @@ def busy(fresh: Lab) -> Iterator[None]:
 
 def test_on_a_busy_machine_a_fault_costs_no_process(fresh: Lab, busy: None) -> None:
     for _ in range(5):
-        outcome = fresh.run(FAULT_IN_A_LIBRARY)
+        outcome = fresh.run(p.FAULT_IN_A_LIBRARY)
         assert (outcome.kind, outcome.respawned) == ("fault", False)
     fresh.assert_sound()
 
 
 def test_a_lock_whose_holder_runs_is_waited_for(fresh: Lab) -> None:
     fresh.run(p.KEEP)
-    outcome = fresh.run(beside_a_holder(500_000, "call void @_IO_list_unlock()"))
+    outcome = fresh.run(beside_a_holder(500_000, "_IO_list_unlock();"))
     assert (outcome.kind, outcome.respawned) == ("fault", False)
     fresh.assert_sound()
 

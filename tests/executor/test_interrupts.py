@@ -15,91 +15,56 @@ import pytest
 from jitkernel.errors import Interrupted
 from jitkernel.executor.records import Outcome
 from jitkernel.settings import SessionSettings
-from tests.busy import until
+from tests.busy import meanwhile, until
 
 from . import programs as p
 from .conftest import Lab, in_time, timed
-from .programs import program, string
+from .programs import program
 
-LOOP = program("  br label %l\nl:\n  br label %l\nu:")
-PRINT = program(
-    "  br label %l\nl:\n  %n = call i32 @puts(ptr @s)\n  br label %l\nu:", string("s", "again")
-)
+LOOP = program("for (;;);")
+PRINT = program('for (;;) puts("again");')
 SORT = program(
-    """  %a = call ptr @malloc(i64 8000)
-  call void @qsort(ptr %a, i64 1000, i64 8, ptr @compare)""",
-    "define i32 @compare(ptr %a, ptr %b) {\n  br label %l\nl:\n  br label %l\n}",
+    "qsort(malloc(8000), 1000, 8, compare);",
+    "int compare(const void *a, const void *b) { for (;;); }",
 )
-LOCK = program(
-    """  %a = call i32 @pthread_mutex_lock(ptr @m)
-  %b = call i32 @pthread_mutex_lock(ptr @m)""",
-    "@m = global [8 x i64] zeroinitializer",
-)
+LOCK = program("pthread_mutex_lock(&m);\npthread_mutex_lock(&m);", "pthread_mutex_t m;")
 JOIN = program(
-    "  %id = call i64 @start(ptr @idle)\n  %j = call i32 @pthread_join(i64 %id, ptr null)",
-    p.THREAD,
-    "define ptr @idle(ptr %x) {\n  %s = call i32 @sleep(i32 1000)\n  ret ptr null\n}",
+    "pthread_join(start(idle), 0);", p.THREAD, "void *idle(void *x) { sleep(1000); return 0; }"
 )
 #: The second thread holds what the cell's thread wants, and waits for what that one holds.
 DEADLOCK = program(
-    """  %a = call i32 @pthread_mutex_lock(ptr @m)
-  %id = call i64 @start(ptr @other)
-  %u = call i32 @usleep(i32 20000)
-  %b = call i32 @pthread_mutex_lock(ptr @n)""",
+    """  pthread_mutex_lock(&m);
+  start(other);
+  usleep(20000);
+  pthread_mutex_lock(&n);""",
     p.THREAD,
-    """
-@m = global [8 x i64] zeroinitializer
-@n = global [8 x i64] zeroinitializer
-define ptr @other(ptr %x) {
-  %a = call i32 @pthread_mutex_lock(ptr @n)
-  %b = call i32 @pthread_mutex_lock(ptr @m)
-  ret ptr null
+    """pthread_mutex_t m, n;
+void *other(void *x) {
+  pthread_mutex_lock(&n);
+  pthread_mutex_lock(&m);
+  return 0;
 }""",
 )
-PIPE = program(
-    """  %p = alloca [2 x i32]
-  %r = call i32 @pipe(ptr %p)
-  %fd = load i32, ptr %p
-  %n = call i64 @read(i32 %fd, ptr %ret, i64 1)"""
-)
-HEAVY = program(
-    """  %a = call ptr @malloc(i64 67108864)
-  br label %l
-l:
-  %m = call ptr @memset(ptr %a, i32 1, i64 67108864)
-  br label %l
-u:"""
-)
+HEAVY = program("char *a = malloc(1 << 26);\nfor (;;) memset(a, 1, 1 << 26);")
 
 # name: program, seconds to be stopped in, at most
 ENDLESS = {
     "loop": (LOOP, 0.2),
     "printf": (PRINT, 0.2),
-    "sleep": (program("  %s = call i32 @sleep(i32 1000)"), 0.2),
-    "sleep again and again": (
-        program("  br label %l\nl:\n  %s = call i32 @sleep(i32 1000)\n  br label %l\nu:"),
-        0.2,
-    ),
-    "read of a pipe": (PIPE, 0.2),
-    "poll": (program("  %s = call i32 @poll(ptr null, i64 0, i32 -1)"), 0.2),
+    "sleep": (program("sleep(1000);"), 0.2),
+    "sleep again and again": (program("for (;;) sleep(1000);"), 0.2),
+    "read of a pipe": (program("int fds[2];\npipe(fds);\nread(fds[0], ret, 1);"), 0.2),
+    "poll": (program("poll(0, 0, -1);"), 0.2),
     "comparison inside qsort": (SORT, 0.2),
     "memset of 64 MB": (HEAVY, 0.3),
     "mutex": (LOCK, 2.0),
     "join": (JOIN, 2.0),
     "deadlock of two threads": (DEADLOCK, 2.0),
-    "system": (
-        program("  %s = call i32 @system(ptr @c)", string("c", "sleep 1000")),
-        2.0,
-    ),
-    "system that ignores SIGINT": (
-        program("  %s = call i32 @system(ptr @c)", string("c", "trap '' INT; sleep 1000")),
-        2.0,
-    ),
+    "system": (program('system("sleep 1000");'), 2.0),
+    "system that ignores SIGINT": (program("""system("trap '' INT; sleep 1000");"""), 2.0),
 }
-SPINNER = program("  %id = call i64 @start(ptr @spinner)", p.THREAD, p.SPIN_THREAD)
-READ_SPINS = program(
-    "  %v = load volatile i64, ptr @spins\n  store i64 %v, ptr %ret", "@spins = external global i64"
-)
+SPINNER = program("start(spinner);", p.THREAD, p.SPIN_THREAD)
+READ_SPINS = program("*ret = spins;", "extern volatile long spins;")
 
 
 def interrupted(lab: Lab, ir: str, bound: float, delay: float = 0.1) -> Outcome:
@@ -180,28 +145,24 @@ def test_interrupt_beside_a_thread_that_runs_session_code(fresh: Lab, name: str)
 @timed
 def test_with_every_signal_blocked_the_process_has_to_go(fresh: Lab) -> None:
     fresh.executor.settings = SessionSettings(interrupt_grace=0.4)
-    ir = program(
-        """  %s = alloca [16 x i64]
-  %f = call i32 @sigfillset(ptr %s)
-  %r = call i32 @sigprocmask(i32 0, ptr %s, ptr null)
-  br label %l
-l:
-  br label %l
-u:"""
-    )
-    outcome = interrupted(fresh, ir, 0.7)
+    outcome = interrupted(fresh, program(p.BLOCK + "for (;;);"), 0.7)
     assert (outcome.kind, outcome.respawned) == ("interrupted", True)
     assert "lost" in outcome.lost
     fresh.assert_sound(heap=False)
 
 
 #: Nothing of the program's comes after what is waited for, so nothing of it is ever stopped.
+JUMP = """typedef void thunk(void *, long *, long *);
+#define JUMP(f, a, b, c) \\
+  __attribute__((musttail)) return ((thunk *)f)((void *)a, (long *)b, (long *)c)
+"""
 TAILS = {
-    "sleep": program("  %s = tail call i32 @sleep(i32 1000)"),
-    "poll": program("  %s = tail call i32 @poll(ptr null, i64 0, i32 -1)"),
+    "sleep": program("JUMP(sleep, 1000, 0, 0);", JUMP),
+    "poll": program("JUMP(poll, 0, 0, -1);", JUMP),
     "usleep of a function that is called": program(
-        "  tail call void @nap()",
-        "define void @nap() noinline {\n  %s = tail call i32 @usleep(i32 900000000)\n  ret void\n}",
+        "JUMP(nap, 0, 0, 0);",
+        JUMP,
+        "void nap(void *fn, long *args, long *ret) { JUMP(usleep, 900000000, 0, 0); }",
     ),
 }
 
@@ -228,7 +189,7 @@ def test_a_time_limit_that_meets_a_tail_call_is_told_as_such(lab: Lab) -> None:
 
 def test_an_interrupt_at_the_moment_of_the_answer_counts(lab: Lab) -> None:
     """It is asked for when the call may have returned, but nobody has been told so yet."""
-    at = lab.place(program("  %n = call i32 @puts(ptr @s)", string("s", "the last")))
+    at = lab.place(program('puts("the last");'))
     wanted = []
 
     def output(name: str, data: bytes) -> None:
@@ -298,41 +259,21 @@ def test_what_a_callback_raises_while_a_library_is_loaded(
 
 def test_impatient_interrupts(lab: Lab) -> None:
     at = lab.place(PRINT)
-    over = threading.Event()
-
-    def hammer() -> None:
-        while not over.is_set():
-            lab.executor.interrupt()
-            time.sleep(0.0005)
-
-    thread = threading.Thread(target=hammer)
-    thread.start()
-    outcomes = [lab.executor.call(at, 0) for _ in range(30)]
-    kinds = [o.kind for o in outcomes]
-    over.set()
-    thread.join()
-    assert kinds == ["interrupted"] * 30
+    with meanwhile(lab.executor.interrupt, 0.0005):
+        outcomes = [lab.executor.call(at, 0) for _ in range(30)]
+    assert [o.kind for o in outcomes] == ["interrupted"] * 30
     assert not any(o.respawned for o in outcomes)
     lab.assert_sound()
 
 
 def test_a_late_interrupt_hits_no_other_call(lab: Lab) -> None:
     at = lab.place(p.SQUARE)
-    over = threading.Event()
-
-    def hammer() -> None:
-        while not over.is_set():
-            lab.executor.interrupt()
-
-    thread = threading.Thread(target=hammer)
-    thread.start()
     began, kinds = time.monotonic(), set()
-    while time.monotonic() - began < 0.5:
-        outcome = lab.executor.call(at, 0, struct.pack("<q", 3), 8)
-        assert not outcome.respawned, outcome
-        kinds.add(outcome.kind)
-    over.set()
-    thread.join()
+    with meanwhile(lab.executor.interrupt):
+        while time.monotonic() - began < 0.5:
+            outcome = lab.executor.call(at, 0, struct.pack("<q", 3), 8)
+            assert not outcome.respawned, outcome
+            kinds.add(outcome.kind)
     assert kinds <= {"ok", "interrupted"}
     lab.assert_sound()
 
@@ -401,12 +342,7 @@ def test_parked_threads_run_no_session_code(fresh: Lab) -> None:
 
 
 DEAF = program(
-    """  %s = alloca [16 x i64]
-  %o = alloca [16 x i64]
-  %f = call i32 @sigfillset(ptr %s)
-  %r = call i32 @sigprocmask(i32 0, ptr %s, ptr %o)
-  %id = call i64 @start(ptr @spinner)
-  %b = call i32 @sigprocmask(i32 2, ptr %o, ptr null)""",
+    p.BLOCK + "start(spinner);\nsigprocmask(SIG_SETMASK, &before, 0);",
     p.THREAD,
     p.SPIN_THREAD,
 )

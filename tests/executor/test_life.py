@@ -7,7 +7,6 @@ import shutil
 import struct
 import subprocess
 import sys
-import textwrap
 import time
 from contextlib import closing
 from pathlib import Path
@@ -17,18 +16,13 @@ from processes import gone, runs
 
 from jitkernel.errors import JitError
 
+from . import programs as p
 from .conftest import Lab
-from .programs import program, string
+from .programs import program
 
 
 def test_code_and_globals_survive_a_respawn(fresh: Lab) -> None:
-    count = program(
-        """  %v = load i64, ptr @n
-  %w = add i64 %v, 1
-  store i64 %w, ptr @n
-  store i64 %w, ptr %ret""",
-        "@n = global i64 0",
-    )
+    count = program("*ret = ++n;", "long n;")
     answers = []
     for _ in range(3):
         answers.append(struct.unpack("<q", fresh.run(count, ret_size=8).result)[0])
@@ -54,10 +48,7 @@ def test_every_mapping_has_its_protection(fresh: Lab) -> None:
         assert here == (["---s"] if region.name == "data" else [wanted])  # there are no data yet
 
 
-STORE = program(
-    """  %at = load ptr, ptr %args
-  store volatile i8 1, ptr %at"""
-)
+STORE = program("**(volatile char **)args = 1;")
 
 
 def test_pages_of_data_that_nothing_has_are_not_accessible(fresh: Lab) -> None:
@@ -79,10 +70,7 @@ def test_pages_of_data_that_nothing_has_are_not_accessible(fresh: Lab) -> None:
 
 
 PROTECT = program(
-    """  %at = load i64, ptr %args
-  %page = and i64 %at, -4096
-  %done = call i64 (i64, ...) @syscall(i64 10, i64 %page, i64 4096, i64 7)
-  store i64 %done, ptr %ret"""
+    "*ret = syscall(SYS_mprotect, *args & -4096, 4096L, PROT_READ | PROT_WRITE | PROT_EXEC);"
 )
 
 
@@ -98,15 +86,14 @@ def test_the_system_refuses_to_make_code_and_constants_writable(fresh: Lab, regi
 
 
 def test_calls_leave_no_mappings_and_no_descriptors(fresh: Lab) -> None:
-    fault = program("  %v = load volatile i64, ptr null")
     fresh.square(1)
-    fresh.run(fault)
+    fresh.run(p.NULL)
     mappings = len(fresh.maps())
     descriptors = len(os.listdir("/proc/self/fd"))
     theirs = len(os.listdir(f"/proc/{fresh.executor.pid}/fd"))
     for i in range(50):
         assert fresh.square(i) == i * i
-        assert fresh.run(fault).kind == "fault"
+        assert fresh.run(p.NULL).kind == "fault"
     assert len(fresh.maps()) == mappings
     for _ in range(3):
         fresh.executor.respawn()
@@ -127,14 +114,9 @@ def test_memory_of_the_process_is_small(fresh: Lab) -> None:
 
 def test_close_ends_what_cells_started() -> None:
     lab = Lab()
-    ir = program("  %n = call i32 @system(ptr @c)", string("c", "sleep 1000 & echo $!"))
-    lab.run(ir)
+    lab.run(program('system("sleep 1000 & echo $!");'))
     plain = int(lab.out)
-    ir = program(
-        "  %n = call i32 @system(ptr @c)",
-        string("c", "setsid sh -c 'setsid sleep 1000 & echo $!'"),
-    )
-    lab.run(ir)
+    lab.run(program("""system("setsid sh -c 'setsid sleep 1000 & echo $!'");"""))
     hidden = int(lab.out)
     executor = lab.executor.pid
     assert runs(plain) and runs(hidden)
@@ -146,9 +128,11 @@ OWNER = """
 import os, sys, time
 sys.path[:0] = {path!r}
 from {package}.conftest import Lab
-from {package}.programs import program, string
+from {package}.programs import program
 lab = Lab()
-{body}
+for command in "sleep 1000 & echo $!", "setsid sh -c 'setsid sleep 1000 & echo $!'":
+    lab.run(program('system("' + command + '");'))
+    print(int(lab.out))
 print(lab.executor.pid, flush=True)
 {end}
 """
@@ -158,31 +142,17 @@ print(lab.executor.pid, flush=True)
 def test_nothing_outlives_the_kernel_process(tmp_path: Path, end: str) -> None:
     """The executor and its children go when their owner goes, however it goes."""
     here = Path(__file__).parent
-    body = """
-    lab.run(program("  %n = call i32 @system(ptr @c)", string("c", "sleep 1000 & echo $!")))
-    print(int(lab.out))
-    script = "setsid sh -c 'setsid sleep 1000 & echo $!'"
-    lab.run(program("  %n = call i32 @system(ptr @c)", string("c", script)))
-    print(int(lab.out))
-    """
     finish = {
         "killed": "time.sleep(100)",
         "exits": "os._exit(0)",
-        "running a call": 'lab.run(program("  %s = call i32 @sleep(i32 1000)"))',
-        "descriptors closed": textwrap.dedent(
-            """
-            lab.run(program(
-                "  br label %l\\nl:\\n  %i = phi i32 [ 0, %0 ], [ %j, %l ]\\n"
-                "  %c = call i32 @close(i32 %i)\\n  %j = add i32 %i, 1\\n"
-                "  %m = icmp ult i32 %j, 30000\\n  br i1 %m, label %l, label %d\\nd:\\n"
-                "  %s = call i32 @sleep(i32 1000)"))
-            """
+        "running a call": 'lab.run(program("sleep(1000);"))',
+        "descriptors closed": (
+            'lab.run(program("for (int fd = 0; fd < 30000; fd++) close(fd); sleep(1000);"))'
         ),
     }[end]
     text = OWNER.format(
         path=[str(here.parent), str(here.parent.parent)],
         package=here.name,
-        body=textwrap.dedent(body),
         end=finish,
     )
     with subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE, text=True) as owner:
@@ -203,26 +173,10 @@ def test_groupwide_sigint_does_not_reach_the_executor(fresh: Lab) -> None:
 
 def test_limits() -> None:
     with closing(Lab(executor_memory_limit=64 << 20, stack_size=1 << 20)) as lab:
-        ir = program(
-            "  %p = call ptr @malloc(i64 100000000)\n  %q = call ptr @malloc(i64 1000000)\n"
-            "  store ptr %p, ptr %ret\n  %s = getelementptr ptr, ptr %ret, i64 1\n"
-            "  store ptr %q, ptr %s"
-        )
-        large, small = struct.unpack("<2Q", lab.run(ir, ret_size=16).result)
+        two = program("ret[0] = (long)malloc(100000000);\nret[1] = (long)malloc(1000000);")
+        large, small = struct.unpack("<2Q", lab.run(two, ret_size=16).result)
         assert large == 0 and small
-        deep = program(
-            "  %v = call i64 @deep(i64 1)",
-            """
-define i64 @deep(i64 %x) noinline {
-  %room = alloca [100 x i64]
-  store volatile i64 %x, ptr %room
-  %r = call i64 @deep(i64 %x)
-  %s = load volatile i64, ptr %room
-  %t = add i64 %r, %s
-  ret i64 %t
-}""",
-        )
-        record = lab.run(deep).record
+        record = lab.run(p.RECURSE).record
         assert record is not None
         assert 900 << 10 < record.stack_top - record.sp < 1100 << 10
         limits = Path(f"/proc/{lab.executor.pid}/limits").read_text()
@@ -305,17 +259,8 @@ def test_library(fresh: Lab, tmp_path: Path) -> None:
 
 
 def test_call_many(lab: Lab) -> None:
-    ir = program(
-        "  ret void",
-        "@trace = global i64 0",
-        *(
-            f"define void @f{i}() {{\n  %v = load i64, ptr @trace\n  %w = mul i64 %v, 10\n"
-            f"  %x = add i64 %w, {i}\n  store i64 %x, ptr @trace\n  ret void\n}}"
-            for i in (1, 2, 3)
-        ),
-        "define void @bad() {\n  %v = load volatile i64, ptr null\n  ret void\n}",
-    ).replace("  ret void\n  ret void", "  ret void")
-    lab.place(ir)
+    steps = [f"void f{i}(void) {{ trace = 10 * trace + {i}; }}" for i in (1, 2, 3)]
+    lab.place(program("", "long trace;", *steps, f"void bad(void) {{ {p.FAULT} }}"))
     at = {n: lab.linker.symbols[n].address for n in ("f1", "f2", "f3", "bad", "trace")}
 
     def trace() -> int:
@@ -331,10 +276,8 @@ def test_call_many(lab: Lab) -> None:
 
 
 def test_arguments_and_results(lab: Lab) -> None:
-    ir = program("  %p = call ptr @memcpy(ptr %ret, ptr %args, i64 65536)",
-                 "declare ptr @memcpy(ptr, ptr, i64)")  # fmt: skip
     data = os.urandom(65536)
-    assert lab.run(ir, data, 65536).result == data
+    assert lab.run(program("memcpy(ret, args, 65536);"), data, 65536).result == data
     with pytest.raises(JitError, match="65536"):
         lab.executor.call(0, 0, bytes(65537))
     with pytest.raises(JitError, match="65536"):
@@ -343,52 +286,32 @@ def test_arguments_and_results(lab: Lab) -> None:
 
 def test_a_large_stack() -> None:
     with closing(Lab(stack_size=300 << 20)) as lab:
-        ir = program(
-            """  %p = alloca i8, i64 250000000
-  store volatile i8 1, ptr %p
-  store i8 7, ptr %ret"""
-        )
-        outcome = lab.run(ir, ret_size=1)
+        large = program("volatile char room[250000000];\n*room = 1;\n*ret = 7;")
+        outcome = lab.run(large, ret_size=1)
         assert (outcome.kind, outcome.result) == ("ok", b"\7")
 
 
 def test_the_unwinder_knows_session_code(lab: Lab) -> None:
     """Tables that have changed since the last call are registered again before the next one."""
     frames = program(
-        "  %r = call i64 @level1(ptr %ret)",
-        """
-define i64 @level1(ptr %to) noinline uwtable {
-  %r = call i64 @level2(ptr %to)
-  %s = add i64 %r, 1
-  ret i64 %s
+        "*ret = 0;\nlevel1(ret);",
+        """_Unwind_Reason_Code step(struct _Unwind_Context *context, void *to) {
+  long *found = to;
+  found[++*found] = _Unwind_GetIP(context);
+  return _URC_NO_REASON;
 }
-define i64 @level2(ptr %to) noinline uwtable {
-  %r = call i64 @_Unwind_Backtrace(ptr @step, ptr %to)
-  %s = add i64 %r, 1
-  ret i64 %s
-}
-define i32 @step(ptr %context, ptr %to) uwtable {
-  %n = load i64, ptr %to
-  %m = add i64 %n, 1
-  store i64 %m, ptr %to
-  %at = getelementptr i64, ptr %to, i64 %m
-  %ip = call i64 @_Unwind_GetIP(ptr %context)
-  store i64 %ip, ptr %at
-  ret i32 0
-}
-declare i64 @_Unwind_GetIP(ptr)
-""",
+long level2(long *to) { return _Unwind_Backtrace(step, to) + 1; }
+long level1(long *to) { return level2(to) + 1; }""",
     )
-    head = "define void @go(ptr %fn, ptr %args, ptr %ret)"
-    frames = frames.replace(f"{head} {{", f"{head} uwtable {{\n  store i64 0, ptr %ret")
     for i in range(3):
-        lab.place(frames + f"\n; {i}")
+        text = f"{frames}  // {i}"
+        lab.place(text)
         unwind = lab.linker.unwind
         lab.executor.tell_unwind((unwind.start, unwind.generation))
-        outcome = lab.run(frames + f"\n; {i}", ret_size=88)
+        outcome = lab.run(text, ret_size=88)
         count, *ips = struct.unpack("<11Q", outcome.result)
         assert count >= 3
-        span = lab.cache[frames + f"\n; {i}"][1]
+        span = lab.cache[text][1]
         assert [ip in span for ip in ips[:3]] == [True] * 3
         lab.executor.respawn()
 
@@ -403,13 +326,12 @@ for fd in {closed!r}:
     os.close(fd)
 sys.path[:0] = {[str(here.parent), str(here.parent.parent)]!r}
 from {here.name}.conftest import Lab
-from {here.name}.programs import program, string
+from {here.name}.programs import GETCHAR, program
 lab = Lab()
-lab.run(program("  %n = call i32 @puts(ptr @s)", string("s", "hello")))
+lab.run(program('puts("hello");'))
 assert lab.out == b"hello\\n" and lab.square(5) == 25
 lab.lines = ["x"]
-char = program("  %c = call i32 @getchar()\\n  store i32 %c, ptr %ret")
-assert lab.run(char, ret_size=1).result == b"x"
+assert lab.run(GETCHAR, ret_size=1).result == b"x"
 lab.close()
 open({str(tmp_path / "done")!r}, "w").close()
 """

@@ -18,7 +18,7 @@ from jitkernel.executor import peek, spawn
 
 from . import programs as p
 from .conftest import Lab
-from .programs import program, string
+from .programs import program
 
 
 def test_many_long_names(lab: Lab) -> None:
@@ -138,11 +138,6 @@ def test_whoever_looks_does_not_take_the_status(monkeypatch: pytest.MonkeyPatch)
         process.wait()
 
 
-PRINTS_AND_WAITS = program(
-    "  %n = call i32 @puts(ptr @s)\n  %u = call i32 @usleep(i32 100000)", string("s", "here")
-)
-
-
 def test_a_callback_cannot_replace_the_process_that_runs(fresh: Lab) -> None:
     """It is told so, and the call goes on."""
     told = []
@@ -154,7 +149,7 @@ def test_a_callback_cannot_replace_the_process_that_runs(fresh: Lab) -> None:
 
     fresh.run(p.KEEP)
     pid, fresh.executor.on_output = fresh.executor.pid, replace
-    assert fresh.run(PRINTS_AND_WAITS).kind == "ok"
+    assert fresh.run(program('puts("here");\nusleep(100000);')).kind == "ok"
     fresh.executor.on_output = fresh.output
     assert len(told) == 1 and fresh.executor.pid == pid
     fresh.assert_sound()
@@ -164,10 +159,7 @@ def test_a_callback_that_closes_the_executor_ends_the_call() -> None:
     for seconds in (0.0, 0.1):
         lab = Lab()
         lab.executor.on_output = lambda name, data, lab=lab: lab.executor.close()
-        go = program(
-            f"  %n = call i32 @puts(ptr @s)\n  %u = call i32 @usleep(i32 {int(1e6 * seconds)})\n",
-            string("s", "here"),
-        )
+        go = program(f'puts("here");\nusleep({int(1e6 * seconds)});')
         with pytest.raises(JitError, match="closed while it ran a call"):
             lab.run(go)
         with pytest.raises(JitError, match="executor is closed"):

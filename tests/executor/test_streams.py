@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import struct
 import threading
 import time
@@ -13,41 +14,27 @@ from jitkernel.settings import SessionSettings
 
 from . import programs as p
 from .conftest import Lab, in_time, timed
-from .programs import program, string
+from .programs import program
 
-SCANF = program(
-    """  %n = call i32 (ptr, ...) @printf(ptr @q)
-  %r = call i32 (ptr, ...) @scanf(ptr @f, ptr %ret)""",
-    string("q", "how many? "),
-    string("f", "%d"),
-)
-GETCHAR = program("  %c = call i32 @getchar()\n  store i32 %c, ptr %ret")
-FGETS = program(
-    "  %f = load ptr, ptr @stdin\n  %r = call ptr @fgets(ptr %ret, i32 40, ptr %f)",
-    "@stdin = external global ptr",
-)
-READ = program("  %n = call i64 @read(i32 0, ptr %ret, i64 40)")
-POLL = program(
-    """  %p = alloca i64
-  store i64 4294967296, ptr %p
-  %n = call i32 @poll(ptr %p, i64 1, i32 -1)
-  %m = call i64 @read(i32 0, ptr %ret, i64 40)"""
-)
+SCANF = program('printf("how many? ");\nscanf("%d", (int *)ret);')
+FGETS = program("fgets((char *)ret, 40, stdin);")
+READ = program("read(0, ret, 40);")
+POLL = program("struct pollfd in = {0, POLLIN};\npoll(&in, 1, -1);\nread(0, ret, 40);")
 SELECT = program(
-    """  %p = alloca [16 x i64]
-  %z = call ptr @memset(ptr %p, i32 0, i64 128)
-  store i64 1, ptr %p
-  %n = call i32 @select(i32 1, ptr %p, ptr null, ptr null, ptr null)
-  %m = call i64 @read(i32 0, ptr %ret, i64 40)"""
+    """  fd_set in;
+  FD_ZERO(&in);
+  FD_SET(0, &in);
+  select(1, &in, 0, 0, 0);
+  read(0, ret, 40);"""
 )
-CHILD_READS = program("  %n = call i32 @system(ptr @c)", string("c", 'read line; echo "got $line"'))
+CHILD_READS = program("""system("read line; echo \\"got $line\\"");""")
 
 
 @pytest.mark.parametrize(
     ("ir", "given", "result"),
     [
         (SCANF, "42", struct.pack("<i", 42)),
-        (GETCHAR, "A", b"A\0\0\0"),
+        (p.GETCHAR, "A", b"A\0\0\0"),
         (FGETS, "some words", b"some words\n\0"),
         (READ, "raw", b"raw\n"),
         (POLL, "polled", b"polled\n"),
@@ -75,16 +62,13 @@ def test_a_program_of_the_cell_reads(lab: Lab) -> None:
 def test_a_long_line(lab: Lab) -> None:
     """More than a pipe holds."""
     lab.lines = ["x" * 200_000]
-    ir = program(
-        """  %b = call ptr @malloc(i64 300000)
-  %f = load ptr, ptr @stdin
-  %r = call ptr @fgets(ptr %b, i32 300000, ptr %f)
-  %n = call i64 @strlen(ptr %b)
-  store i64 %n, ptr %ret
-  call void @free(ptr %b)""",
-        "@stdin = external global ptr",
+    counts = program(
+        """  char *line = malloc(300000);
+  fgets(line, 300000, stdin);
+  *ret = strlen(line);
+  free(line);"""
     )
-    outcome = lab.run(ir, ret_size=8)
+    outcome = lab.run(counts, ret_size=8)
     assert (outcome.kind, outcome.result) == ("ok", struct.pack("<q", 200_001))
 
 
@@ -94,13 +78,10 @@ def test_a_long_line_that_nobody_reads_on(lab: Lab) -> None:
     began = time.monotonic()
     for _ in range(2):
         lab.lines = ["x" * 200_000]
-        assert lab.run(GETCHAR, ret_size=1).result == b"x"
+        assert lab.run(p.GETCHAR, ret_size=1).result == b"x"
     in_time(began, 2.0)
     lab.lines, lab.executor.settings = ["x" * 200_000], SessionSettings(cell_timeout=0.3)
-    spin = program(
-        "  %n = call i64 @read(i32 0, ptr %ret, i64 1)\n  br label %on\non:\n  br label %on",
-    )
-    outcome = lab.run(spin, ret_size=1)
+    outcome = lab.run(program("read(0, ret, 1);\nfor (;;);"), ret_size=1)
     assert outcome.kind == "interrupted" and not outcome.respawned
     lab.assert_sound()
 
@@ -108,12 +89,11 @@ def test_a_long_line_that_nobody_reads_on(lab: Lab) -> None:
 def test_what_a_cell_leaves_unread_is_gone(lab: Lab) -> None:
     lab.lines = ["AB", "C"]
     for expected in (b"A", b"C"):
-        outcome = lab.run(GETCHAR, ret_size=1)
+        outcome = lab.run(p.GETCHAR, ret_size=1)
         assert (outcome.kind, outcome.result) == ("ok", expected)
     lab.lines = ["DE", "F"]
-    one = program("  %n = call i64 @read(i32 0, ptr %ret, i64 1)")
     for expected in (b"D", b"F"):
-        outcome = lab.run(one, ret_size=1)
+        outcome = lab.run(p.READ_ONE, ret_size=1)
         assert (outcome.kind, outcome.result) == ("ok", expected)
 
 
@@ -156,29 +136,20 @@ def test_keyboard_interrupt_while_the_user_is_asked(lab: Lab) -> None:
 
 def test_interrupt_while_the_user_is_asked(lab: Lab) -> None:
     lab.executor.on_input = lambda prompt: str(lab.executor.interrupt())
-    ir = program("  br label %l\nl:\n  %c = call i32 @getchar()\n  br label %l\nu:")
-    assert lab.run(ir).kind == "interrupted"
+    assert lab.run(program("for (;;) getchar();")).kind == "interrupted"
     lab.assert_sound()
 
 
 def test_everything_is_there_when_the_call_returns(lab: Lab) -> None:
     """8,000 lines are several times what a pipe holds; a partial line and stderr come too."""
-    ir = program(
-        """  br label %l
-l:
-  %i = phi i32 [ 0, %0 ], [ %j, %l ]
-  %n = call i32 (ptr, ...) @printf(ptr @s, i32 %i)
-  %j = add i32 %i, 1
-  %c = icmp ult i32 %j, 8000
-  br i1 %c, label %l, label %done
-done:
-  %m = call i32 (ptr, ...) @printf(ptr @e)
-  %w = call i64 @write(i32 2, ptr @e, i64 3)""",
-        string("s", "number %d and some more words to fill the line\n"),
-        string("e", "end"),
+    prints = program(
+        """  for (int i = 0; i < 8000; i++)
+    printf("number %d and some more words to fill the line\\n", i);
+  printf("end");
+  write(2, "end", 3);"""
     )
     for _ in range(3):
-        assert lab.run(ir).kind == "ok"
+        assert lab.run(prints).kind == "ok"
         lines = lab.out.split(b"\n")
         assert (len(lines), lines[-1]) == (8001, b"end")
         assert lines[7999].startswith(b"number 7999 ")
@@ -186,20 +157,8 @@ done:
 
 
 def test_output_between_calls(lab: Lab) -> None:
-    ir = program(
-        "  %id = call i64 @start(ptr @later)",
-        p.THREAD,
-        """
-define ptr @later(ptr %x) {
-  %u = call i32 @usleep(i32 50000)
-  %n = call i32 @puts(ptr @s)
-  ret ptr null
-}""",
-        string("s", "from a thread"),
-    )
-    import select
-
-    lab.run(ir)
+    later = 'void *later(void *x) { usleep(50000); puts("from a thread"); return 0; }'
+    lab.run(program("start(later);", p.THREAD, later))
     if not lab.out:  # on a busy machine it may have come before the call ended
         ready, _, _ = select.select(lab.executor.fds(), [], [], 20)
         assert ready
@@ -209,8 +168,6 @@ define ptr @later(ptr %x) {
 
 def test_a_thread_of_the_kernel_process_may_watch(lab: Lab) -> None:
     """fds() stay the same through a respawn and never report an end of file."""
-    import select
-
     before = lab.executor.fds()
     lab.executor.respawn()
     assert lab.executor.fds() == before
@@ -221,55 +178,31 @@ def test_a_thread_of_the_kernel_process_may_watch(lab: Lab) -> None:
 @timed
 def test_a_thread_that_waits_for_input_holds_nobody_up(fresh: Lab) -> None:
     """It owns stdin's lock; cells end all the same, and faults in libraries are recovered from."""
-    ir = program(
-        "  %id = call i64 @start(ptr @reader)\n  %u = call i32 @usleep(i32 10000)",
-        p.THREAD,
-        """
-define ptr @reader(ptr %x) {
-  %c = call i32 @getchar()
-  %n = call i32 @putchar(i32 %c)
-  ret ptr null
-}""",
-    )
+    reader = "void *reader(void *x) { putchar(getchar()); return 0; }"
     fresh.run(p.KEEP)
-    assert fresh.run(ir).kind == "ok"
+    assert fresh.run(program("start(reader);\nusleep(10000);", p.THREAD, reader)).kind == "ok"
     began = time.monotonic()
     for i in range(20):
         assert fresh.square(i) == i * i
     in_time(began, 0.1)
-    outcome = fresh.run(program("  %n = call i64 @strlen(ptr null)\n  store i64 %n, ptr %ret"))
+    outcome = fresh.run(p.FAULT_IN_A_LIBRARY)
     assert outcome.kind == "fault" and not outcome.respawned
     assert fresh.square(9) == 81
 
 
-#: A thread takes the lock of a stream, and keeps it until @over is set.
-KEEPING = """
-@stdout = external global ptr
-@over = global i32 0
-define ptr @keeping(ptr %x) {
-  %f = load ptr, ptr @stdout
-  call void @flockfile(ptr %f)
-  br label %l
-l:
-  %s = call i32 @usleep(i32 1000)
-  %q = load volatile i32, ptr @over
-  %c = icmp eq i32 %q, 0
-  br i1 %c, label %l, label %done
-done:
-  call void @funlockfile(ptr %f)
-  ret ptr null
-}
-declare void @flockfile(ptr)
-declare void @funlockfile(ptr)
-"""
+#: A thread takes the lock of a stream, and keeps it until `over` is set.
 KEEP_LOCK = program(
-    """  %id = call i64 @start(ptr @keeping)
-  %u = call i32 @usleep(i32 50000)""",
+    "start(keeping);\nusleep(50000);",
     p.THREAD,
-    KEEPING,
+    """volatile int over;
+void *keeping(void *x) {
+  flockfile(stdout);
+  while (!over) usleep(1000);
+  funlockfile(stdout);
+  return 0;
+}""",
 )
-LET_GO = program("  store volatile i32 1, ptr @over\n  %u = call i32 @usleep(i32 50000)",
-                 "@over = external global i32")  # fmt: skip
+LET_GO = program("over = 1;\nusleep(50000);", "extern volatile int over;")
 
 
 def test_a_thread_that_keeps_a_streams_lock_keeps_no_cell(fresh: Lab) -> None:
@@ -284,7 +217,7 @@ def test_a_thread_that_keeps_a_streams_lock_keeps_no_cell(fresh: Lab) -> None:
         assert str(holder.tid) in os.listdir(f"/proc/{pid}/task") and holder.tid != pid
         _, text = fresh.cache[KEEP_LOCK]
         assert any(at in text for at in holder.stack)
-    hello = program("  %n = call i32 @puts(ptr @s)", string("s", "hello"))
+    hello = program('puts("hello");')
     at = fresh.place(hello)
     timer = threading.Timer(0.2, fresh.executor.interrupt)
     timer.start()

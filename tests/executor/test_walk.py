@@ -11,35 +11,16 @@ import time
 
 from . import programs as p
 from .conftest import Lab
-from .programs import program, string
-from .test_exits import FORK
+from .programs import program
+from .test_exits import WAITS, fork
 from .test_faults import FAULTS
 from .test_interrupts import ENDLESS, LOOP
 
-COUNT = program(
-    """  %v = load i64, ptr @steps
-  %w = add i64 %v, 1
-  store i64 %w, ptr @steps
-  store i64 %w, ptr %ret""",
-    "@steps = global i64 0",
-)
+COUNT = program("*ret = ++steps;", "long steps;")
 #: ret: what the kept pointer points at, 0 where there is none
-HEAP = program(
-    """  %p = load ptr, ptr @kept
-  %none = icmp eq ptr %p, null
-  br i1 %none, label %no, label %yes
-no:
-  store i64 0, ptr %ret
-  ret void
-yes:
-  %v = load i64, ptr %p
-  store i64 %v, ptr %ret""",
-    "@kept = external global ptr",
-)
-CHILD = program(FORK.replace("{child}", "  %v = load volatile i64, ptr null"))
-PRINT = program("  %n = call i32 (ptr, ...) @printf(ptr @s)", string("s", "words "))
+HEAP = program("*ret = kept ? *kept : 0;", "extern long *kept;")
 FAST = [n for n in FAULTS if "recursion" not in n]
-WAITS = ["loop", "printf", "sleep", "read of a pipe", "comparison inside qsort"]
+ENDS = ["loop", "printf", "sleep", "read of a pipe", "comparison inside qsort"]
 
 
 def test_walk(fresh: Lab) -> None:
@@ -66,22 +47,21 @@ def test_walk(fresh: Lab) -> None:
             case 0:
                 assert lab.run(FAULTS[random_.choice(FAST)][0]).kind == "fault"
             case 1:
-                stopped(ENDLESS[random_.choice(WAITS)][0])
+                stopped(ENDLESS[random_.choice(ENDS)][0])
             case 2:
-                assert lab.run(program("  call void @exit(i32 1)")).kind == "exit"
+                assert lab.run(program("exit(1);")).kind == "exit"
             case 3:
-                outcome = lab.run(CHILD, ret_size=8)
+                outcome = lab.run(fork(p.FAULT, WAITS), ret_size=8)
                 assert struct.unpack("<2i", outcome.result) == (11, 77)
             case 4:
-                assert lab.run(PRINT).kind == "ok" and lab.out == b"words "
+                assert lab.run(program('printf("words ");')).kind == "ok" and lab.out == b"words "
             case 5 if random_.random() < 0.3:
                 lab.executor.respawn()
             case 6 if random_.random() < 0.3:
                 os.kill(lab.executor.pid, signal.SIGKILL)
             case 7:
                 lab.lines = ["A"]
-                char = program("  %c = call i32 @getchar()\n  store i32 %c, ptr %ret")
-                assert lab.run(char, ret_size=1).result == b"A"
+                assert lab.run(p.GETCHAR, ret_size=1).result == b"A"
             case 8 if random_.random() < 0.2:
                 lab.executor.respawn()
                 stopped(LOOP)  # while it starts

@@ -14,70 +14,30 @@ import psutil
 import pytest
 from jupyter_client.manager import KernelManager
 
-from jitkernel.kernel.client import outputs_text, run_cell
+from jitkernel.kernel.client import outputs_text
 from jitkernel.kernel.displays import plain
+from tests.kernel.conftest import Kernel, children, gone_within
 
 SQ = "%%llvm\ndefine i32 @sq(i32 %x) {\n  %r = mul i32 %x, %x\n  ret i32 %r\n}\n"
 SPIN = "%%llvm\ndefine void @spin() {\n  br label %l\nl:\n  br label %l\n}\n"
 ASK = '%%c\n#include <stdio.h>\nint ask(void) { int n; printf("n? "); fflush(stdout); return scanf("%d", &n) == 1 ? n : -1; }'
 
 
-class PythonKernel:
+class PythonKernel(Kernel):
     """ipykernel as a client starts it."""
 
     def __init__(self) -> None:
-        self.manager = KernelManager(kernel_name="python3")
-        self.manager.start_kernel()
-        self.client = self.manager.client()
-        self.client.start_channels()
-        self.client.wait_for_ready(timeout=60)
-        self.pid = self.manager.provisioner.pid
-
-    def run(self, source: str, **how) -> tuple[dict, list[dict]]:
-        return run_cell(self.client, source, **how)
-
-    def ok(self, source: str, **how) -> str:
-        reply, outputs = self.run(source, **how)
-        text = plain("\n".join(outputs_text(outputs)))
-        assert reply["status"] == "ok", text
-        return text
-
-    def error(self, source: str, **how) -> str:
-        reply, outputs = self.run(source, **how)
-        assert reply["status"] == "error"
-        (error,) = [o for o in outputs if o["output_type"] == "error"]
-        text = plain("\n".join(error["traceback"]))
-        assert "/jitkernel/" not in text, text
-        return text
+        self.begin(KernelManager(kernel_name="python3"))
 
     def sent(self, source: str, until: str) -> str:
         """Send a cell and wait for a word of its output; its message id."""
         identity = self.start(source)
-        self.output(identity, until)
+        self.wait_output(identity, until)
         return identity
 
     def start(self, source: str, **how) -> str:
         """Send a cell and do not wait; its message id.  Where it fails, the next is not aborted."""
-        return self.client.execute(source, stop_on_error=False, **how)
-
-    def output(self, identity: str, until: str) -> str:
-        seen = ""
-        while until not in seen:
-            message = self.client.get_iopub_msg(timeout=60)
-            if message["parent_header"].get("msg_id") == identity:
-                seen += str(message["content"].get("text", ""))
-        return seen
-
-    def reply(self, identity: str) -> dict:
-        while True:
-            reply = self.client.get_shell_msg(timeout=60)
-            if reply["parent_header"].get("msg_id") == identity:
-                return reply["content"]
-
-    def stop(self) -> None:
-        self.client.stop_channels()
-        self.manager.shutdown_kernel()
-        self.manager.cleanup_resources()
+        return super().start(source, stop_on_error=False, **how)
 
 
 @pytest.fixture(scope="module")
@@ -85,10 +45,9 @@ def running(home) -> Iterator[PythonKernel]:
     kernel = PythonKernel()
     kernel.ok("%load_ext jitkernel")
     yield kernel
-    processes = psutil.Process(kernel.pid).children(recursive=True)
+    processes = kernel.processes
     kernel.stop()
-    psutil.wait_procs(processes, timeout=10)
-    assert not [p for p in processes if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
+    assert not gone_within(processes, 10)
 
 
 @pytest.fixture
@@ -123,7 +82,7 @@ def test_output_comes_while_a_cell_runs_and_the_stop_button_ends_it(kernel) -> N
     kernel.ok(SPIN)
     identity = kernel.sent('%%llvm\n@puts("before")\n@fflush(null)\n@spin()', "before")
     kernel.manager.interrupt_kernel()
-    reply = kernel.reply(identity)
+    reply = kernel.reply_to(identity)
     assert (reply["status"], reply["ename"]) == ("error", "Interrupted")
     assert "25" in kernel.ok("sq(5)")
 
@@ -135,7 +94,7 @@ def test_the_stop_button_ends_a_call_from_python_with_keyboardinterrupt(kernel) 
     identity = kernel.sent(source, "before")
     time.sleep(0.3)
     kernel.manager.interrupt_kernel()
-    reply = kernel.reply(identity)
+    reply = kernel.reply_to(identity)
     assert (reply["status"], reply["ename"]) == ("error", "KeyboardInterrupt")
     text = plain("\n".join(reply["traceback"]))
     assert "spin()" in text and "/jitkernel/" not in text and len(text.splitlines()) < 15
@@ -146,7 +105,7 @@ def test_the_stop_button_ends_a_call_from_python_with_keyboardinterrupt(kernel) 
 def test_a_stopped_shell_command_leaves_the_session_in_order(kernel) -> None:
     identity = kernel.sent("%%llvm\n!echo before; sleep 60", "before")
     kernel.manager.interrupt_kernel()
-    assert kernel.reply(identity)["ename"] == "Interrupted"
+    assert kernel.reply_to(identity)["ename"] == "Interrupted"
     assert "i32 42" in kernel.ok("%%llvm\n%x = add i32 40, 2")
 
 
@@ -157,7 +116,7 @@ def test_input_is_asked_through_the_client(kernel) -> None:
         request = kernel.client.get_stdin_msg(timeout=60)
         assert request["content"]["prompt"] == ""
         kernel.client.input("41")
-        assert kernel.reply(identity)["status"] == "ok"
+        assert kernel.reply_to(identity)["status"] == "ok"
 
 
 def test_the_stop_button_ends_waiting_for_input(kernel) -> None:
@@ -167,14 +126,14 @@ def test_the_stop_button_ends_waiting_for_input(kernel) -> None:
         identity = kernel.start(source, allow_stdin=True)
         kernel.client.get_stdin_msg(timeout=60)
         kernel.manager.interrupt_kernel()
-        assert kernel.reply(identity)["ename"] == name
+        assert kernel.reply_to(identity)["ename"] == name
         assert "25" in kernel.ok("sq(5)")
 
 
 def test_a_program_without_a_client_to_ask_is_told_so(kernel) -> None:
     kernel.ok(ASK)
     identity = kernel.start("%%c\nask()", allow_stdin=False)
-    assert kernel.reply(identity)["status"] == "error"
+    assert kernel.reply_to(identity)["status"] == "error"
     assert "42" in kernel.ok("40 + 2")
 
 
@@ -185,8 +144,8 @@ def test_threads_print_between_cells(kernel) -> None:
         "void begin(void) { pthread_t t; pthread_create(&t, 0, later, 0); pthread_detach(t); }"
     )
     identity = kernel.start("begin()")
-    assert kernel.reply(identity)["status"] == "ok"
-    assert "from a thread" in kernel.output(identity, "from a thread")
+    assert kernel.reply_to(identity)["status"] == "ok"
+    kernel.wait_output(identity, "from a thread")
 
 
 def test_a_watched_global_is_updated_in_its_place(kernel) -> None:
@@ -208,12 +167,12 @@ def test_a_watched_global_is_updated_in_its_place(kernel) -> None:
         watched = [m for m in watched if "cell" not in m["content"]["data"]["text/plain"][:5]]
         assert [m["msg_type"] for m in watched] == kinds, watched
         assert "i32 2" in watched[-1]["content"]["data"]["text/plain"]
-        assert kernel.reply(identity)["status"] == "ok"
+        assert kernel.reply_to(identity)["status"] == "ok"
 
 
 def complete(kernel: PythonKernel, code: str, position: int | None = None) -> tuple[list[str], str]:
     identity = kernel.client.complete(code, position)
-    content = kernel.reply(identity)
+    content = kernel.reply_to(identity)
     return content["matches"], code[content["cursor_start"] : content["cursor_end"]]
 
 
@@ -249,7 +208,7 @@ def test_tab_in_python_is_python_s(kernel) -> None:
 def test_question_mark_knows_functions_of_cells(kernel) -> None:
     kernel.ok(SQ)
     identity = kernel.client.inspect("sq(", 2)
-    content = kernel.reply(identity)
+    content = kernel.reply_to(identity)
     assert content["found"] and "define i32 @sq" in content["data"]["text/plain"]
 
 
@@ -332,12 +291,11 @@ def test_ipython_on_a_terminal(terminal) -> None:
     time.sleep(0.3)
     terminal.sendintr()
     terminal.expect(r"KeyboardInterrupt(.|\n)*In \[\d+\]: ")
-    processes = psutil.Process(terminal.pid).children(recursive=True)
+    processes = children(terminal.pid)
     assert processes
     terminal.sendline("exit")
     terminal.expect(pexpect.EOF)
-    psutil.wait_procs(processes, timeout=10)
-    assert not [p for p in processes if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
+    assert not gone_within(processes, 10)
 
 
 def test_loading_it_costs_little_before_the_first_cell(home) -> None:
@@ -358,11 +316,8 @@ def test_a_kernel_that_is_killed_leaves_no_process(home) -> None:
     try:
         kernel.ok("%load_ext jitkernel")
         kernel.ok(SQ)
-        processes = psutil.Process(kernel.pid).children(recursive=True)
+        processes = children(kernel.pid)
         os.kill(kernel.pid, signal.SIGKILL)
-        psutil.wait_procs(processes, timeout=10)
-        assert not [p for p in processes if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
+        assert not gone_within(processes, 10)
     finally:
-        kernel.client.stop_channels()
-        kernel.manager.shutdown_kernel(now=True)
-        kernel.manager.cleanup_resources()
+        kernel.stop()

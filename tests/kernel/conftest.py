@@ -96,10 +96,14 @@ class Kernel:
         log = tempfile.TemporaryFile()  # noqa: SIM115 (read for as long as there are tests)
         Kernel.logs[log] = 0
         specs = KernelSpecManager(kernel_dirs=[str(kernelspec_source().parent)])
-        self.manager = KernelManager(kernel_name=NAME, kernel_spec_manager=specs)
-        self.manager.start_kernel(
-            extra_arguments=["--log-level=ERROR", *arguments], cwd=cwd or os.getcwd(), stderr=log
-        )
+        manager = KernelManager(kernel_name=NAME, kernel_spec_manager=specs)
+        more = ["--log-level=ERROR", *arguments]
+        self.begin(manager, extra_arguments=more, cwd=cwd or os.getcwd(), stderr=log)
+
+    def begin(self, manager: KernelManager, **how: Any) -> None:
+        """Start the kernel of a manager, whatever kernel that is."""
+        self.manager = manager
+        self.manager.start_kernel(**how)
         self.client = self.manager.client()
         self.client.start_channels()
         self.client.wait_for_ready(timeout=60)

@@ -9,7 +9,9 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import nbformat
 import pytest
 
 from jitkernel.kernel.tour import advice
@@ -18,25 +20,13 @@ from tests.kernel.conftest import ROOT, alive, children, gone_within
 SQ = "define i32 @sq(i32 %x) {\n  %y = mul i32 %x, %x\n  ret i32 %y\n}"
 
 
-def notebook(path: Path, *sources: str) -> Path:
-    cells = [
-        {
-            "cell_type": "code",
-            "id": f"c{number}",
-            "metadata": {},
-            "source": source,
-            "outputs": [],
-            "execution_count": None,
-        }
-        for number, source in enumerate(sources)
-    ]
-    content = {
-        "cells": cells,
-        "metadata": {"kernelspec": {"name": "jitkernel", "display_name": "x", "language": "llvm"}},
-        "nbformat": 4,
-        "nbformat_minor": 5,
-    }
-    path.write_text(json.dumps(content))
+def notebook(path: Path, *sources: str, kernel: str = "jitkernel", **metadata: Any) -> Path:
+    """A file with cells, of which the first has this metadata."""
+    cells = [nbformat.v4.new_code_cell(source) for source in sources]
+    cells[0]["metadata"] = metadata
+    spec = {"name": kernel, "display_name": "x", "language": "llvm"}
+    book = nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": spec})
+    path.write_text(json.dumps(book))
     return path
 
 
@@ -108,11 +98,7 @@ BIG = "%v = load double, ptr @x\n%c = fcmp ogt double %v, 1.0e300"
 def test_parameters_of_papermill(
     tmp_path: Path, kernel: str, cells: list[str], parameters: str, shown: list[str]
 ) -> None:
-    path = notebook(tmp_path / "book.ipynb", *cells)
-    content = json.loads(path.read_text())
-    content["cells"][0]["metadata"]["tags"] = ["parameters"]
-    content["metadata"]["kernelspec"]["name"] = kernel
-    path.write_text(json.dumps(content))
+    path = notebook(tmp_path / "book.ipynb", *cells, kernel=kernel, tags=["parameters"])
     given = tmp_path / "given.yaml"
     given.write_text(parameters)
     done = run(
@@ -125,10 +111,7 @@ def test_parameters_of_papermill(
 
 
 def test_papermill_describes_parameters(tmp_path: Path) -> None:
-    path = notebook(tmp_path / "book.ipynb", PARAMETERS)
-    content = json.loads(path.read_text())
-    content["cells"][0]["metadata"]["tags"] = ["parameters"]
-    path.write_text(json.dumps(content))
+    path = notebook(tmp_path / "book.ipynb", PARAMETERS, tags=["parameters"])
     done = run("papermill", "--help-notebook", path.name, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     words = " ".join(done.stdout.split())
@@ -229,18 +212,16 @@ def test_our_console_with_another_kernel(tmp_path: Path) -> None:
 
 
 def test_run_a_file(tmp_path: Path) -> None:
-    source = tmp_path / "program.ll"
-    source.write_text(SQ + '\n!echo shell\n@puts("hello")\n@sq(7)\n')
-    done = run("jitkernel", "run", str(source), cwd=tmp_path)
+    (tmp_path / "program.ll").write_text(SQ + '\n!echo shell\n@puts("hello")\n@sq(7)\n')
+    done = run("jitkernel", "run", "program.ll", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines()[0] == "shell"
     assert done.stdout.splitlines()[-1] == "i32 49"
 
 
 def test_run_reads_stdin(tmp_path: Path) -> None:
-    source = tmp_path / "program.ll"
-    source.write_text("@getchar()")
-    done = run("jitkernel", "run", str(source), cwd=tmp_path, stdin=None, input="A\n")
+    (tmp_path / "program.ll").write_text("@getchar()")
+    done = run("jitkernel", "run", "program.ll", cwd=tmp_path, stdin=None, input="A\n")
     assert done.stdout.strip() == "i32 65", done.stderr
 
 
@@ -253,9 +234,8 @@ def test_run_reads_stdin(tmp_path: Path) -> None:
     ],
 )
 def test_run_reports_failures(tmp_path: Path, source: str, status: int, words: str) -> None:
-    path = tmp_path / "program.ll"
-    path.write_text(source)
-    done = run("jitkernel", "run", str(path), cwd=tmp_path)
+    (tmp_path / "program.ll").write_text(source)
+    done = run("jitkernel", "run", "program.ll", cwd=tmp_path)
     assert done.returncode == status
     assert words in done.stderr
 
@@ -351,22 +331,16 @@ def test_the_tour() -> None:
     assert not alive(children(os.getpid()) - before)
 
 
-def test_the_tour_of_c() -> None:
-    pytest.importorskip("ziglang")
+@pytest.mark.parametrize(
+    ("name", "cells", "needs"), [("c", "18 cells, 4", ()), ("python", "35 cells, 3", ("numpy",))]
+)
+def test_the_tours_of_other_languages(name: str, cells: str, needs: tuple[str, ...]) -> None:
+    for package in ("ziglang", *needs):
+        pytest.importorskip(package)
     before = children(os.getpid())
-    done = run("jitkernel", "tour", "notebooks/c.ipynb", cwd=ROOT)
+    done = run("jitkernel", "tour", f"notebooks/{name}.ipynb", cwd=ROOT)
     assert done.returncode == 0, done.stdout
-    assert "18 cells, 4 expected errors, 0 unexpected, " in done.stdout
-    assert not alive(children(os.getpid()) - before)
-
-
-def test_the_tour_in_python() -> None:
-    pytest.importorskip("ziglang")
-    pytest.importorskip("numpy")
-    before = children(os.getpid())
-    done = run("jitkernel", "tour", "notebooks/python.ipynb", cwd=ROOT)
-    assert done.returncode == 0, done.stdout
-    assert "35 cells, 3 expected errors, 0 unexpected, " in done.stdout
+    assert f"{cells} expected errors, 0 unexpected, " in done.stdout
     assert not alive(children(os.getpid()) - before)
 
 

@@ -23,8 +23,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from live import HEAP
 from live import __file__ as LIVE
 
-from jitkernel.kernel.client import run_cell
 from jitkernel.kernel.magics import MAGICS
+from tests.kernel.conftest import Kernel
 
 BOUNDED = {
     "jitkernel.session.report.memory.Sample", "jitkernel.procfs.Mapped",
@@ -40,45 +40,34 @@ BASE = """define i32 @sq(i32 %x) {
 LEFT_OUT = {"restore", "check", "exercises", "config"}
 
 
-class Counted:
+class Counted(Kernel):
     """A kernel that tells what it holds."""
 
     def __init__(self, folder: Path):
         self.file = folder / "live.json"
-        self.manager = KernelManager(kernel_name="counted")
-        self.manager._kernel_spec = KernelSpec(
+        manager = KernelManager(kernel_name="counted")
+        manager._kernel_spec = KernelSpec(
             argv=[sys.executable, "-P", LIVE, "kernel", "-f", "{connection_file}"],
             display_name="counted",
         )
         env = os.environ | HEAP | {"JITKERNEL_TEST_LIVE": str(self.file)}
-        self.manager.start_kernel(cwd=str(folder), env=env)
-        self.client = self.manager.client()
-        self.client.start_channels()
-        self.client.wait_for_ready(timeout=60)
-
-    def run(self, source: str) -> str:
-        return run_cell(self.client, source, timeout=60)[0]["status"]
+        self.begin(manager, cwd=str(folder), env=env)
 
     def look(self) -> dict[str, Any]:
         self.run("%gc --undo")
         self.file.unlink(missing_ok=True)
         time.sleep(0.7)  # what is put off until nothing runs
-        os.kill(self.manager.provisioner.pid, signal.SIGUSR1)
+        os.kill(self.pid, signal.SIGUSR1)
         while not self.file.exists():
             time.sleep(0.02)
         return json.loads(self.file.read_text())
-
-    def close(self) -> None:
-        self.client.stop_channels()
-        self.manager.shutdown_kernel()
-        self.manager.cleanup_resources()
 
 
 @pytest.fixture
 def counted(tmp_path: Path) -> Iterator[Counted]:
     kernel = Counted(tmp_path)
     yield kernel
-    kernel.close()
+    kernel.stop()
 
 
 def cells(i: int) -> list[str]:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.kernel.conftest import ROOT
+from tests.processes import python
 
 
 @pytest.fixture(scope="module")
@@ -87,4 +88,4 @@ def test_importing_the_kernel_process_loads_no_llvm() -> None:
         "import jitkernel.session, jitkernel.views\n"
         "assert not [m for m in sys.modules if m.split('.')[0] == 'llvmlite']"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60, cwd=ROOT)
+    python(code, cwd=ROOT)

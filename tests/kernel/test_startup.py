@@ -13,6 +13,7 @@ import pytest
 from jupyter_client.manager import KernelManager
 
 from tests.busy import strain
+from tests.processes import python
 
 CELLS = {
     "python3": "40 + 2",
@@ -61,8 +62,7 @@ def test_the_kernel_opens_its_sockets_before_it_imports_the_session() -> None:
         "print([m for m in sys.modules if m.startswith(('jitkernel.session', 'jitkernel.linker',"
         " 'jitkernel.languages', 'jitkernel.compiler.', 'jitkernel.executor'))])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    assert python(code).strip() == "[]"
 
 
 #: Each thread goes on where the other is in the middle of what it needs, or after a while.
@@ -71,6 +71,7 @@ import sys, threading
 import jitkernel.linker  # long
 from jitkernel.kernel.early import EarlySession
 from jitkernel.kernel.kernel import JITKernel
+from tests.processes import python
 
 languages, package = threading.Event(), threading.Event()
 

@@ -8,8 +8,6 @@ import gc
 import itertools
 import math
 import os
-import subprocess
-import sys
 import warnings
 from fractions import Fraction
 from pathlib import Path
@@ -19,6 +17,7 @@ import pytest
 from jitkernel import Session
 from jitkernel.arena.shared import SharedMemory, find
 from jitkernel.errors import Fault, JitError, UsageError
+from tests.processes import python
 
 np = pytest.importorskip("numpy")
 
@@ -501,21 +500,19 @@ def test_memory_takes_no_more_pages_than_it_needs(size):
 
 
 def test_numpy_is_not_imported_unless_it_is_asked_for(tmp_path):
-    import subprocess
-    import sys
-
     code = (
         "import sys\nfrom jitkernel import Session\nwith Session() as s:\n"
         " s.run('define ptr @f(ptr %p) {\\n ret ptr %p\\n}')\n s['f'](bytearray(8))\n"
         "assert 'numpy' not in sys.modules"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path)
+    python(code, cwd=tmp_path)
 
 
 LIMITED = """
 import resource, sys
 from jitkernel import Session
 from jitkernel.errors import JitError
+from tests.processes import python
 hard = int(sys.argv[1])
 resource.setrlimit(resource.RLIMIT_NOFILE, (200, hard))
 with Session() as s:
@@ -533,14 +530,11 @@ with Session() as s:
 @pytest.mark.parametrize("hard", [1000, 200])
 def test_more_arrays_than_descriptors(hard):
     """Each array has a descriptor, and a process may have few until it asks for more."""
-    done = subprocess.run(
-        [sys.executable, "-c", LIMITED, str(hard)], capture_output=True, text=True, timeout=60
-    )
-    lines = done.stdout.splitlines()
+    lines = python(LIMITED, str(hard)).splitlines()
     if hard == 1000:
-        assert lines == ["True True 1"], done.stderr
+        assert lines == ["True True 1"]
     else:
-        assert "Too many open files" in lines[0] and "`ulimit -n`" in lines[0], done.stderr
+        assert "Too many open files" in lines[0] and "`ulimit -n`" in lines[0]
         assert lines[1] == "True False 1"
 
 

@@ -16,6 +16,7 @@ from jitkernel.errors import Interrupted
 from jitkernel.languages import Known, plan, registry
 from jitkernel.languages.llvm.plan import Plan
 from jitkernel.session.operation import InterruptibleCall
+from tests.busy import meanwhile
 
 pytestmark = pytest.mark.process
 
@@ -135,34 +136,20 @@ def test_ctrl_c_while_a_language_reads(s: Session, endless: Endless) -> None:
 
 def test_nothing_is_on_its_way_when_foreign_code_has_ended() -> None:
     """Presses at any moment end that code or nothing."""
-    foreign, over = InterruptibleCall(), threading.Event()
-
-    def press() -> None:
-        while not over.is_set():
-            foreign.interrupt()
-
-    thread = threading.Thread(target=press)
-    thread.start()
-    ended = 0
-    try:
+    foreign, ended = InterruptibleCall(), 0
+    with meanwhile(foreign.interrupt):
         for i in range(3000):
             try:
                 foreign.run(sum, range(i))
             except Interrupted:
                 ended += 1
-    finally:
-        over.set()
-        thread.join()
     assert not foreign and ended
 
 
 def test_a_thread_that_is_just_being_started_is_not_ended_instead() -> None:
     """Until it runs, it has the number of the one that starts it."""
-    foreign, over = InterruptibleCall(), threading.Event()
-
-    def press() -> None:
-        while not over.is_set():
-            foreign.interrupt()
+    foreign = InterruptibleCall()
+    begun: list[int] = []
 
     def start() -> None:
         while True:
@@ -170,16 +157,10 @@ def test_a_thread_that_is_just_being_started_is_not_ended_instead() -> None:
             thread.start()
             thread.join(60)
 
-    pressing = threading.Thread(target=press)
-    pressing.start()
-    begun: list[int] = []
-    try:
+    with meanwhile(foreign.interrupt):
         for _ in range(25):
             with pytest.raises(Interrupted):
                 foreign.run(start)
-    finally:
-        over.set()
-        pressing.join()
     assert begun
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +9,7 @@ import pytest
 
 from jitkernel import Session
 from jitkernel.errors import CompileError, UsageError
+from tests.processes import python
 
 TEXT = "define i32 @sq(i32 %x) {\n  %r = mul i32 %x, %x\n  ret i32 %r\n}\n"
 
@@ -98,6 +97,7 @@ def test_this_process_loads_no_llvm() -> None:
 import sys
 from jitkernel import Session
 from jitkernel.errors import UsageError
+from tests.processes import python
 with Session(capacity=64 << 20) as s:
     s.run({as_bitcode()!r})
     print(s.call("sq", 5))
@@ -107,7 +107,4 @@ with Session(capacity=64 << 20) as s:
         print([m for m in sys.modules if m.startswith("llvmlite")])
     print("libllvmlite" in open("/proc/self/maps").read())
 """
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
-    )
-    assert done.stdout.splitlines() == ["25", "[]", "False"], done.stderr
+    assert python(program).splitlines() == ["25", "[]", "False"]

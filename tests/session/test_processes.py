@@ -17,6 +17,7 @@ from programs import SQ, caller, constant, interrupting
 from jitkernel import Session
 from jitkernel.errors import Fault, Interrupted, JitError
 from jitkernel.session.run.results import Collector
+from tests.busy import meanwhile
 
 pytestmark = pytest.mark.process
 
@@ -87,17 +88,13 @@ def test_no_page_is_ever_writable_and_executable(s):
     others = set(writable_and_executable(s))  # LLJIT's, where a test before this one asked it
     assert all(line.startswith(f"{os.getpid()}: ") for line in others)
     looks = 0
-    stop = threading.Event()
 
     def look() -> None:
         nonlocal looks
-        while not stop.is_set():
-            seen.extend(writable_and_executable(s))
-            looks += 1
+        seen.extend(writable_and_executable(s))
+        looks += 1
 
-    thread = threading.Thread(target=look)
-    thread.start()
-    try:
+    with meanwhile(look):
         for n in range(1000):
             if n >= 15 and looks > 10:
                 break
@@ -109,9 +106,6 @@ def test_no_page_is_ever_writable_and_executable(s):
             s.run("@spin()")
         s.respawn()
         s.evict(*s.cells)
-    finally:
-        stop.set()
-        thread.join()
     assert set(seen) <= others and looks > 10
 
 

@@ -4,27 +4,17 @@ removed, a callback that closes it."""
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
-import textwrap
 from pathlib import Path
 
 import pytest
 
 from jitkernel import Session
 from jitkernel.errors import JitError
-
-
-def answers(script: str, *arguments: str) -> list[str]:
-    """What a Python process prints."""
-    command = [sys.executable, "-c", textwrap.dedent(script), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert not done.returncode, done.stderr
-    return done.stdout.splitlines()
+from tests.processes import python
 
 
 def test_too_few_files_are_told_and_more_of_them_help() -> None:
-    said = answers(
+    said = python(
         """
         import resource
         from jitkernel import Session
@@ -46,12 +36,12 @@ def test_too_few_files_are_told_and_more_of_them_help() -> None:
                 assert session.run("%v = add i32 1, 2").value == 3
                 session.close()
         """
-    )
+    ).splitlines()
     assert len(said) == 9 and all("oo many open files" in s or "ulimit -n" in s for s in said[:5])
 
 
 def test_files_that_may_not_grow_are_told() -> None:
-    (said,) = answers(
+    said = python(
         """
         import resource
         from jitkernel import Session
@@ -64,7 +54,7 @@ def test_files_that_may_not_grow_are_told() -> None:
             print(error)
         """
     )
-    assert "`ulimit -f` allows more" in said
+    assert "`ulimit -f` allows more" in said and said.count("\n") == 1
 
 
 def test_cells_run_where_the_folder_was_removed(

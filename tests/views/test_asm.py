@@ -16,7 +16,8 @@ from jitkernel.ir.names import bare, written
 from jitkernel.views.asm import asm, decode, disassemble
 from jitkernel.views.foreign import foreign, unplaced
 
-LOOP = """\
+CELLS = [
+    """\
 @limit = global i64 100
 @table = constant [4 x i64] [i64 1, i64 2, i64 3, i64 4]
 declare i32 @puts(ptr)
@@ -35,13 +36,7 @@ again:
 done:
   ret i64 %j
 }"""
-
-
-@pytest.fixture(scope="module")
-def session():
-    with Session(capacity=64 << 20) as running:
-        running.run(LOOP)
-        yield running
+]
 
 
 @pytest.mark.skipif(not shutil.which("objdump"), reason="objdump is the oracle")

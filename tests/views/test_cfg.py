@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterator
 from itertools import pairwise
 
 import llvmlite.binding as llvm
@@ -21,7 +20,8 @@ from jitkernel.views.callgraph import NAMES, ROWS
 from jitkernel.views.graph import folded
 from jitkernel.views.svg import PAPER
 
-SIEVE = """\
+CELLS = [
+    """\
 @flags = global [100 x i8] zeroinitializer
 define i32 @sieve(i32 %n) {
 entry:
@@ -59,13 +59,7 @@ define void @flat() {
   ret void
 }
 """
-
-
-@pytest.fixture(scope="module")
-def session() -> Iterator[Session]:
-    with Session(capacity=64 << 20) as running:
-        running.run(SIEVE)
-        yield running
+]
 
 
 def picture(html: str) -> tuple[str, str]:

@@ -7,7 +7,6 @@ import re
 
 import pytest
 
-from jitkernel import Session
 from jitkernel.errors import UsageError
 from jitkernel.views import deps
 from jitkernel.views.svg import PAPER
@@ -19,12 +18,7 @@ def function(name: str, *calls: str) -> str:
     return f"{declares}define i32 @{name}() {{\n{lines}  ret i32 {len(calls)}\n}}"
 
 
-@pytest.fixture(scope="module")
-def session():
-    with Session() as s:
-        for cell in (function("a"), function("b", "a"), function("c", "b", "a"), function("d")):
-            s.run(cell)
-        yield s
+CELLS = [function("a"), function("b", "a"), function("c", "b", "a"), function("d")]
 
 
 def test_what_evicting_would_break(session):

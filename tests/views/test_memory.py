@@ -7,20 +7,16 @@ import re
 
 import pytest
 
-from jitkernel import Session
 from jitkernel.session.report.memory import Sample
 from jitkernel.views import memory
 from jitkernel.views.memory import FILLS, HEIGHT, WIDTH, plot
 from jitkernel.views.svg import PAPER
 from jitkernel.views.view import sparkline
 
-
-@pytest.fixture(scope="module")
-def session():
-    with Session(capacity=64 << 20) as s:
-        s.run("@g = global [5000 x i64] zeroinitializer\ndefine i32 @one() {\n  ret i32 1\n}")
-        s.run("@one()")
-        yield s
+CELLS = [
+    "@g = global [5000 x i64] zeroinitializer\ndefine i32 @one() {\n  ret i32 1\n}",
+    "@one()",
+]
 
 
 def rows(text: str) -> dict[str, int]:

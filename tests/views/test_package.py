@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from types import FunctionType
 
 import pytest
 
 from jitkernel import views
+from tests.processes import python
 
 
 @pytest.mark.parametrize("name", views.__all__)
@@ -28,7 +27,7 @@ def test_every_name_is_there(name):
     ],
 )
 def test_functions_are_not_hidden_by_the_modules_of_their_names(program):
-    subprocess.run([sys.executable, "-c", program], check=True)
+    python(program)
 
 
 def test_what_is_not_there_is_an_attribute_error():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator
 from itertools import pairwise
 
 import pytest
@@ -60,13 +59,7 @@ l:
   br label %l
 }
 """
-
-
-@pytest.fixture(scope="module")
-def session() -> Iterator[Session]:
-    with Session(capacity=64 << 20) as running:
-        running.run(PROGRAM)
-        yield running
+CELLS = [PROGRAM]
 
 
 def fault(session: Session, cell: str) -> str:

@@ -4,26 +4,18 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
-from jitkernel import Session
 from jitkernel.views import watch
 from jitkernel.views.tables import watched_view
 
-CELL = """
+CELLS = [
+    """
 @g = global i64 7
 @table = global [200 x i32] zeroinitializer
 @ptr = global ptr @g
 @"odd name" = global double 0.5
 @yes = global i1 true
 """
-
-
-@pytest.fixture(scope="module")
-def session():
-    with Session(capacity=64 << 20) as s:
-        s.run(CELL)
-        yield s
+]
 
 
 def test_nothing_is_watched(session):

@@ -17,15 +17,9 @@ from jitkernel.session import CellOptions
 from jitkernel.session.report.undefined import retold
 from jitkernel.session.run import results
 from jitkernel.session.run.results import Collector
+from tests.languages.c.running import run
 
 pytest.importorskip("ziglang")
-
-
-def run(s, *cells, **named):
-    result = None
-    for cell in cells:
-        result = s.run(cell, "c", **named)
-    return result
 
 
 @pytest.mark.parametrize(

@@ -8,15 +8,9 @@ import pytest
 
 from jitkernel import Session
 from jitkernel.errors import CompileError, EvictError, TypeMismatch
+from tests.languages.c.running import run
 
 pytest.importorskip("ziglang")
-
-
-def run(s, *cells, **named):
-    result = None
-    for cell in cells:
-        result = s.run(cell, "c", **named)
-    return result
 
 
 def test_a_struct_changes_and_functions_follow(s):

@@ -7,10 +7,7 @@ import pytest
 pytest.importorskip("ziglang")
 
 from jitkernel.errors import CompileError
-
-
-def run(s, cell):
-    return s.run(cell, "c")
+from tests.languages.c.running import run
 
 
 @pytest.mark.parametrize(

@@ -7,15 +7,9 @@ import pytest
 from jitkernel.errors import CompileError, Fault
 from jitkernel.languages.c import expansion, pieces, reader
 from jitkernel.languages.c.tokens import tokens
+from tests.languages.c.running import run
 
 pytest.importorskip("ziglang")
-
-
-def run(s, *cells):
-    result = None
-    for cell in cells:
-        result = s.run(cell, "c")
-    return result
 
 
 PAIR = "#define PAIR(T) typedef struct { T a, b; } pair_##T;"

@@ -9,16 +9,10 @@ import pytest
 
 from jitkernel import Session
 from jitkernel.errors import CompileError
+from tests.languages.c.running import run
 
 pytest.importorskip("ziglang")
 IR = "define i32 @a(i32 %x) {\n  ret i32 1000\n}"
-
-
-def run(s, *cells, **named):
-    result = None
-    for cell in cells:
-        result = s.run(cell, "c", **named)
-    return result
 
 
 @pytest.mark.parametrize("words", ["", "static ", "inline ", "static inline "])

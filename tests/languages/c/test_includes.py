@@ -7,6 +7,7 @@ import pytest
 from jitkernel import Session
 from jitkernel.errors import CompileError
 from jitkernel.languages.c import headers
+from tests.languages.c.running import run
 
 pytest.importorskip("ziglang")
 
@@ -25,10 +26,6 @@ def s(tmp_path):
     with Session(capacity=64 << 20, clang_flags=f"-I '{tmp_path}'") as session:
         yield session
         session.check()
-
-
-def run(s, *cells):
-    return [s.run(cell, "c") for cell in cells][-1]
 
 
 @pytest.mark.parametrize("include", ['#include "list.h"', "#include <list.h>"])

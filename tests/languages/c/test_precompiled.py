@@ -7,7 +7,6 @@ import os
 import random
 import subprocess
 import sys
-import threading
 import time
 
 import pytest
@@ -15,6 +14,7 @@ import pytest
 from jitkernel import Session
 from jitkernel.errors import JitError
 from jitkernel.languages.c import clang, precompiled
+from tests.busy import meanwhile
 
 pytest.importorskip("ziglang")
 
@@ -257,27 +257,21 @@ def test_damage_is_repaired_in_the_same_cell(lasting, kind):
 
 def test_removed_and_damaged_at_every_moment(folder):
     """As other processes may do it, between a look and clang's use."""
-    over = threading.Event()
 
     def harm():
-        while not over.wait(random.random() * 0.02):
-            for path in entries(folder):
-                try:
-                    path.unlink() if random.random() < 0.5 else path.write_bytes(b"CPCHxyz")
-                except OSError:
-                    pass
+        time.sleep(random.random() * 0.02)
+        for path in entries(folder):
+            try:
+                path.unlink() if random.random() < 0.5 else path.write_bytes(b"CPCHxyz")
+            except OSError:
+                pass
 
     with Session() as s:
         s.run(INCLUDES, "c")
         used(s)
-        thread = threading.Thread(target=harm)
-        thread.start()
-        try:
+        with meanwhile(harm):
             for number in range(15):
                 assert used(s, number) == 8
-        finally:
-            over.set()
-            thread.join()
 
 
 def test_a_cache_where_others_can_write_is_not_used(s, folder):
