@@ -26,14 +26,12 @@ from jitkernel.ir.types import (
     resolve,
 )
 from jitkernel.values.datatype import DataType, Member
+from jitkernel.values.literals import FORMATS
 
 #: From a type to how it lies in memory.
 Layouts = Callable[[Type], DataType]
 
-_FLOATS = {
-    "half": 16, "bfloat": 16, "float": 32, "double": 64, "x86_fp80": 80, "fp128": 128,
-    "ppc_fp128": 128,
-}  # fmt: skip
+_FLOATS = {**{name: form.width for name, form in FORMATS.items()}, "ppc_fp128": 128}
 _SHORT = (270, 271)  # address spaces whose pointers have 32 bits
 _LARGEST_ALIGN = 16  # of integers
 _LARGEST = 1 << 61  # bytes; LLVM counts bits in 64

@@ -25,20 +25,19 @@ from functools import cached_property, lru_cache, partial
 from typing import NamedTuple
 
 from jitkernel import procfs
-from jitkernel.children import Answer, Child, ask
+from jitkernel.children import Child
 from jitkernel.compiler.cache_database import cache_home
 from jitkernel.errors import CompileError, UsageError
 from jitkernel.files import working_folder
 from jitkernel.ir.attributes import values
 from jitkernel.languages.c import ahead
-from jitkernel.languages.c.flags import Flags, flags_of
+from jitkernel.languages.c.flags import Flags, answer, flags_of
 from jitkernel.languages.c.precompiled import HeaderCache
 from jitkernel.linker.libraries import find_library
 from jitkernel.printable import printable
 
 #: Tried: 22.1 (ziglang 0.17, by the tests), and Debian's 19.1 and 22.1.
 OLDEST = 19
-_PATIENCE = 20.0  # seconds for what clang says of itself
 _SLICE = 0.05  # seconds between looks for an interrupt
 _READ = 0.2  # seconds within which a process that waits for its text has read it
 _HEADERS = 256 << 20  # bytes of precompiled headers that are kept
@@ -382,9 +381,7 @@ def _processor(clang: Clang, said: str) -> tuple[str, ...]:
     name, _, features = said.partition(" ")
     told: tuple[str, ...] = ("-target-cpu", name or "x86-64")
     if name and len(clang.program) == 2:  # not the one that is of the same LLVM
-        if _answer(
-            [*clang.program, "-triple", "x86_64-unknown-linux-gnu", *told, "-E", "-"]
-        ).status:
+        if answer([*clang.program, "-triple", "x86_64-unknown-linux-gnu", *told, "-E", "-"]).status:
             told = ("-target-cpu", "x86-64")
     return told + tuple(w for f in features.split(",") if f for w in ("-target-feature", f))
 
@@ -397,16 +394,9 @@ def _stamp(path: str) -> str:
     return f"{path} {status.st_size} {status.st_mtime_ns} "
 
 
-def _answer(command: Sequence[str]) -> Answer:
-    try:
-        return ask(command, _PATIENCE)
-    except OSError as error:
-        raise UsageError(f"{command[0]} does not answer as a clang does: {error}") from None
-
-
 def _said(path: str, option: str) -> str:
     """The answer of a program that should be clang to an option."""
-    status, output, errors = _answer([path, option])
+    status, output, errors = answer([path, option])
     if status:
         raise UsageError(
             f"{path} does not answer as a clang does: {option} ended with status {status}"

@@ -154,14 +154,14 @@ class Expansion:
         self, macro: Callable[[str], str], known: Callable[[str], bool]
     ) -> Iterator[_Region]:
         """Declarations and functions with a macro that the cell changes behind them."""
-        self._macros.forget()
+        self._macros = Macros(macro)
         changed: list[tuple[str, int]] = []
         for token in self.tokens:
             if token.kind == "directive" and (name := self._macros.direct(token.text)):
                 changed.append((name, token.start))
         if not changed:
             return
-        self._macros.forget()
+        self._macros = Macros(macro)
         try:
             pieces = cut(
                 self.code.text, lambda name: "value" if known(name) else "", macro, self.tokens

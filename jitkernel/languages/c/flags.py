@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from jitkernel.children import ask
+from jitkernel.children import Answer, ask
 from jitkernel.errors import UsageError
 from jitkernel.printable import printable
 
@@ -48,6 +48,7 @@ _REFUSED = tuple(
         (r"-fvisibility=(?:hidden|internal|protected)", "cells see what other cells define"),
     )
 )  # fmt: skip
+_PATIENCE = 20.0  # seconds
 _LEVEL = re.compile(r"-O(0|1|2|3|4|s|z|fast|g)?")
 _LEVELS = {"0": 0, "1": 1, "g": 1, None: 1, "2": 2, "s": 2, "z": 2, "3": 3, "4": 3, "fast": 3}
 #: What the session says itself: where code lies, what lines it has, when it is optimised.
@@ -142,17 +143,21 @@ def _refused(word: str, instead: str) -> UsageError:
     return UsageError(f"Compiler.clang_flags: {printable(word)} is not for cells: {instead}")
 
 
+def answer(command: Sequence[str]) -> Answer:
+    """The answer of clang, asked of itself.  Raises UsageError where the command gives none."""
+    try:
+        return ask(command, _PATIENCE, {**os.environ, "LC_ALL": "C.UTF-8"})
+    except OSError as error:
+        raise UsageError(f"{command[0]} does not answer as a clang does: {error}") from None
+
+
 @lru_cache(maxsize=32)
 def _asked(
     program: tuple[str, ...], identity: str, words: tuple[str, ...]
 ) -> dict[str, list[tuple[str, ...]]]:
     """The driver's command for these flags: by each option what it is given with, in order."""
     driver = [word for word in program if word != "-cc1"]
-    try:
-        command = [*driver, *_BASE, os.devnull, *words]
-        run = ask(command, 20, {**os.environ, "LC_ALL": "C.UTF-8"})
-    except OSError as error:
-        raise UsageError(f"{driver[0]} does not answer as a clang does: {error}") from None
+    run = answer([*driver, *_BASE, os.devnull, *words])
     for wrong in (_ERROR, _UNUSED):
         if found := wrong.search(run.errors):
             raise UsageError(f"Compiler.clang_flags: {printable(found[1])}")

@@ -68,11 +68,6 @@ class Macros:
             self._found[name] = _defined(text) if text else None
         return self._found[name]
 
-    def forget(self) -> None:
-        """Go back to the cell's beginning."""
-        self._found.clear()
-        self._aside.clear()
-
     def direct(self, directive: str) -> str | None:
         """Follow a directive; the name that had been a macro and is another one now."""
         if match := _DEFINE.match(directive):

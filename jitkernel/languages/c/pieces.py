@@ -36,8 +36,6 @@ _INCLUDE = re.compile(
     r'#[ \t]*(include|include_next|import)[ \t]*("[^"\n]+"|<[^>\n]+>)'
     r"[ \t]*(?://.*|/\*[^\n]*\*/)?[ \t]*"
 )
-# A macro that is `(...) {...}`.
-_FUNCTION_BODY = re.compile(r".*\)\s*\{.*\}", re.DOTALL)
 
 
 class PieceKind(StrEnum):
@@ -163,8 +161,6 @@ class _Cutter:
     def _next(self, at: int) -> Piece:
         if self._text(at) in CONTROL or self._text(at) == "{" or self._is_label(at):
             return self._piece(PieceKind.STATEMENT, at, self._statement(at))
-        if self._is_name(at) and self._text(at + 1) == "(" and self._expands_to_body(at):
-            return self._piece(PieceKind.DECLARATION, at, self._group(at + 1))
         stop, body = self._simple(at)
         last = self._text(stop - 1)
         if self._declares(at, body, last in (";", "}")):
@@ -174,11 +170,6 @@ class _Cutter:
             return piece
         kind = PieceKind.STATEMENT if last == ";" else PieceKind.EXPRESSION
         return self._piece(kind, at, stop)
-
-    def _expands_to_body(self, at: int) -> bool:
-        """True if a macro's text ends as a function's definition does."""
-        macro = self._macros.get(self._text(at))
-        return macro is not None and bool(_FUNCTION_BODY.fullmatch(macro.text))
 
     def _piece(self, kind: PieceKind, start: int, stop: int, body: int = -1) -> Piece:
         own = self._tokens[start:stop]

@@ -201,11 +201,7 @@ def _by_type(
 
 
 def _name_of(part: list[Token]) -> str:
-    try:
-        found = declarators(part)
-    except IndexError:
-        return ""
-    return found[0].name if found else ""
+    return next((one.name for one in declarators(part)), "")
 
 
 def type_of(name: str, known: StateView, notes: Notes) -> DataType | None:

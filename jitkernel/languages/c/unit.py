@@ -287,15 +287,15 @@ class _Writer:
             storage = [self._declared.makes_storage(piece, d) for d in names]
             if found.extern and names and all(storage):
                 token = next(t for t in piece.tokens if t.text == "extern")
-                edits.append((token.start - base, token.stop - base, " " * 6))
+                edits.append((token.start, token.stop, " " * 6))
                 edits += self._lengths(piece, names)
             for declared in names:
                 if declared.init < 0 and not declared.function and self._same(piece, declared):
                     self._kept.add(declared.name)
                 elif declared.init >= 0 and self._declared.is_computed(index, declared):
                     edits += self._computed(index, piece, declared)
-        edits += [(start - base, stop - base, new) for start, stop, new in self._hiding(piece)]
-        text = replaced(text, sorted(edits))
+        edits += self._hiding(piece)
+        text = replaced(text, sorted((a - base, b - base, new) for a, b, new in edits))
         self._text.add_own(piece.line, piece.column, text, moved=bool(edits))
         if piece.kind is PieceKind.DECLARATION and piece.tokens[-1].text != ";":
             self._text.add_own(piece.last_line, piece.end_column, "\n;")
@@ -315,8 +315,7 @@ class _Writer:
             unsized(piece.tokens[declared.name_at : declared.last])
             for declared in names if every.count(declared.name) == 1
         ]  # fmt: skip
-        places = [token.start - piece.start for token in found if token is not None]
-        return [(place, place, "1") for place in places]
+        return [(token.start, token.start, "1") for token in found if token is not None]
 
     def _computed(
         self, index: int, piece: Piece, declared: Declarator
@@ -324,7 +323,7 @@ class _Writer:
         """Edits of a declaration whose variable gets its value when the cell runs: at file scope C
         has constants alone, so it stays without its initialiser, and a statement writes the value
         there."""
-        source, tokens, base = self._reading.source, piece.tokens, piece.start
+        source, tokens = self._reading.source, piece.tokens
         name, equals = tokens[declared.name_at], tokens[declared.init]
         first, last = tokens[declared.init + 1], tokens[declared.end - 1]
         value, start = source[first.start : last.stop], tokens[declared.first].start
@@ -347,7 +346,7 @@ class _Writer:
         elif first.text == "{" and bracket:
             count = self._elements(index, piece, declared, value)
             edits.append((bracket.start, bracket.start, str(count)))
-        return [(start - base, stop - base, text) for start, stop, text in edits]
+        return edits
 
     def _unsized_type(self, piece: Piece, declared: Declarator) -> Token | None:
         """The name of a type that is an array without a length, where the variable is of it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from jitkernel.ir.names import decode_name
@@ -50,11 +51,7 @@ def present(
     if type is None or type.bare.kind == "void":
         return None
     address = int.from_bytes(value.data, "little")
-
-    def name_of(address: int) -> str:
-        return _name_of(address, known, notes)
-
-    bare = type.bare
+    bare, name_of = type.bare, partial(_name_of, known=known, notes=notes)
     if bare.kind == "function":
         name = name_of(address).removeprefix("&")
         return replace(value, shown=declare(type, name or "(*)"))

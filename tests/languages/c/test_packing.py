@@ -48,6 +48,8 @@ def operator(directive: str) -> str:
         "#define IN {0}\n#define OUT {1}\nIN struct p {{ char c; int n; }}; OUT struct q {{ char c; int n; }};",
         "#define DO(x) _Pragma(#x)\nDO(pack(push, 1)) struct p {{ char c; int n; }}; DO(pack(pop))\n"
         "struct q {{ char c; int n; }};",
+        "#define DO(x) _Pragma(#x)\n#define IN DO(pack(push, 1))\n#define OUT DO(pack(pop))\n"
+        "IN struct p {{ char c; int n; }}; OUT struct q {{ char c; int n; }};",
         "{0} {1} {0} struct p {{ char c; int n; }}; {1} {1} struct q {{ char c; int n; }};",
     ],
 )  # fmt: skip
