@@ -31,7 +31,7 @@ from jitkernel.session.program.signatures import Signature
 from jitkernel.wording import cut_list
 
 if TYPE_CHECKING:
-    from jitkernel.session.core import Core
+    from jitkernel.portable.gathering import ExportSource
     from jitkernel.session.program.program import Program
 
 _ADDRSIG = 0x6FFF4C03  # SHT_LLVM_ADDRSIG: it names symbols by their numbers
@@ -61,7 +61,7 @@ class Built:
 
 
 def build(
-    core: Core,
+    core: ExportSource,
     names: Iterable[str],
     present: bool = False,
     cpu: str = "",
@@ -152,7 +152,7 @@ def merge_objects(
     return builder.write(), undefined
 
 
-def _refuse_python(core: Core, gathered: Gathered, seen: Iterable[str]) -> None:
+def _refuse_python(core: ExportSource, gathered: Gathered, seen: Iterable[str]) -> None:
     """Say which functions of Python's would have to come along, each once, and no other."""
     (text,) = _compiled(core.engine.pool, gathered, seen, ("text",))
     needed = {f.name for f in functions(text.decode("utf-8", "surrogateescape"), "define")}
@@ -175,7 +175,7 @@ def _refuse_python(core: Core, gathered: Gathered, seen: Iterable[str]) -> None:
     )
 
 
-def _needs(core: Core, names: Iterable[str]) -> dict[str, str]:
+def _needs(core: ExportSource, names: Iterable[str]) -> dict[str, str]:
     """The libraries that have names here."""
     names = [n for n in names if not n.startswith(("__start_", "__stop_"))]
     if not names:
@@ -185,7 +185,7 @@ def _needs(core: Core, names: Iterable[str]) -> dict[str, str]:
     return {n: (services.file_at(a) or "its process") if a else "" for n, a in found}
 
 
-def pack(core: Core, name: str, present: bool) -> Content:
+def pack(core: ExportSource, name: str, present: bool) -> Content:
     """A function with all that it needs.
 
     What was packed is kept until one of its cells is another: a pool pickles a function for each

@@ -22,7 +22,7 @@ from jitkernel.portable.shared import shared_library
 from jitkernel.wording import counted, cut_list
 
 if TYPE_CHECKING:
-    from jitkernel.session.core import Core
+    from jitkernel.portable.gathering import ExportSource
 
 _MANY = 8  # labels or names that are shown
 
@@ -67,7 +67,7 @@ class Exported:
         return cut_list([self.called(name) for name in names], _MANY)
 
 
-def _content(core: Core, built: Built, form: str, path: str) -> bytes:
+def _content(core: ExportSource, built: Built, form: str, path: str) -> bytes:
     """The bytes of the file, by its ending."""
     (name, ending), made = os.path.splitext(os.path.basename(path)), built.made[form]
     if ending == ".a":
@@ -85,7 +85,7 @@ def _content(core: Core, built: Built, form: str, path: str) -> bytes:
 
 
 def export(
-    core: Core,
+    core: ExportSource,
     names: Iterable[str],
     path: str,
     globals: Literal["present", "first"],

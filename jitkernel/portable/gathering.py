@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from jitkernel.compiler.records import Options, Part, Request
 from jitkernel.elf import read_object
@@ -26,12 +26,30 @@ from jitkernel.session.saved.store import LINKED, Record
 from jitkernel.session.settings import CellOptions, options_for, stored_request
 
 if TYPE_CHECKING:
-    from jitkernel.session.core import Core
+    from jitkernel.languages.prototypes import Prototype
+    from jitkernel.session.engine import Engine
     from jitkernel.session.program.cell import Cell
+    from jitkernel.session.program.program import Program
 
 #: An appending array of `{ i32 priority, ptr function, ptr data }`: LLVM's Language Reference, "The
 #: 'llvm.global_ctors' Global Variable".
 _CONSTRUCTORS = "llvm.global_ctors"
+
+
+class Declarations(Protocol):
+    """What languages see in names, where that is more than IR tells."""
+
+    def declared(self, name: str) -> Prototype: ...
+
+
+class ExportSource(Protocol):
+    """The parts of a session's core that functions leave from."""
+
+    program: Program
+    engine: Engine
+
+    @property
+    def prototypes(self) -> Declarations: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +82,7 @@ class Gathering:
 
     def __init__(
         self,
-        core: Core,
+        core: ExportSource,
         names: Iterable[str],
         present: bool = False,
         cpu: str = "",

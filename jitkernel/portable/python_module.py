@@ -18,13 +18,15 @@ from jitkernel.portable.header import NoEquivalent, check_callable
 from jitkernel.session.program.signatures import Signature, Variable
 
 if TYPE_CHECKING:
-    from jitkernel.session.core import Core
+    from jitkernel.portable.gathering import ExportSource
 
 _WIDTH = 96
 _CODES = frozenset("i1 i8 i16 i32 i64 float double ptr".split())  # of what ctypes passes
 
 
-def python_module(core: Core, exports: Mapping[str, Signature | Variable], library: bytes) -> str:
+def python_module(
+    core: ExportSource, exports: Mapping[str, Signature | Variable], library: bytes
+) -> str:
     """The text of a module with a function for each of `exports`.  Raises UsageError for what
     ctypes cannot call."""
     rows = []

@@ -18,7 +18,6 @@ from jitkernel.executor.process import ProcessExecutor
 from jitkernel.executor.records import Outcome
 from jitkernel.executor.runtime import INTERPOSED, runtime_ir
 from jitkernel.languages.c.clang import find_clang
-from jitkernel.languages.c.flags import Flags
 from jitkernel.linker import Linker
 from jitkernel.settings import SessionSettings
 from tests.busy import strain
@@ -44,9 +43,7 @@ def compile_ir(text: str, opt: int = 1) -> bytes:
 def compile_c(text: str) -> bytes:
     """An object for the executor's addresses, of C that is compiled as it stands."""
     pytest.importorskip("ziglang")
-    clang = find_clang()
-    asked = Flags(without=frozenset({"-debug-info-kind=limited"}))
-    plain = replace(clang, optimise=False, asked=asked)
+    plain = replace(find_clang(), optimise=False)
     output = plain.compile(text, programs.HEADERS, whole=True)
     assert output.text, output.complaints
     return compile_ir(output.text)
