@@ -26,6 +26,7 @@ _GETSIGMASK, _SETSIGMASK = 0x420A, 0x420B
 _FAULTS = signal_set(FAULTS)
 _WALL = 0x4000_0000
 _TRIES = 1000  # a millisecond each
+_STARTS = 0.002  # seconds that a thread takes to be started
 _DEPTH = 4096  # bytes of a stack that are searched for a holder's frames
 _FIELDS = (
     "r15", "r14", "r13", "r12", "rbp", "rbx", "r11", "r10", "r9", "r8", "rax", "rcx", "rdx", "rsi",
@@ -39,7 +40,8 @@ def unblock_faults(pid: int, spared: int) -> None:
 
     The runtime stops threads by a fault, and the system ends a process of which a thread blocks the
     signal of its own fault.  Libraries start such threads (timer_create with SIGEV_THREAD).  What a
-    thread starts blocks what the thread does, so it is looked again until none is found.  Where the
+    thread starts blocks what the thread does, and while one is being started it blocks all and then
+    takes its starter's set: so it is looked again, a while later, until none is found.  Where the
     system does not let us, threads stay as they are.
     """
     for _ in range(10):
@@ -56,6 +58,7 @@ def unblock_faults(pid: int, spared: int) -> None:
                 continue  # it has ended, or we may not
         if not blocked:
             break
+        time.sleep(_STARTS)
 
 
 @contextlib.contextmanager
