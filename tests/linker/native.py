@@ -63,6 +63,9 @@ def mapped(arena: Arena) -> Iterator[None]:
 def free_base(capacity: int) -> int:
     """A random low address where this process has nothing, and its heap is not about to grow: the
     heap of a Python that is linked for a fixed address lies anywhere below 1 GiB."""
-    taken = [r.stop for r in procfs.regions(os.getpid()) if r.start < HIGHEST]
-    lowest = max([LOWEST, *(stop + _GROWTH & -PAGE for stop in taken)])
-    return random.SystemRandom().randrange(lowest, HIGHEST - capacity + 1, PAGE)
+    free, at = [], LOWEST
+    for start, stop in sorted((r.start, r.stop) for r in procfs.regions(os.getpid())):
+        free.append(range(at, min(start, HIGHEST) - capacity + 1, PAGE))
+        at = max(at, stop + _GROWTH & -PAGE)
+    chance = random.SystemRandom()
+    return chance.choice(chance.choice([gap for gap in free if gap]))
