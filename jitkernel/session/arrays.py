@@ -200,12 +200,6 @@ class Arrays:
         self._seen: dict[int, tuple[weakref.ref[Any], int]] = {}
         self.told = False  # that arrays are copied
 
-    @property
-    def ranges(self) -> list[tuple[int, int]]:
-        """Address and size of what is mapped."""
-        services = self._engine.executor.services
-        return [(start, row[0]) for start, row in services.shared.items()]
-
     def make(self, size: int) -> SharedMemory:
         """New memory, zero.  Raises JitError."""
         memory = SharedMemory(size)

@@ -256,10 +256,7 @@ class Changing(Running):
             self._check_with(language, name, before)
         if name == "context" and value != before:
             core.engine.pool.release_contexts(lambda cell: False, shared=True)
-        elif name == "budget":
-            core.residency.budget = value
         elif name == "undo_depth":
-            core.history.depth = value
             core.history.trim()
 
     def _check_with(self, language: str, name: str, before: Any) -> None:

@@ -144,11 +144,11 @@ class Core:
         self.keeper.bring_back()
         memory = engine.executor.services.memory
         shadow = DataShadow(engine.arena, settings.undo_data, memory)
-        self.history = UndoHistory(program, shadow, self.results, settings.undo_depth, self.finish)
+        self.history = UndoHistory(program, shadow, self.results, settings, self.finish)
         self.garbage = GarbageCollector(program, engine, self.history, self.results, self.finish)
         self.places = Places(program, engine)
         self.observers = Observers(self)
-        self.residency = Residency(program, engine, settings.budget)
+        self.residency = Residency(program, engine)
         self.residency.remember(program.cells.values())
         if settings.executor == "inline":
             from jitkernel.session.run.quick import DirectCalls
@@ -274,10 +274,6 @@ class Core:
     def name_of(self, address: int) -> str:
         """The name of an address of the program's code."""
         return self.places.code(address)
-
-    def note(self, text: str) -> None:
-        """A line is shown beside the program's output."""
-        self.sink.note(text)
 
 
 def _folder() -> str:

@@ -250,9 +250,8 @@ def test_a_user_that_comes_back_still_knows_the_type_of_what_is_gone(s):
     user = s.number
     s.evict("f", force=True)
     s.evict(user)
-    s.inspect.history.depth = 1
-    s.inspect.history.trim()  # nothing remembers @f any more
-    s.inspect.history.depth = 20
+    s.configure("undo_depth", 1)  # nothing remembers @f any more
+    s.configure("undo_depth", 20)
     s.undo()
     with pytest.raises(TypeMismatch):
         s.run("define i64 @f(i64 %x) {\n  ret i64 1\n}")

@@ -31,6 +31,7 @@ from jitkernel.session.program.cell import LARGE, Cell, Change, cells_words
 from jitkernel.session.program.eviction import evict
 from jitkernel.session.program.program import Program
 from jitkernel.session.run.results import Results
+from jitkernel.settings import SessionSettings
 from jitkernel.wording import listed
 
 #: Pages by address, with their old bytes.
@@ -38,7 +39,7 @@ Pages = list[tuple[int, bytes]]
 
 
 class UndoHistory:
-    """At most `depth` changes; older ones are forgotten and the memory kept for them given back.
+    """At most `undo_depth` changes; older ones are forgotten and what is kept for them given back.
 
     What is taken back becomes a change that does it again; those are forgotten when something new
     is run.  Invariant: each change was made in the state that reverting all later ones leads to.
@@ -49,7 +50,7 @@ class UndoHistory:
         program: Program,
         shadow: DataShadow,
         results: Results,
-        depth: int,
+        settings: SessionSettings,
         finish: Callable[[Image], None],
     ):
         self._program, self._shadow, self._results = program, shadow, results
@@ -57,7 +58,7 @@ class UndoHistory:
         self._finish = finish
         self._done: RecordedList[Change] = RecordedList()
         self._undone: RecordedList[Change] = RecordedList()
-        self.depth = depth
+        self._settings = settings
 
     def __len__(self) -> int:
         return len(self._done)
@@ -113,8 +114,9 @@ class UndoHistory:
     def trim(self) -> None:
         """Forget what is beyond the depth now: first runs that only looked.  Whether the last one
         did is known when data is looked at."""
-        while (more := len(self._done) - self.depth) > 0:
-            if more == 1 and self.depth and self._done[-1].only_looked:
+        depth = self._settings.undo_depth
+        while (more := len(self._done) - depth) > 0:
+            if more == 1 and depth and self._done[-1].only_looked:
                 break
             looks = (at for at, change in enumerate(self._done[:-1]) if change.only_looked)
             forget(self._program, self._done.pop(next(looks, 0)))

@@ -239,7 +239,7 @@ class Observers:
             try:
                 record = executor.peek()
             except UsageError as error:  # not the program's fault: it goes on
-                self._core.note(f"%stack: {error}")
+                self._core.sink.note(f"%stack: {error}")
                 return
             from jitkernel.session.report.faults import running  # not needed until somebody looks
 

@@ -33,15 +33,14 @@ _AHEAD, _SLACK = 7, 32
 
 
 class Residency:
-    """The cells of a program under a budget; `budget` is bytes of code, 0 for no limit.
+    """The cells of a program under a budget, which is the session's setting.
 
     A cell counts as used when a statement calls it, when a cell that is used refers to it, and when
     a call brings it back.  `clock` counts runs of cells and calls.
     """
 
-    def __init__(self, program: Program, engine: Engine, budget: int = 0):
-        self._program, self._engine = program, engine
-        self.budget = budget
+    def __init__(self, program: Program, engine: Engine):
+        self._program, self._engine, self._settings = program, engine, engine.settings
         self.clock = 0
         self.woken = 0  # how many calls have brought code back
         self.failure: JitError | None = None  # why the last one did not
@@ -78,7 +77,7 @@ class Residency:
         """A cell has been placed.  Under a budget it is found out whether it may leave, while what
         it was made from is still at hand."""
         cell.used = self.clock
-        if self.budget and cell.image is not None and reclaimable(cell.image) > 0:
+        if self._settings.budget and cell.image is not None and reclaimable(cell.image) > 0:
             self.why_not(cell)
 
     def mark(self, images: Iterable[Image | None]) -> None:
@@ -97,9 +96,10 @@ class Residency:
 
     def trim(self) -> None:
         """Make the code that is in memory fit the budget; nothing while others may run it."""
-        if not self.budget or self.code <= self.budget or self._engine.executor.shared:
+        budget = self._settings.budget
+        if not budget or self.code <= budget or self._engine.executor.shared:
             return
-        goal, ahead = self.budget - self.budget // _SLACK, _AHEAD
+        goal, ahead = budget - budget // _SLACK, _AHEAD
         fresh = False
         if len(self._asleep) > 4 * len(self._program.cells) + 64:  # of cells that are gone, too
             cells = self._program.cells
@@ -108,9 +108,9 @@ class Residency:
             )
         # Where the zone is too full for stubs, the code stays where it is.
         with self._engine.world_stopped, contextlib.suppress(ArenaFull):
-            while self.code > self.budget or (ahead and self.code > goal):
+            while self.code > budget or (ahead and self.code > goal):
                 if not self._queue:
-                    if fresh or self.code <= self.budget:
+                    if fresh or self.code <= budget:
                         return  # the rest has to stay, or may
                     self._queue, self._sorted, fresh = self._latest(), self.clock, True
                     continue
@@ -119,7 +119,7 @@ class Residency:
                 if cell.image is None or reclaimable(cell.image) <= 0:
                     continue  # what would stand for its code is larger
                 if (cell.used <= self._sorted or fresh) and not self.why_not(cell):
-                    ahead -= self.code <= self.budget
+                    ahead -= self.code <= budget
                     self._hibernate(cell)
 
     def hibernate(self, cell: Cell) -> None:

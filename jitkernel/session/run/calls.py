@@ -110,7 +110,7 @@ def finish(core: Core, image: Image) -> None:
             from jitkernel.session.report.faults import error_of  # only where one was stopped
 
             words = str(error_of(outcome, core.places, "")[0]).replace("\n", "; ")
-            core.note(f"a destructor of cell {image.cell} was stopped: {words}")
+            core.sink.note(f"a destructor of cell {image.cell} was stopped: {words}")
 
 
 class Scratch(Execution):
