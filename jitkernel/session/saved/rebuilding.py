@@ -59,19 +59,14 @@ def recompile(
             )
         cell = program.cells[record.number]
         replace(program, cell, record._replace(object=answer.object))
-        _hide_block(program, cell.number)
+        if cell.image is not None:  # the function of its instructions has no name
+            unname(program.linker, cell.image, ENTRY)
     restored.words.append(
         f"{counted(len(stale), 'cell')} compiled again: the file is of LLVM "
         f"{then.llvm} on {then.cpu}, here is LLVM {now.llvm} on {now.cpu}"
     )
     if kept:
         restored.words.append(f"what was linked from object files is as it was: cells {kept}")
-
-
-def _hide_block(program: Program, number: int) -> None:
-    """The function of a cell's instructions has no name in the session."""
-    if (image := program.cells[number].image) is not None:
-        unname(program.linker, image, ENTRY)
 
 
 def rebuild(session: Core, path: str, db: sqlite3.Connection) -> Restored:
@@ -96,7 +91,6 @@ def rebuild(session: Core, path: str, db: sqlite3.Connection) -> Restored:
                 raise UsageError("its source is not known")
             answer = session.engine.pool.compile(request)
             definer.place_only(record.source, request, answer, trust)
-            _hide_block(session.program, record.number)
             made += 1
             if definer.unconstructed:
                 idle.append(str(record.number))
