@@ -1,4 +1,4 @@
-"""`differences`: what it finds between two sessions, and what is none."""
+"""`Comparison`: what it finds between two sessions, and what is none."""
 
 from __future__ import annotations
 
@@ -8,9 +8,14 @@ import pytest
 from programs import EVERYTHING, run_cells
 
 from jitkernel import Session
-from jitkernel.session.report.differences import compare, differences
+from jitkernel.session.report.differences import Comparison
 
 pytestmark = pytest.mark.process
+
+
+def differences(here: Session, there: Session) -> list[str]:
+    """The differences, a line each."""
+    return [str(found) for found in Comparison(here._core, there._core)]
 
 
 @pytest.fixture(scope="module")
@@ -76,9 +81,9 @@ def test_the_same_text_gives_the_same(two) -> None:
 def test_what_differs_is_told(two, language, source, kind, name) -> None:
     here, there = two
     there.run(source, language)
-    found = {(d.kind, d.name) for d in compare(here._core, there._core)}
+    found = {(d.kind, d.name) for d in Comparison(here._core, there._core)}
     assert (kind, name) in found
-    back = {(d.kind, d.name) for d in compare(there._core, here._core)}
+    back = {(d.kind, d.name) for d in Comparison(there._core, here._core)}
     assert ({"new": "gone"}.get(kind, kind), name) in back
 
 
@@ -101,7 +106,7 @@ def test_code_is_the_same_wherever_its_tables_and_strings_lie(fresh) -> None:
     )  # fmt: skip
     here.run("#include <stdio.h>\n#define N 4\n" + source, "c")
     there.run("#include <stdio.h>\n#define N 4\n" + other + source, "c")
-    assert {d.name for d in compare(here._core, there._core)} == {"other", "h"}
+    assert {d.name for d in Comparison(here._core, there._core)} == {"other", "h"}
 
 
 def test_nothing_of_either_changes(two) -> None:
@@ -127,9 +132,9 @@ def test_numbers_are_no_pointers(fresh) -> None:
     cell = "#include <stdlib.h>\nlong when = {}, many = {}, at, of; at = (long)malloc(9); of = (long)&at;"
     here.run(cell.format(1_700_000_000, 1 << 45), "c")
     there.run(cell.format(1_700_000_007, (1 << 45) + 8), "c")
-    assert {d.name for d in compare(here._core, there._core)} == {"when", "many"}
+    assert {d.name for d in Comparison(here._core, there._core)} == {"when", "many"}
     for session in (here, there):  # at places of both arenas where nothing is
         session.run("long inside;", "c")
         zone = session._core.engine.arena.zones["text"]
         session["inside"].value = (zone.start + zone.stop) // 2 + 7 * (session is here)
-    assert {d.name for d in compare(here._core, there._core)} == {"when", "many", "inside"}
+    assert {d.name for d in Comparison(here._core, there._core)} == {"when", "many", "inside"}

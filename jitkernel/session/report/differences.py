@@ -1,4 +1,4 @@
-"""What differs between a session and another that ran the same text.  Start from `differences`.
+"""What differs between a session and another that ran the same text.  Start from `Comparison`.
 
 Compared are definitions, types, constants and the values of variables, and code: of functions the
 bytes and what they lead to, wherever both are placed.  Padding says nothing, and a pointer is what
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from jitkernel.linker import Symbol
     from jitkernel.session.core import Core
     from jitkernel.session.saved.store import Record
-    from jitkernel.session.session import Session
 
 #: How long a type is that is shown.
 _LONG = 60
@@ -74,23 +73,13 @@ class Difference(NamedTuple):
         return f"{self.name} is {self.here} here, and {self.there} in a fresh run"
 
 
-def differences(session: Session, fresh: Session) -> list[str]:
-    """The differences, a line each: empty where `session` is what `fresh` is.
+class Comparison:
+    """The differences, in the order of names; `tick` is called between them.
 
-    Neither may run code meanwhile.  Nothing of either changes.
+    Neither session may run code meanwhile.  Nothing of either changes.
     """
-    return [str(found) for found in compare(session._core, fresh._core)]
 
-
-def compare(
-    here: Core, there: Core, tick: Callable[[], object] = lambda: None
-) -> Iterator[Difference]:
-    """The differences, in the order of names; `tick` is called between them."""
-    return iter(_Comparison(here, there, tick))
-
-
-class _Comparison:
-    def __init__(self, here: Core, there: Core, tick: Callable[[], object]):
+    def __init__(self, here: Core, there: Core, tick: Callable[[], object] = lambda: None):
         self._here, self._there, self._tick = here, there, tick
         self._leads = Leads(here), Leads(there)
         self._looks = 0  # at numbers and pointers of one variable

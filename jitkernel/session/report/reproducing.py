@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import Interrupted, JitError, UsageError
 from jitkernel.files import read_text
-from jitkernel.session.report.differences import Difference, compare
+from jitkernel.session.report.differences import Comparison, Difference
 from jitkernel.session.run.results import Sink
 from jitkernel.session.settings import CellOptions
 from jitkernel.settings import SessionSettings
@@ -99,7 +99,7 @@ def reproduce(
             replay.run()
             found = [*replay.found]
             if not replay.unfinished:
-                found += map(replay.explained, compare(core, fresh._core, replay.comparing))
+                found += map(replay.explained, Comparison(core, fresh._core, replay.comparing))
         finally:
             core.beside = None
     seconds = time.monotonic() - began
