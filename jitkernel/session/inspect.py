@@ -7,7 +7,6 @@ Nothing here changes the program.  Asking for a cell's code does not bring it ba
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from jitkernel.errors import UsageError
@@ -35,18 +34,6 @@ if TYPE_CHECKING:
     from jitkernel.session.run.host import SessionView
     from jitkernel.session.saved.store import Store
     from jitkernel.values.value import TypedValue
-
-
-@dataclass(frozen=True, slots=True)
-class UndoStep:
-    """A run or an eviction that can be undone: the names that it defined or moved, the bytes of
-    old data that are kept, and in words what of it an undo does not take back."""
-
-    cell: int
-    title: str
-    names: tuple[str, ...]
-    old_data: int
-    lasting: str
 
 
 class Inspect:
@@ -240,28 +227,3 @@ class Inspect:
     def workers(self) -> Iterator[tuple[str, int]]:
         """Role and process of each compiler worker."""
         return ((worker.role, worker.pid) for worker in self.engine.pool.memory())
-
-    # -- what stays in memory, and what can be undone --------------------------------------------
-
-    def undo_steps(self) -> list[UndoStep]:
-        """The runs that can be undone, the latest first."""
-        from jitkernel.session.history.snapshot import lasting
-
-        session = self._core
-        return [
-            UndoStep(
-                change.cell,
-                change.title,
-                tuple(change.facts("name")),
-                sum(map(len, change.pages.values())),
-                lasting(session.program, change),
-            )
-            for change in session.history.steps()
-        ]
-
-    @property
-    def kept_for_undo(self) -> dict[str, int]:
-        """Bytes of each zone that are held for undo and redo, and of `old values`."""
-        history = self.history
-        held = {zone: history.held(zone) for zone in ("rodata", "data")}
-        return {**held, "old values": history.bytes}

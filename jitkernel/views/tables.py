@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from jitkernel.ir.names import bare, quote_name
+from jitkernel.session.history.snapshot import lasting
 from jitkernel.views.memory import last_use
 from jitkernel.views.view import View, paragraph, size_text, sparkline, table, time_text
 from jitkernel.wording import counted, cut_list
@@ -132,28 +133,29 @@ def _number(value: float | None) -> str:
 
 def undo(session: Session) -> View:
     """The runs and evictions that `%undo` takes back, the latest first."""
+    history, program = session.inspect.history, session.inspect.program
     rows = [
         (
             number,
             step.cell or "",
             step.title.removeprefix(f"cell {step.cell}: "),
-            cut_list([session.inspect.program.called(n) for n in step.names], 4),
-            step.old_data or "",
-            step.lasting,
+            program.listed(list(step.facts("name"))),
+            sum(map(len, step.pages.values())) or "",
+            lasting(program, step),
         )
-        for number, step in enumerate(session.inspect.undo_steps(), 1)
+        for number, step in enumerate(history.steps(), 1)
     ]
     notes = []
     if not rows:
         notes.append("There is nothing to undo.")
-    held = session.inspect.kept_for_undo
-    if any(held.values()):
-        values = size_text(held.pop("old values"))
+    held = {zone: history.held(zone) for zone in ("rodata", "data")}
+    if history.bytes or any(held.values()):
+        values = size_text(history.bytes)
         notes.append(
             f"Kept for undo and redo: {_zones(held)} of what is gone, {values} of old values. "
             "%gc --undo forgets it."
         )
-    if undone := session.inspect.history.undone:
+    if undone := history.undone:
         notes.append("%redo brings back, in this order: " + "; ".join(undone))
     columns = ("#%undo", "#cell", "what ran", "names", "#old data", "what stays")
     return table("What can be undone", columns, rows, "\n".join(notes))

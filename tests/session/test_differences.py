@@ -116,7 +116,7 @@ def test_nothing_of_either_changes(two) -> None:
         zones = {
             n: (z.list.used, len(z.list.live)) for n, z in session._core.engine.arena.zones.items()
         }
-        return zones, session.number, len(session.inspect.undo_steps()), list(session.symbols)
+        return zones, session.number, len(session.inspect.history.steps()), list(session.symbols)
 
     there.run("table[0].c = 5;", "c")
     before = state(here), state(there)

@@ -59,7 +59,7 @@ def test_looking_changes_nothing(s: Session) -> None:
     assert "@sq" in look.engine.pool.printed(look.request(number))
     assert occupancy(look.engine, look.program) and look.places.lines.of_cell(number)
     assert s.memory()["zones"] == before
-    assert look.undo_steps()[0].cell == number
+    assert look.history.steps()[0].cell == number
     assert s.call("sq", 7) == 49
 
 
