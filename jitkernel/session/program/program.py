@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from jitkernel.compiler.records import Compiled, FunctionInfo, Summary, VariableInfo
 from jitkernel.errors import CompileError
+from jitkernel.ir.module import global_values
 from jitkernel.ir.names import CONTROL
+from jitkernel.ir.signature import alignment
 from jitkernel.languages import find
-from jitkernel.languages.llvm.plan import LanguageNote
+from jitkernel.languages.llvm.plan import LanguageNote, Plan
 from jitkernel.linker import Former, Image, Linker, Symbol, SymbolState
 from jitkernel.linker.layout import ReadObject
 from jitkernel.linker.records import NOWHERE, Export
@@ -34,7 +36,7 @@ from jitkernel.session.program.cell import (
     Version,
     cells_words,
 )
-from jitkernel.session.program.names import Uses
+from jitkernel.session.program.names import Uses, defined_types
 from jitkernel.session.program.relinking import retype as split_off
 from jitkernel.session.program.signatures import (
     Described,
@@ -64,23 +66,18 @@ _OF_LIBRARIES = (SymbolState.FAR, SymbolState.FIXED)
 class CellText:
     """The facts in a cell's text about its definitions that LLVM's summary has not.
 
-    `known` are all its names, with their types; `types` the named types that it defines itself,
-    `aligned` the alignments that it asks for; `noted`: it leaves notes, too.  `kept` are variables
-    that it defines again without a value of its own, and all are with `keep_data`; `unchanged`
-    those that have the type that they had, however LLVM writes that.
+    `known` are all its names, with their types, `module` is what was compiled of it; `plan` says
+    which variables keep their values when they are defined again, and all do with `keep_data`.
     """
 
     known: Described
-    types: frozenset[str]
-    aligned: Mapping[str, int]
-    noted: bool
-    kept: frozenset[str]
-    unchanged: frozenset[str]
+    module: str
+    plan: Plan
     keep_data: bool
 
     def keeps(self, name: str) -> bool:
         """True if a variable that is defined again keeps its value."""
-        return self.keep_data or name.removeprefix(CONTROL) in self.kept
+        return self.keep_data or name.removeprefix(CONTROL) in self.plan.keep
 
 
 class Program(Recorded):
@@ -195,7 +192,7 @@ class Program(Recorded):
                 cell.libraries = taken
             if summary.types:
                 cell.types = tuple(map(intern, summary.types))
-                cell.defines = tuple(filter(text.types.__contains__, cell.types))
+                cell.defines = tuple(filter(defined_types(text.module).__contains__, cell.types))
             if taken or cell.types:
                 self.uses.add(cell)
             if retype:
@@ -207,7 +204,7 @@ class Program(Recorded):
                 if symbol.name in before:
                     numbers.add(before[symbol.name].cell)
             if summary.types:
-                self._learn_types(summary.types, cell, change, tell=not text.noted)
+                self._learn_types(summary.types, cell, change, tell=not text.plan.notes)
                 numbers.update(change.facts("owner").values())
             for number in numbers:
                 other = self.cells.get(number)
@@ -218,7 +215,7 @@ class Program(Recorded):
                 linker.unlink(image)
                 self.uses.drop(cell)
                 cell.image, cell.libraries = None, ()
-                if text.types or text.noted:
+                if defined_types(text.module) or text.plan.notes:
                     self.uses.add(cell)
                 else:
                     del self.cells[cell.number]
@@ -237,6 +234,7 @@ class Program(Recorded):
         """The places of variables that a module defines again with the same type: they stay
         there."""
         pins: dict[str, int] = {}
+        aligned = _alignments(text.module) if " align " in text.module else {}
         for v in summary.variables:
             symbol = self.linker.symbols.get(v.name) if v.defined else None
             if symbol is None or symbol.state != SymbolState.DEFINED:
@@ -244,9 +242,9 @@ class Program(Recorded):
             info, was = variable_of(v, summary.types), symbol.info
             if not isinstance(was, Variable) or was.constant or info.constant:
                 continue
-            if was.same(info) or v.name.removeprefix(CONTROL) in text.unchanged:
+            if was.same(info) or v.name.removeprefix(CONTROL) in text.plan.unchanged:
                 # New users may rely on an alignment that the old place does not have.
-                if not symbol.address % (text.aligned.get(v.name) or 1):
+                if not symbol.address % (aligned.get(v.name) or 1):
                     pins[v.name] = symbol.address
         return pins
 
@@ -522,3 +520,10 @@ def _weak(summary: Summary) -> set[str]:
     """The definitions of a module that give way to others."""
     rows: list[FunctionInfo | VariableInfo] = [*summary.functions, *summary.variables]
     return {row.name for row in rows if row.defined and row.linkage in _WEAK}
+
+
+def _alignments(source: str) -> dict[str, int]:
+    """The alignments that a module's variables ask for, by name."""
+    values = global_values(source)
+    found = {value.name: alignment(value.rest.rpartition('"')[2]) for value in values}
+    return {name: align for name, align in found.items() if align}

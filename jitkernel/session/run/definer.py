@@ -14,9 +14,7 @@ from typing import TYPE_CHECKING, Any
 from jitkernel.compiler.records import Compiled, Options, Request
 from jitkernel.elf.constants import STB_GLOBAL
 from jitkernel.errors import CompileError, Diagnostic, WorkerDied, present
-from jitkernel.ir.module import global_values
 from jitkernel.ir.names import CONTROL, quote_name
-from jitkernel.ir.signature import alignment
 from jitkernel.languages import find
 from jitkernel.languages.llvm.assemble import Assembled, assemble
 from jitkernel.languages.llvm.plan import ENTRY, Plan, Remake, parse_cell
@@ -26,7 +24,6 @@ from jitkernel.linker.editing import drop_initialisers, unname
 from jitkernel.linker.layout import ReadObject
 from jitkernel.session.handles import CompiledCell
 from jitkernel.session.program.cell import Cell, title
-from jitkernel.session.program.names import defined_types
 from jitkernel.session.program.program import CellText
 from jitkernel.session.program.relinking import check, remake
 from jitkernel.session.program.relinking import replace as replace_object
@@ -258,23 +255,14 @@ class Definer(Execution):
         old = program.cells.get(self.replaces)
         made = change.facts("object") if change.before else ()
         remade = [program.cells[n] for n in made if n in program.cells] if made else []
-        unchanged = self.plan.unchanged
         known = described(compiled.summary)
         calls = compiled.summary.calls
-        changed = check_types(program, known, calls, cell, old, remade, unchanged)
+        changed = check_types(program, known, calls, cell, old, remade, self.plan.unchanged)
         if changed and not self.options.retype:
             refuse_change(program, changed, known, old)
         again = self._compile_again(compiled, old)
         began = time.perf_counter_ns()
-        text = CellText(
-            known=known,
-            types=defined_types(request.source),
-            aligned=_alignments(request.source) if " align " in request.source else {},
-            noted=bool(self.plan.notes),
-            kept=self.plan.keep,
-            unchanged=unchanged,
-            keep_data=self.options.keep_data,
-        )
+        text = CellText(known, request.source, self.plan, self.options.keep_data)
         image = program.place(
             cell, compiled, change, text, retype=changed, missing=missing, read=read
         )
@@ -465,13 +453,6 @@ def _defined(compiled: Compiled, read: ReadObject | None) -> list[str]:
     found = [(f.name, f.linkage) for f in summary.functions if f.defined]
     found += [(v.name, v.linkage) for v in summary.variables if v.defined]
     return [name for name, linkage in found if linkage == "external"]
-
-
-def _alignments(source: str) -> dict[str, int]:
-    """The alignments that a module's variables ask for, by name."""
-    values = global_values(source)
-    found = {value.name: alignment(value.rest.rpartition('"')[2]) for value in values}
-    return {name: align for name, align in found.items() if align}
 
 
 def run_many(core: Core, sources: Sequence[str], options: CellOptions) -> list[Result]:
