@@ -23,6 +23,7 @@ from jitkernel.ir.types import (
 from jitkernel.languages import find
 from jitkernel.languages.prototypes import Foreign
 from jitkernel.session.run.host import SessionHost, SessionView
+from jitkernel.session.run.thunks import struct_of
 from jitkernel.values.conversion import to_bytes
 from jitkernel.values.python import to_python
 
@@ -155,8 +156,7 @@ class _Host(SessionHost):
 def _frame(type: FunctionType) -> str:
     """The struct in which arguments and result lie, the result first."""
     result: Sequence[Type] = () if isinstance(type.result, VoidType) else (type.result,)
-    parts = ", ".join(map(str, (*result, *type.parameters)))
-    return f"{{ {parts} }}" if parts else "{}"
+    return struct_of([str(part) for part in (*result, *type.parameters)])
 
 
 def definition(name: str, type: FunctionType, number: int) -> str:

@@ -137,7 +137,7 @@ class Thunks:
         options: Options = _OPTIONS,
     ) -> Thunk:  # fmt: skip
         """Compile and place a thunk that takes arguments of `types`; the oldest makes room."""
-        arguments = data_type(_struct(types)) if types else None
+        arguments = data_type(struct_of(types)) if types else None
         layout = data_type(result) if result != "void" else None
         compiled = self._pool.compile(Request(source, options, label="a thunk"))
         thunks, linker = self._thunks, self._linker
@@ -216,8 +216,8 @@ class ThreadCopies:
         return known and write_memory(self._engine.executor.pid, address, data) == len(data)
 
 
-def _struct(types: Sequence[str]) -> str:
-    """The buffer that a thunk reads its arguments from."""
+def struct_of(types: Sequence[str]) -> str:
+    """The struct in which values of some types lie, as a thunk reads its arguments."""
     return "{ " + ", ".join(types) + " }" if types else "{}"
 
 
@@ -235,7 +235,7 @@ def _source(call: str, result: str, types: Sequence[str]) -> str:
     if result != "void":
         call = f"%r = {call}\n  store {result} %r, ptr %ret"
     return f"""define void @jk_thunk(ptr %fn, ptr %args, ptr %ret) {{
-{_loads(types, _struct(types))}  {call}
+{_loads(types, struct_of(types))}  {call}
   ret void
 }}
 """
@@ -256,7 +256,7 @@ entry:
   %t0 = alloca [2 x i64]
   %t1 = alloca [2 x i64]
 {room}  %n = load i64, ptr %args
-{_loads(types, _struct(("i64", *types)), first=1)}  %c0 = call i32 @clock_gettime(i32 1, ptr %t0)
+{_loads(types, struct_of(("i64", *types)), first=1)}  %c0 = call i32 @clock_gettime(i32 1, ptr %t0)
   br label %loop
 loop:
   %i = phi i64 [ 0, %entry ], [ %j, %loop ]
