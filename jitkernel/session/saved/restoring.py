@@ -24,7 +24,7 @@ from jitkernel.session.history.snapshot import far_words
 from jitkernel.session.operation import without_collections
 from jitkernel.session.saved.rows import FACTS, Index, read_cell, read_symbol
 from jitkernel.session.saved.tables import Damaged, Part, Parts
-from jitkernel.session.saved.writing import LAST, put_back
+from jitkernel.session.saved.writing import LAST, PAGE, ZONES
 from jitkernel.session.settings import check_value
 from jitkernel.values.ir import data_type
 from jitkernel.values.value import TypedValue
@@ -177,7 +177,12 @@ def _lay_out(arena: Arena, extents: list[Extent], pages: Iterable[Part]) -> None
     for zone, start, size in extents:
         if start + size > ends.get(zone, 0):
             ends[zone] = start + size
-    put_back(arena, [(int(number), content) for number, _, content in pages], ends)
+    zones = [(arena.zones[name].start, ends.get(name, 0)) for name in ZONES]
+    for number, _, content in pages:
+        at = int(number) * PAGE
+        for low, high in zones:
+            if low <= at < high:
+                arena.write(at, content[: high - at])
     arena.reserve_all(extents)
 
 

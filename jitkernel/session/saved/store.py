@@ -216,17 +216,13 @@ class Store:
             raise LinkError(f"cell {number} cannot be linked again: its object is gone")
         return made
 
-    def drop(self, number: int) -> None:
-        """Forget a record."""
-        self._collect("records", number, None)
+    def drop(self, number: int, table: str = "records") -> None:
+        """Forget a record, or what a cell has asked ("texts")."""
+        self._collect(table, number, None)
 
     def put_text(self, number: int, body: str, data: bytes) -> None:
         """Keep what a cell has asked."""
         self._collect("texts", number, (number, body, data), len(body) + len(data))
-
-    def drop_text(self, number: int) -> None:
-        """Forget it."""
-        self._collect("texts", number, None)
 
     def texts(self) -> list[Row]:
         """The rows of what cells have asked, with their checksums.  Raises Damaged."""

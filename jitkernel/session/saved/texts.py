@@ -133,7 +133,7 @@ class Texts:
 
     def _drop(self, numbers: Iterable[int]) -> None:
         for number in numbers:
-            self._store.drop_text(number)
+            self._store.drop(number, "texts")
 
     @property
     def busy(self) -> bool:

@@ -10,7 +10,7 @@ import contextlib
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.arena import Arena, Extent
@@ -90,16 +90,6 @@ class Pages:
             elif there:
                 empty.append(at // PAGE)
         return write, empty
-
-
-def put_back(arena: Arena, pages: Iterable[tuple[int, bytes]], ends: Mapping[str, int]) -> None:
-    """Write pages into a slab that has never been used, up to where each zone's extents end."""
-    zones = [(arena.zones[name].start, ends.get(name, 0)) for name in ZONES]
-    for number, content in pages:
-        at = number * PAGE
-        for start, stop in zones:
-            if start <= at < stop:
-                arena.write(at, content[: stop - at])
 
 
 HEAD = ("session", "unwind")  # facts of the session as a whole
