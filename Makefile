@@ -5,7 +5,8 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 PY := $(VENV)/bin/python
-JOBS ?= 2
+# Processes of tests: one more than two cores, since some tests only wait.
+JOBS ?= 3
 PYTEST_ARGS ?=
 LAB_ARGS ?=
 MUTANTS_ARGS ?=

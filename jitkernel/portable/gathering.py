@@ -37,7 +37,7 @@ _CONSTRUCTORS = "llvm.global_ctors"
 
 
 class Declarations(Protocol):
-    """What languages see in names, where that is more than IR tells."""
+    """The languages' view of names, where that is more than IR tells."""
 
     def declared(self, name: str) -> Prototype: ...
 
