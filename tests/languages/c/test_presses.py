@@ -62,6 +62,7 @@ def test_nothing_that_reads_a_cell_starts_a_thread(monkeypatch):
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(3600)
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_many_presses():
     """A press that comes while Python calls back for a weak reference is dropped by Python, which
