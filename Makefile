@@ -5,8 +5,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 PY := $(VENV)/bin/python
-# Processes of tests: one more than two cores, since some tests only wait.
-JOBS ?= 3
+JOBS ?= 2
 PYTEST_ARGS ?=
 LAB_ARGS ?=
 MUTANTS_ARGS ?=
