@@ -12,6 +12,7 @@ does not find goes with its code, as everywhere.  Start from `arrived` and `fetc
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 from collections import OrderedDict, deque
@@ -160,13 +161,13 @@ def content_here(digest: str) -> bytes:
 def fetch(digest: str, name: str) -> bytes:
     """The content of a function that has come to a worker by name.  Raises JitError."""
     try:
-        import distributed
+        import distributed  # noqa: F401 (it may have come by another way)
     except ImportError:
         raise JitError(f"{written(name)} has come without its code") from None
     try:
         # Asked with a client that has an event loop of its own: where a result is sent whose code
         # nobody has needed, this process's waits meanwhile.
-        here: Any = next(iter(distributed.Worker._instances), None) or distributed.get_client()
+        here = _here()
         with ThreadPoolExecutor(1) as aside:
             data = aside.submit(_ask, here.scheduler.address, here.security, digest).result()
     except (ValueError, OSError, RuntimeError) as error:
@@ -174,6 +175,15 @@ def fetch(digest: str, name: str) -> bytes:
     if not isinstance(data, bytes) or not data:
         raise JitError(f"the scheduler has not got the code of {written(name)} any more")
     return data
+
+
+def _here() -> Any:
+    """The worker of the task that asks; outside of tasks one of this process's, or its client."""
+    import distributed
+
+    with contextlib.suppress(ValueError):
+        return distributed.get_worker()
+    return next(iter(distributed.Worker._instances), None) or distributed.get_client()
 
 
 def _ask(scheduler: str, security: Any, digest: str) -> Any:

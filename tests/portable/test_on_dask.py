@@ -193,6 +193,26 @@ main()
     assert out.splitlines() == ["9 81 True 64 True"] * 2
 
 
+def test_a_task_asks_its_own_cluster(script: Callable[[str], str]) -> None:
+    """This process has workers of several: whoever made the first is not asked for all."""
+    out = script(
+        """
+from distributed import Client
+from jitkernel.portable.on_dask import _here
+def scheduler():
+    return _here().scheduler.address
+def main():
+    made = [Client(processes=False, dashboard_address=None, set_as_default=False) for _ in range(3)]
+    for client in made:
+        print(client.submit(scheduler).result() == client.scheduler.address)
+    for client in made:
+        client.close()
+main()
+"""
+    )
+    assert out.split() == ["True"] * 3
+
+
 def test_what_is_marked_is_what_has_just_arrived_and_is_in_a_task(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
