@@ -38,7 +38,8 @@ class Child:
     """A process of this command in a session of its own, from now until `close`.
 
     `patience` is how many seconds it waits for text before it finds its input unreadable: so it
-    ends by itself where nobody gives it any.  Raises OSError where it cannot be started.
+    ends by itself where nobody gives it any.  It has `more` descriptors, from number 3 on.  Raises
+    OSError where it cannot be started.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class Child:
         command: Sequence[str],
         environment: Mapping[str, str] | None = None,
         patience: float = 60.0,
+        more: Sequence[int] = (),
     ):
         self._owner = os.getpid()
         # Whoever raises asynchronously does so between two steps of Python's: what has to be freed
@@ -62,7 +64,8 @@ class Child:
             limit = struct.pack("ll", int(seconds), int(fraction * 1e6))
             theirs.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
             self._files.extend(map(os.memfd_create, ("output", "errors")))
-            self._start(command, os.environ if environment is None else environment, theirs)
+            streams = (theirs.fileno(), *self._files, *more)
+            self._start(command, os.environ if environment is None else environment, streams)
         except BaseException:
             self.close()
             raise
@@ -70,10 +73,10 @@ class Child:
             theirs.close()
 
     def _start(
-        self, command: Sequence[str], environment: Mapping[str, str], theirs: socket.socket
+        self, command: Sequence[str], environment: Mapping[str, str], streams: Sequence[int]
     ) -> None:
         _reap()
-        with spawning(command, environment, (theirs.fileno(), *self._files)) as spawn:
+        with spawning(command, environment, streams) as spawn:
             self._process.extend(starmap(spawn, [()]))
         with suppress(OSError):  # it has ended and nobody waits, or no descriptor is left
             self._files.extend(map(os.pidfd_open, self._process))
@@ -126,16 +129,20 @@ class Child:
             left = end - time.monotonic()
             if left <= 0:
                 return False
-            poll = select.poll()
-            if len(self._files) > 2:
-                poll.register(self._files[2], select.POLLIN)
-            else:
-                left = min(left, _STEP)
-            if self._left:
-                poll.register(self._socket, select.POLLOUT)
-            poll.poll(math.ceil(left * 1000))
+            self.poll(left, self._socket.fileno() if self._left else -1)
             self._send()
         return True
+
+    def poll(self, seconds: float, file: int = -1) -> None:
+        """Wait until it has ended, or `file` can be written to, or so long."""
+        poll = select.poll()
+        if len(self._files) > 2:
+            poll.register(self._files[2], select.POLLIN)
+        else:
+            seconds = min(seconds, _STEP)
+        if file >= 0:
+            poll.register(file, select.POLLOUT)
+        poll.poll(math.ceil(seconds * 1000))
 
     def ended(self) -> bool:
         """True if it has ended, as one look tells."""
@@ -162,13 +169,17 @@ class Child:
                 self._end = signal.SIGKILL
         return os.waitstatus_to_exitcode(self._end or 0)
 
-    def output(self) -> bytes:
-        """The bytes that it has written to its standard output."""
-        return _content(self._files[0])
+    def output(self, start: int = 0) -> bytes:
+        """The bytes that it has written to its standard output, from the given one on."""
+        return _content(self._files[0], start)
 
-    def errors(self) -> bytes:
+    def errors(self, start: int = 0) -> bytes:
         """The same for standard error."""
-        return _content(self._files[1])
+        return _content(self._files[1], start)
+
+    def answer(self) -> Answer:
+        """End it, and return how it ended and what it has written."""
+        return Answer(self.finish(), *map(decoded, (self.output(), self.errors())))
 
     def close(self) -> None:
         """End it and free what it holds here.  May be called again; a fork leaves it running."""
@@ -207,8 +218,7 @@ def ask(
         child.give(b"")
         if not child.wait(seconds):
             raise TimeoutError(f"it needs more than {seconds:g} s and was ended")
-        written = (each.decode("utf-8", "replace") for each in (child.output(), child.errors()))
-        return Answer(child.finish(), *written)
+        return child.answer()
 
 
 @contextmanager
@@ -236,9 +246,14 @@ def spawning(
             os.close(file)
 
 
-def _content(file: int) -> bytes:
-    """All that a file has."""
-    return os.pread(file, os.fstat(file).st_size, 0)
+def decoded(written: bytes) -> str:
+    """The text that a process has written, as far as it is one."""
+    return written.decode("utf-8", "replace")
+
+
+def _content(file: int, start: int) -> bytes:
+    """What a file has from a byte on."""
+    return os.pread(file, max(os.fstat(file).st_size - start, 0), start)
 
 
 def _inherited(first: int) -> list[int]:

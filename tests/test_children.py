@@ -47,7 +47,7 @@ def test_what_it_says_is_kept_apart_and_whole():
 
 
 def test_a_compiler_is_given_its_text_however_late_it_reads():
-    status, out, _ = clang._child([sys.executable, "-c", COUNT], "x" * 300_000, 30.0)
+    status, out, _ = clang._ask([sys.executable, "-c", COUNT], "x" * 300_000, 30.0, clang.nothing)
     assert (status, int(out)) == (0, 300_000)
 
 

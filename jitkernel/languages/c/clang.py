@@ -12,6 +12,7 @@ Source: clang.llvm.org/docs/ClangCommandLineReference.html, clang.llvm.org/docs/
 from __future__ import annotations
 
 import glob
+import itertools
 import math
 import os
 import re
@@ -25,14 +26,15 @@ from functools import cached_property, lru_cache, partial
 from typing import NamedTuple
 
 from jitkernel import procfs
-from jitkernel.children import Child
+from jitkernel.children import Answer, Child
 from jitkernel.compiler.cache_database import cache_home
 from jitkernel.errors import CompileError, UsageError
 from jitkernel.files import working_folder
 from jitkernel.ir.attributes import values
-from jitkernel.languages.c import ahead
 from jitkernel.languages.c.flags import Flags, answer, flags_of
+from jitkernel.languages.c.included import files_of
 from jitkernel.languages.c.precompiled import HeaderCache
+from jitkernel.languages.c.resident import Resident, lent, start
 from jitkernel.linker.libraries import find_library
 from jitkernel.printable import printable
 
@@ -67,8 +69,6 @@ _COMPLAINT = re.compile(
     r"(?P<severity>fatal error|error|warning|note): (?P<message>.*)"
 )
 _FIX = re.compile(r'fix-it:"(?:[^"\\]|\\.)*":\{\d+:\d+-\d+:\d+\}:"(?P<text>(?:[^"\\]|\\.)*)"')
-#: What a process says that waited ahead and cannot work any more.
-_UNREADABLE = re.compile(r"error reading (?:stdin|'-'|'<stdin>')|^error: OutOfMemory", re.MULTILINE)
 
 
 class Complaint(NamedTuple):
@@ -182,8 +182,8 @@ class Clang:
         for paths, rest in (first, without):
             command = [*self.flags, *_including(paths), *arguments]
             text = rest + source
-            then = partial(ahead.prepare, command) if again else nothing
-            status, out, err = _child(command, text, self.timeout, self.waiting, then)
+            files = partial(self._files, header, paths) if again else None
+            status, out, err = _ask(command, text, self.timeout, self.waiting, files)
             complaints = complaints_of(err)
             blamed = _blamed(paths, status, err, complaints)
             if not blamed:
@@ -197,6 +197,11 @@ class Clang:
             raise CompileError(f"clang refused the cell: {printable(err.strip()[-300:])}")
         completing = any(a.startswith("-code-completion-at") for a in arguments)
         return Output(out if completing or not status else "", complaints)
+
+    def _files(self, header: str, precompiled: Sequence[str]) -> list[str]:
+        """The files that clang reads for any text behind a header, but for the system's."""
+        found = (files_of(line, self.asked.folders) for line in header.split("\n"))
+        return [*precompiled, *(path for path, _ in itertools.chain(*found))]
 
     @property
     def _cache(self) -> HeaderCache:
@@ -217,7 +222,7 @@ class Clang:
             "-sys-header-deps", "-x", "c-header", "-o", path, "-",
         ]  # fmt: skip
         try:
-            status, _, err = _child(command, text, self.timeout, self.waiting)
+            status, _, err = _ask(command, text, self.timeout, self.waiting)
         except CompileError:
             return []
         return _blamed(below, status, err, complaints_of(err)) if status else None
@@ -243,57 +248,55 @@ def _blamed(
 _header_cache = lru_cache(maxsize=8)(HeaderCache)
 
 
-def _child(
-    command: Sequence[str], source: str, timeout: float,
-    waiting: Callable[[], None] = nothing, then: Callable[[], None] = nothing,
-) -> tuple[int, str, str]:  # fmt: skip
-    """Run a command on a text: its status, its output, its errors.  It ends with whatever is raised
-    here, and is ended when it takes too long or too much memory.  `then` is called when it has its
-    text."""
-    data = source.encode("utf-8", "surrogateescape")
-    if (child := ahead.take(command)) is not None:
-        with suppress(_Unread):
-            found = _outcome(child, data, timeout, waiting, then, _READ)
-            if found[0] >= 0 and not _UNREADABLE.search(found[2]):
-                return found
+class _Unread(Exception):
+    """A process does not read its text, or has no answer."""
+
+
+def _ask(
+    command: Sequence[str], source: str, timeout: float, waiting: Callable[[], None],
+    files: Callable[[], Sequence[str]] | None = None,
+) -> Answer:  # fmt: skip
+    """Run a command on a text.  It ends with whatever is raised here, and is ended when it takes
+    too long or too much memory.  Where `files` says what it reads besides, it may be one that has
+    compiled other texts."""
+    if files is not None:
+        with suppress(_Unread, OSError), lent(command, files) as process:
+            found = _outcome(process, source, timeout, waiting, _READ)
+            refused = any(complaint.is_error for complaint in complaints_of(found.errors))
+            if process.ended() or not (refused or found.output):
+                raise _Unread
+            process.spent |= refused
+            return found._replace(status=int(refused))
     try:
-        child = ahead.start(command)
+        child = start(command)
     except OSError as error:
         raise CompileError(f"clang could not be started: {error.strerror}") from None
-    return _outcome(child, data, timeout, waiting, then)
-
-
-class _Unread(Exception):
-    """A process does not read its text."""
+    with child:
+        return _outcome(child, source, timeout, waiting)
 
 
 def _outcome(
-    child: Child, data: bytes, timeout: float, waiting: Callable[[], None],
-    then: Callable[[], None], read: float = math.inf,
-) -> tuple[int, str, str]:  # fmt: skip
-    """Run a process on its text, and return its status and output.  Raises _Unread where it has not
-    read it in `read` seconds."""
+    child: Child | Resident, source: str, timeout: float, waiting: Callable[[], None],
+    read: float = math.inf,
+) -> Answer:  # fmt: skip
+    """Give a process its text, and return its answer.  Raises _Unread where it has not read it in
+    `read` seconds."""
     begun = time.monotonic()
-    with child:
-        # So that it ends where this process was killed.
-        child.limit(resource.RLIMIT_CPU, math.ceil(timeout) + 1)
-        child.give(data)
-        then()
-        while not child.wait(_SLICE):
-            waiting()
-            if pipe := procfs.waits_to_open(procfs.family(child.pid)):
-                raise CompileError(
-                    f"{printable(pipe)} is a named pipe, not a file: nothing is included from it"
-                )
-            passed = time.monotonic() - begun
-            if passed > timeout:
-                raise CompileError(
-                    f"clang needs more than {timeout:g} s for this cell and was ended"
-                )
-            if passed > read and child.unread:
-                raise _Unread
-        status, out, err = child.finish(), child.output(), child.errors()
-    return status, out.decode("utf-8", "replace"), err.decode("utf-8", "replace")
+    # So that it ends where this process was killed.
+    child.limit(resource.RLIMIT_CPU, math.ceil(timeout) + 1)
+    child.give(source.encode("utf-8", "surrogateescape"))
+    while not child.wait(_SLICE):
+        waiting()
+        if pipe := procfs.waits_to_open(procfs.family(child.pid)):
+            raise CompileError(
+                f"{printable(pipe)} is a named pipe, not a file: nothing is included from it"
+            )
+        passed = time.monotonic() - begun
+        if passed > timeout:
+            raise CompileError(f"clang needs more than {timeout:g} s for this cell and was ended")
+        if passed > read and child.unread:
+            raise _Unread
+    return child.answer()
 
 
 def complaints_of(text: str) -> list[Complaint]:

@@ -17,9 +17,6 @@ _NEAR = 8  # lines that are passed by ends of lines, without a directive
 VALUE, LENGTH, PLAIN = "__jk_value", "__jk_length", "__jk_plain"
 _TYPE = "__jk_type"
 _KEPT = f"__attribute__((unused)) {OWN}T *{_TYPE};\n"
-#: A value is written several times, in what does nothing with it.
-_QUIET = '\n#pragma clang diagnostic ignored "-Wunused-value"'
-
 
 #: What stands before and behind what is no function's but for us: GCC's name for it.
 _NAMES = ("__func__", "__FUNCTION__", "__PRETTY_FUNCTION__")
@@ -104,14 +101,14 @@ def value_function(value: str, bit_field: bool, temporary: bool, once: bool) -> 
             f"__builtin_memcpy(&{OWN}out, &{OWN}v, sizeof {OWN}out);\nreturn &{OWN}out;\n}}\n"
         )
     type = f"__typeof_unqual__({f'({{ {value}; }})' if bit_field else value})"
-    head = f"{_QUIET}{TOP_LEVEL}\nvoid *{VALUE}(void) {{\ntypedef {type} {OWN}T;\n{_KEPT}"
+    head = f"{TOP_LEVEL}\nvoid *{VALUE}(void) {{\ntypedef {type} {OWN}T;\n{_KEPT}"
     if temporary:
         return (
             f"{head}static _Alignas(16) char {OWN}out[sizeof({OWN}T)];\n"
             f"__builtin_memcpy({OWN}out, {value}, sizeof {OWN}out);\nreturn {OWN}out;\n}}\n"
         )
     void = f"__builtin_types_compatible_p({OWN}T, void)"
-    chosen = f"__builtin_choose_expr({void}, ({value}, 0), {value})"
+    chosen = f"__builtin_choose_expr({void}, ((void){value}, 0), {value})"
     return (
         f"{head}__typeof_unqual__(((void)0, {chosen})) {OWN}v = {chosen};\n"
         f"static __typeof__({OWN}v) {OWN}out;\n"

@@ -6,30 +6,24 @@ behind any of them counts as declared.  Start from `read_header`, of macros from
 
 from __future__ import annotations
 
-import os
 import re
-import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from zlib import crc32
 
-from jitkernel.errors import CompileError
-from jitkernel.files import kind_of, working_folder
 from jitkernel.languages.c.clang import Clang, nothing
 from jitkernel.languages.c.declared import Declared
+from jitkernel.languages.c.included import INCLUDE, LARGEST, files_of
 from jitkernel.languages.c.notes import DIRECTIVE, Note, Notes, plan_notes, spelling
 from jitkernel.languages.c.pieces import Mismatch, PieceKind, cut
 from jitkernel.languages.c.reading import Reading
 from jitkernel.languages.c.tokens import Unfinished, tokens
-from jitkernel.printable import printable
 
-_INCLUDE = re.compile(r'#\s*(?:include|include_next|import)\s*(?:"([^"\n]+)"|<([^>\n]+)>)')
 _DEFINED = re.compile(r"^#define (\w+).*", re.MULTILINE)
 _DEFINES = re.compile(r"#\s*define\s+(\w+)")
 _INCLUDES = re.compile(r"#\s*(?:include|include_next|import)\b")
 _SETS = 8  # of headers whose macros are kept
-_LARGEST = 64 << 10  # bytes of a header that is followed
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,77 +52,11 @@ class Header:
 def read_header(directive: str, folders: Sequence[str]) -> Header | None:
     """The header that a directive includes; None for the system's, and what is too large."""
     texts: list[str] = []
-    for _, text in _files(directive, folders):
+    for _, text in files_of(directive, folders):
         texts.append(text)
-        if sum(map(len, texts)) > _LARGEST:
+        if sum(map(len, texts)) > LARGEST:
             return None
     return Header("\n".join(reversed(texts))) if texts else None
-
-
-def refuse_others(directive: str, folders: Sequence[str], hint: str = "", beside: str = "") -> None:
-    """Raise CompileError where what a directive includes is there, and is neither a file nor a
-    folder, which is passed over: a device may have no end.  `beside` is the folder of the file that
-    asks, the user's without."""
-    for path in _looked_for(directive, beside or working_folder(), folders):
-        try:
-            mode = os.stat(path).st_mode
-        except OSError:
-            continue
-        if stat.S_ISREG(mode):
-            return
-        if not stat.S_ISDIR(mode):
-            raise CompileError(
-                f"{printable(path)} is {kind_of(mode)}, not a file: nothing is included from it"
-                f"{hint}"
-            )
-
-
-def brings(directive: str, file: str, folders: Sequence[str]) -> bool:
-    """True if a directive includes a file of the user's, directly or within others."""
-    wanted = os.path.realpath(file)
-    return any(os.path.realpath(path) == wanted for path, _ in _files(directive, folders))
-
-
-def is_of(directive: str, file: str, folders: Sequence[str]) -> bool:
-    """True if a directive includes a file of the user's directly."""
-    found = _found(directive, working_folder(), folders)
-    return bool(found) and os.path.realpath(found) == os.path.realpath(file)
-
-
-def _files(directive: str, folders: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """The files of the user's that a directive includes, with their texts."""
-    seen = {""}
-    todo = [_found(directive, working_folder(), folders)]
-    while todo:
-        path = todo.pop()
-        if path in seen:
-            continue
-        seen.add(path)
-        text = _text(path)
-        yield path, text
-        for match in _INCLUDE.finditer(text):
-            refuse_others(match[0], folders, "", os.path.dirname(path))
-            todo.append(_found(match[0], os.path.dirname(path), folders))
-
-
-def _looked_for(directive: str, beside: str, folders: Sequence[str]) -> Iterator[str]:
-    """The paths that a directive may mean, the first first."""
-    if match := _INCLUDE.match(directive):
-        for folder in ([beside] if match[1] else []) + list(folders):
-            yield os.path.join(folder, match[1] or match[2])
-
-
-def _found(directive: str, beside: str, folders: Sequence[str]) -> str:
-    """The path of the file that a directive means, "" where there is none."""
-    return next(filter(os.path.isfile, _looked_for(directive, beside, folders)), "")
-
-
-def _text(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8-sig", errors="surrogateescape") as file:
-            return file.read(_LARGEST + 1)  # what is larger is not followed
-    except OSError:
-        return ""
 
 
 @lru_cache(maxsize=16)
@@ -138,7 +66,7 @@ def _declared(text: str) -> tuple[Mapping[str, int], Notes]:
         pieces = cut(text)
     except (Unfinished, Mismatch):
         return {}, Notes({})  # clang tells
-    pieces = [piece for piece in pieces if not _INCLUDE.match(piece.text)]
+    pieces = [piece for piece in pieces if not INCLUDE.match(piece.text)]
     found: dict[str, Note] = {}
     for piece in pieces:  # one by one: a name may stand behind several conditions
         if piece.kind not in (PieceKind.STATEMENT, PieceKind.EXPRESSION):

@@ -11,7 +11,7 @@ from functools import partial
 from jitkernel.ir.names import CONTROL, decode_name
 from jitkernel.languages.c.declarations import unsized
 from jitkernel.languages.c.generated import file_name
-from jitkernel.languages.c.headers import brings
+from jitkernel.languages.c.included import brings
 from jitkernel.languages.c.notes import (
     DIRECTIVE,
     IDENTIFIER,

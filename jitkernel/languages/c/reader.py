@@ -22,14 +22,8 @@ from jitkernel.languages.c.clang import Clang, Complaint, clang_of
 from jitkernel.languages.c.complaints import Complaints, missed
 from jitkernel.languages.c.expansion import Expansion, written
 from jitkernel.languages.c.generated import LENGTH, OWN, VALUE, file_name, value_type
-from jitkernel.languages.c.headers import (
-    Header,
-    brings,
-    is_of,
-    macros_included,
-    read_header,
-    refuse_others,
-)
+from jitkernel.languages.c.headers import Header, macros_included, read_header
+from jitkernel.languages.c.included import brings, is_of, refuse_others
 from jitkernel.languages.c.learned import included, learned, left, outdated, reasons, spelled
 from jitkernel.languages.c.module import Module, parse
 from jitkernel.languages.c.notes import IDENTIFIER, MACRO, TAG, Notes, plan_notes

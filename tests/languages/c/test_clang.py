@@ -17,9 +17,9 @@ from jitkernel.languages.c.flags import harmless
 # The owner starts what never ends, and gives it one second.
 _OWNER = """
 import sys
-from jitkernel.languages.c.clang import _child
+from jitkernel.languages.c.clang import _ask, nothing
 
-_child([sys.executable, "-c", sys.argv[1]], "", 1.0)
+_ask([sys.executable, "-c", sys.argv[1]], "", 1.0, nothing)
 """
 _ENDLESS = """
 import os
