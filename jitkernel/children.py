@@ -133,8 +133,8 @@ class Child:
             self._send()
         return True
 
-    def poll(self, seconds: float, file: int = -1) -> None:
-        """Wait until it has ended, or `file` can be written to, or so long."""
+    def poll(self, seconds: float, file: int = -1) -> bool:
+        """Wait until it has ended, or `file` can be written to, or so long; true for the file."""
         poll = select.poll()
         if len(self._files) > 2:
             poll.register(self._files[2], select.POLLIN)
@@ -142,7 +142,7 @@ class Child:
             seconds = min(seconds, _STEP)
         if file >= 0:
             poll.register(file, select.POLLOUT)
-        poll.poll(math.ceil(seconds * 1000))
+        return any(ready == file for ready, _ in poll.poll(math.ceil(seconds * 1000)))
 
     def ended(self) -> bool:
         """True if it has ended, as one look tells."""

@@ -650,7 +650,11 @@ class Walk:
     def _ran(self, step: Step) -> None:
         self.undone = []
         self.done.append(step)
-        del self.done[: -self.depth]
+        while (more := len(self.done) - self.depth) > 0:
+            if more == 1 and not (step.moved or step.removed):  # what it wrote is seen later
+                break
+            unchanged = (i for i in range(len(self.done) - 1) if not self._changed(i))
+            del self.done[next(unchanged, 0)]
 
     def _after(self, index: int) -> State:
         return self.done[index + 1].before if index + 1 < len(self.done) else self.now

@@ -23,7 +23,6 @@ import fcntl
 import os
 import re
 import resource
-import select
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -95,14 +94,14 @@ class Resident:
         self.spent = False
         self._at = -1  # the text that it has
         self._left, self._since = memoryview(b""), 0.0
-        self._begin = 0, 0  # its output and errors, in all that was written
+        self._begin = 0, 0  # where its output and errors begin in all that was written
         self._pipes: list[int] = []
         inputs: list[int] = []
         try:
             while len(inputs) <= _TEXTS:
                 for end, ends in zip(os.pipe(), (inputs, self._pipes), strict=True):
                     ends.append(end)
-            _pipes.update(self._pipes)
+                _pipes.add(self._pipes[-1])
             self._fill(0)
             self._names = [f"/dev/fd/{3 + at}" for at in range(len(inputs))]
             self._child = start([*command[:-1], *self._names], inputs)
@@ -115,13 +114,9 @@ class Resident:
 
     def fits(self, command: Sequence[str]) -> bool:
         """True if it does what a process of this command would."""
-        same = self._command == tuple(command)
-        return (
-            same
-            and self._around == _around(command, self._files)
-            and not self.spent
-            and not self._child.ended()
-        )
+        if self.spent or self._child.ended() or self._command != tuple(command):
+            return False
+        return self._around == _around(command, self._files)
 
     @property
     def pid(self) -> int:
@@ -141,7 +136,6 @@ class Resident:
     def give(self, data: bytes) -> None:
         """Begin to give it a text; it has answered the one before."""
         self._at += 1
-        self._begin = len(self._child.output()), len(self._child.errors())
         self._fill(self._at + 1)
         fcntl.fcntl(self._pipes[self._at], fcntl.F_SETPIPE_SZ, _ROOM)
         self._left, self._since = memoryview(b'# 1 "<stdin>"\n' + data), time.monotonic()
@@ -166,14 +160,13 @@ class Resident:
         """Wait until it has compiled its text or has ended, at most so long; whether it has."""
         end = time.monotonic() + seconds
         while not self._child.ended():
-            file = self._pipes[self._at + (not self._left)]
-            if not self._left and select.select((), (file,), (), 0)[1]:
-                return True
-            if (left := end - time.monotonic()) <= 0:
-                return False
-            self._child.poll(left, file)
-            if self._left:
+            left = max(end - time.monotonic(), 0)
+            if self._child.poll(left, self._pipes[self._at + (not self._left)]):
+                if not self._left:
+                    return True
                 self._send()
+            elif not left:
+                return False
         return True
 
     @property
@@ -184,6 +177,7 @@ class Resident:
     def answer(self) -> Answer:
         """What it has written of its text; the status is 0."""
         output, errors = self._child.output(self._begin[0]), self._child.errors(self._begin[1])
+        self._begin = self._begin[0] + len(output), self._begin[1] + len(errors)
         self.spent |= time.monotonic() - self._since > _SLOW
         text = decoded(output).replace(self._names[self._at], "-").replace('"/dev/fd/<', '"<')
         return Answer(0, plain_names(text) if self._at else text, decoded(errors))
@@ -194,6 +188,10 @@ class Resident:
         """End it and free what it holds here.  May be called again; a fork leaves it running."""
         self._close_pipes()
         self._child.close()
+
+    def __del__(self) -> None:
+        with suppress(Exception):
+            self.close()
 
     def _close_pipes(self) -> None:
         for at in range(len(self._pipes)):
