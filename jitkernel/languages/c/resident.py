@@ -237,7 +237,7 @@ def lent(command: Sequence[str], files: Callable[[], Sequence[str]]) -> Iterator
     except BaseException:
         resident.close()
         raise
-    if resident.fits(command):
+    if not (resident.spent or resident.ended()):
         end()
         _waiting.append(resident)
     else:
