@@ -22,7 +22,8 @@ ROOT = Path(__file__).resolve().parents[2]
 #: Rows whose smallest size still takes many seconds: their modules are tested by hand below.
 _LONG = {
     "container", "start-kernel", "rest", "second", "data", "interrupts", "mesa", "live-rivals",
-    "cache-kernel", "c-latency", "growth", "c-growth",
+    "cache-kernel", "c-latency", "growth", "c-growth", "live", "numeric", "archives", "cycles-same",
+    "cycles-types", "many", "contexts",
 }  # fmt: skip
 
 

@@ -53,6 +53,7 @@ def book(tmp_path: Path) -> Path:
     return notebook(folder / "book.ipynb", SQ, "@sq(7)", '@puts("printed")')
 
 
+@pytest.mark.slow
 def test_jupyter_execute(book: Path) -> None:
     done = run("jupyter", "execute", "--inplace", book.name, cwd=book.parent)
     assert done.returncode == 0, done.stderr

@@ -367,7 +367,13 @@ def test_explain_and_timeline(kernel: Kernel) -> None:
     ("magic", "values", "doing", "last"),
     [
         ("%explain @long", 1500, "explaining", "== Timeline =="),
-        ("%passes @long", 2500, "compiling it again, watched", "passes changed the module"),
+        pytest.param(
+            "%passes @long",
+            2500,
+            "compiling it again, watched",
+            "passes changed the module",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_a_long_look_tells_of_its_progress_in_place(

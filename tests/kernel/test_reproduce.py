@@ -19,7 +19,7 @@ from tests.kernel.conftest import ROOT, Kernel
 INPUT = "cell 15  no error  a request for input that nobody answers"
 
 
-@pytest.mark.parametrize("name", ["tour.ipynb", "c.ipynb"])
+@pytest.mark.parametrize("name", ["tour.ipynb", pytest.param("c.ipynb", marks=pytest.mark.slow)])
 def test_a_notebook_from_top_to_bottom(name) -> None:
     notebook = read_notebook(ROOT / "notebooks" / name)
     own = Kernel("--deterministic", *language_of(notebook), cwd=str(ROOT / "notebooks"))

@@ -154,6 +154,7 @@ def test_colours_can_be_read_in_both_themes(lab: Lab) -> None:
     page.close()
 
 
+@pytest.mark.slow
 def test_lines_of_output_wrap_between_words(lab: Lab) -> None:
     """On a narrow screen an error is wider than its place: no word of it is on two lines."""
     page = lab.notebook("jitkernel", ["%passes @nothing --only some thing that is not there " * 3])
@@ -186,6 +187,7 @@ def test_a_notebook_of_the_second_tile(lab: Lab) -> None:
     page.close()
 
 
+@pytest.mark.slow
 def test_the_launcher_has_a_tile_for_each_language(lab: Lab) -> None:
     page = lab.page("/lab?reset")
     page.wait_for_selector(".jp-LauncherCard", timeout=60_000)
