@@ -514,7 +514,11 @@ class Walk:
         now.values[POINTER] = at
         now.strings[r.cell.number] = int.from_bytes(at, "little"), text.encode() + b"\0"
         self.now = now
-        self._ran(Step(before, r.cell.number, arrived=True))
+        step = Step(before, r.cell.number, arrived=at != before.values[POINTER])
+        if step.arrived:
+            self._ran(step)
+        else:  # by chance where another string was, to which the pointer led
+            self._looked(step)
 
     def poke(self, name: str, offset: int, data: bytes) -> None:
         """Somebody writes a variable between two runs."""
@@ -640,10 +644,10 @@ class Walk:
 
     # -- the model's history ---------------------------------------------------------------------
 
-    def _looked(self) -> None:
+    def _looked(self, step: Step | None = None) -> None:
         """A run has changed nothing: what was undone can still be redone, unless it might have."""
         undone, steps = self.undone, self.s.inspect.history.undone
-        self._ran(Step(self.now, self.s.number))
+        self._ran(step or Step(self.now, self.s.number))
         assert len(steps) in (0, len(undone))
         self.undone = undone if steps else []
 
