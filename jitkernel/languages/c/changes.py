@@ -49,6 +49,10 @@ class Changes:
                 if known is not None and not known.same(note):
                     if note.kind != "undef":  # what has it keeps what it was
                         changed.add(key)
+        for key, note in self._reading.given.items():
+            known = self._notes.get(key)
+            if known is not None and not known.same(note):
+                changed.add(key)
         changed |= self._notes.hidden.keys()
         asked = self._asked_for()
         changed |= asked.keys()

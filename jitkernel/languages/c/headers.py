@@ -23,6 +23,12 @@ from jitkernel.languages.c.tokens import Unfinished, tokens
 _DEFINED = re.compile(r"^#define (\w+).*", re.MULTILINE)
 _DEFINES = re.compile(r"#\s*define\s+(\w+)")
 _INCLUDES = re.compile(r"#\s*(?:include|include_next|import)\b")
+_GUARD = re.compile(
+    r"^\s*#\s*(?:pragma[ \t]+once\b.*|ifndef[ \t]+(\w+)[ \t]*\n\s*#[ \t]*define[ \t]+\1[ \t]*)$",
+    re.MULTILINE,
+)
+_CONDITION = re.compile(r"^\s*#\s*(?:if|el|endif).*$", re.MULTILINE)
+_TYPES = frozenset(("typedef", "tag", "constant", "define", "header", "include"))
 _SETS = 8  # of headers whose macros are kept
 
 
@@ -41,6 +47,12 @@ class Header:
     def content(self) -> Mapping[str, int]:
         """The names that it declares: checksums of texts, by the keys of notes."""
         return _declared(self.text)[0]
+
+    @property
+    def types(self) -> Sequence[Note]:
+        """The types, constants and macros that it gives, and the headers of others; none where
+        conditions decide, apart from guards."""
+        return _types(self.text)
 
     def changed(self, before: Mapping[str, int]) -> set[str]:
         """The keys of what is another now than in such a content, or was not there, and of what is
@@ -80,6 +92,21 @@ def _declared(text: str) -> tuple[Mapping[str, int], Notes]:
         for note in found.values() for key in note.keys
     }  # fmt: skip
     return names, Notes({key: note.kept for key, note in kept.items()})
+
+
+@lru_cache(maxsize=16)
+def _types(text: str) -> Sequence[Note]:
+    guards = sum(map(bool, _GUARD.findall(text)))
+    text = _GUARD.sub("", text)
+    if len(_CONDITION.findall(text)) != guards:
+        return ()
+    try:
+        pieces = cut(_CONDITION.sub("", text))
+    except (Unfinished, Mismatch):
+        return ()
+    pieces = [p for p in pieces if p.kind not in (PieceKind.STATEMENT, PieceKind.EXPRESSION)]
+    declared = Declared(Reading(0, text, pieces, Notes({})))
+    return tuple(note for note in declared.notes.values() if note.kind in _TYPES)
 
 
 # -- macros ----------------------------------------------------------------------------------------

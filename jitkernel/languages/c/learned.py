@@ -11,7 +11,7 @@ from functools import partial
 from jitkernel.ir.names import CONTROL, decode_name
 from jitkernel.languages.c.declarations import unsized
 from jitkernel.languages.c.generated import file_name
-from jitkernel.languages.c.included import brings
+from jitkernel.languages.c.included import brings, files_of
 from jitkernel.languages.c.notes import (
     DIRECTIVE,
     IDENTIFIER,
@@ -69,10 +69,10 @@ def learned(
                 number, order, definition_line=0,
             )  # fmt: skip
     for file in _files_of_definitions(unit, types, symbols):  # once is enough
-        notes = {
-            key: note for key, note in notes.items()
-            if note.kind != "include" or not brings(note.text, file, folders)
-        }  # fmt: skip
+        for key, note in list(notes.items()):
+            if note.kind == "include" and brings(note.text, file, folders):
+                del notes[key]
+                notes = {n.key: n for n in _given(unit, note, folders)} | notes
 
     def is_known(key: str) -> bool:
         return key in unit.owned or key in notes or key in before
@@ -138,6 +138,21 @@ def _files_of_definitions(unit: Unit, types: Types, symbols: Iterable[str]) -> l
     """The files that the cell includes and that define functions or variables."""
     files = {types.file(name) for name in _others(unit, symbols)}
     return sorted(files - {"", file_name(unit.reading.number)})
+
+
+def _given(unit: Unit, include: Note, folders: Sequence[str]) -> Iterator[Note]:
+    """The notes of what a header gives, which later cells cannot include again."""
+    header = unit.reading.headers.get(include.text)
+    for order, note in enumerate(header.types if header is not None else ()):
+        key = note.key
+        if key.startswith(DIRECTIVE):
+            if next(files_of(note.text, folders), None) is not None:
+                continue  # it is a part of this one
+            key = f"{DIRECTIVE}{include.cell}.{include.order}.{order}"
+        yield replace(
+            note, key=key, cell=include.cell, order=include.order, line=include.line,
+            definition_line=include.line, at=include.at,
+        )  # fmt: skip
 
 
 def _completed(note: Note, types: Types, text: str) -> Note:
@@ -214,10 +229,18 @@ def outdated(unit: Unit, before: Notes) -> list[str]:
     ]
 
 
-def included(unit: Unit, types: Types, symbols: Iterable[str]) -> list[str]:
+def included(
+    unit: Unit, types: Types, symbols: Iterable[str], folders: Sequence[str]
+) -> Iterator[str]:
     """Messages to the user about files whose definitions the cell includes."""
-    return [
-        f"later cells know the functions and variables of {os.path.basename(path)}, but not its "
-        f"types and macros: include its header, or have all with %run {shlex.quote(path)}"
-        for path in _files_of_definitions(unit, types, symbols)
-    ]
+    for path in _files_of_definitions(unit, types, symbols):
+        headers = [h for text, h in unit.reading.headers.items() if brings(text, path, folders)]
+        lacking = "types and macros"
+        if any(header.types for header in headers):
+            if not any(header.has_state for header in headers):
+                continue
+            lacking = "static functions"
+        yield (
+            f"later cells know the functions and variables of {os.path.basename(path)}, but not "
+            f"its {lacking}: include its header, or have all with %run {shlex.quote(path)}"
+        )

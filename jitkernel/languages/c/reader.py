@@ -345,7 +345,8 @@ class _Reader:
         for cell, notes in changes.remade.items():
             module.inline(names[cell], [note.symbol for note in notes if note.inline])
         found = self._learned(unit, types, own)
-        told = included(unit, types, own) + outdated(unit, self._notes)
+        told = [*included(unit, types, own, self._clang.asked.folders)]
+        told += outdated(unit, self._notes)
         told += self._how_to_run(unit)
         told += old_objects(self._notes, changes.keys, self._known)
         made = plan(

@@ -92,6 +92,16 @@ class Reading:
         """By which its notes are ordered as they stand in the notebook."""
         return self.position or self.number
 
+    @property
+    def given(self) -> Mapping[str, Note]:
+        """What the headers that the cell includes give as other cells did, by key."""
+        every = (note for header in self.headers.values() for note in header.types)
+        known = self.notes.get
+        return {
+            key: note for note in every for key in note.keys
+            if (was := known(key)) is not None and was.kind == note.kind
+        }  # fmt: skip
+
     def is_replaced(self, note: Note) -> bool:
         """True if a directive is of the cell whose place this one takes."""
         return note.key.startswith(f"{DIRECTIVE}{self.replaces}.")

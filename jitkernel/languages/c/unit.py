@@ -90,14 +90,15 @@ def _wanted(reading: Reading, declared: Declared, changes: Changes) -> dict[str,
     for note in changes.every:
         keys += notes.present(note.uses) | {note.key}
         words |= all_words(note.definition)
-    own = {piece.text for piece in reading.pieces}
+    texts = {piece.text for piece in reading.pieces}
     for note in notes.directives():
-        again = note.text in reading.headers or note.text not in own
+        again = note.text in reading.headers or note.text not in texts
         apart = note.kind == "header" or is_pack(note.text) or PUSHED.match(note.text)
         if not apart and not (again and reading.is_replaced(note)):
             keys.append(note.key)
-    found = reached(notes, keys, words, declared.keys.keys())
-    kept = [n for n in found.values() if declared.keys.keys().isdisjoint(n.keys)]
+    own = declared.keys.keys() | reading.given.keys()
+    found = reached(notes, keys, words, own)
+    kept = [n for n in found.values() if own.isdisjoint(n.keys)]
     return {note.key: note for note in sorted(kept, key=lambda n: n.place)}
 
 

@@ -256,7 +256,7 @@ def test_bad_assembly_is_told_at_its_line(s):
 def test_a_file_of_definitions_is_a_unit_of_its_own(s, tmp_path):
     (tmp_path / "lib.h").write_text("typedef struct lib { int n; } lib;\nint lib_get(lib *l);\n")
     (tmp_path / "lib.c").write_text(
-        '#include "lib.h"\nstatic int twice(int x) { return 2 * x; }\n'
+        '#include "lib.h"\n#if 1\nstatic int twice(int x) { return 2 * x; }\n#endif\n'
         "int lib_get(lib *l) { return twice(l->n); }\nint lib_count = 3;\n"
     )
     (tmp_path / "other.c").write_text(

@@ -267,3 +267,47 @@ def test_they_are_run_again_in_any_order_undone_and_saved(pasted, name, tmp_path
         again.run(FILES[name].replace("*s)", "*s )"), "c", cell_id=name)
         assert run(again, USED[1]).value == 1352
         again.check()
+
+
+#: A header that defines what it declares, as beginners write them.
+DEFINING = """#ifndef LIST_H
+#define LIST_H
+#include <stdlib.h>
+#define LIMIT 3
+typedef struct node { struct node *next; int value; } node;
+enum colour { RED, GREEN = 5 };
+node *head;
+int count = 0;
+void push(int v) { node *n = malloc(sizeof *n); *n = (node){.next = head, .value = v}; head = n; count++; }
+#endif
+"""
+SUM = "long sum(void) { long all = 0; for (node *n = head; n; n = n->next) all += n->value; return all; }"
+
+
+def test_later_cells_know_all_of_a_header_that_defines_things(s, tmp_path):
+    path = tmp_path / "list.h"
+    path.write_text(DEFINING)
+    assert not [n for n in run(s, '#include "list.h"').notes if "later cells" in n]
+    run(s, "push(4); push(5);")
+    assert run(s, "*head").text.endswith(".value = 5}")
+    assert run(s, "LIMIT + GREEN + count").value == 10
+    run(s, SUM)
+    assert s.call("sum") == 9
+    run(s, '#include "list.h"\nnode extra; enum colour c = GREEN;')
+    path.write_text(DEFINING.replace("int value;", "long long more, value;"))
+    told = run(s, '#include "list.h"').notes
+    assert any("sum (cell 5) was compiled again for the new node" in n for n in told)
+    assert run(s, "sizeof extra").value == 24
+    run(s, "push(7);")
+    assert run(s, "sum()").value == 7
+    s.undo(2)
+    assert run(s, "sizeof extra").value == 16
+    s.save(tmp_path / "list.jks")
+    with Session.restore(tmp_path / "list.jks") as again:
+        assert run(again, "node n = {0, LIMIT}; n.value").value == 3
+
+
+def test_what_conditions_decide_in_such_a_header_is_left_to_it(s, tmp_path):
+    text = "#ifdef WIDE\ntypedef long T;\n#else\ntypedef int T;\n#endif\nT v = 5;\n"
+    (tmp_path / "wide.h").write_text(text)
+    assert any("not its types and macros" in n for n in run(s, '#include "wide.h"').notes)
