@@ -49,11 +49,14 @@ def cells(session: Session) -> View:
 
 
 def _defines(session: Session, cell: Cell) -> str:
-    """The symbols that a cell defines, or the types that it has alone."""
+    """The symbols that a cell defines, or the types and names of its language that it has alone."""
+    program = session.inspect.program
     if cell.image is None and cell.types:
         return cut_list(["%" + quote_name(n) for n in cell.types], NAMES, " ")
-    called = session.inspect.program.called
-    names = [called(n) if at < NAMES else n for at, n in enumerate(cell.names)]
+    names = [program.called(n) if at < NAMES else n for at, n in enumerate(cell.names)]
+    if not names:
+        noted = (key.rpartition(":")[2] for key in program.state.notes.kept_of(cell.number))
+        names = [name for name in dict.fromkeys(noted) if not name[:1].isdigit()]
     return cut_list(names, NAMES, " ") or "(statements)"
 
 

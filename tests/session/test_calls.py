@@ -79,6 +79,12 @@ def test_calling_what_is_no_function(s):
         s.call("sqq", 1)
 
 
+def test_a_name_that_nothing_comes_near_is_not_guessed(s: Session) -> None:
+    with pytest.raises(CompileError) as caught:
+        s.run("@nope()")  # not @fopen
+    assert "did you mean" not in str(caught.value)
+
+
 def test_arguments_of_text_are_released_after_the_call(s):
     s.call("strlen", "hello")
     used = s.memory()["zones"]["data"]["used"]

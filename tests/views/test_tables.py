@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
+import pytest
+
 from jitkernel import Session
 from jitkernel.views import tables
 from jitkernel.views.memory import contexts
@@ -28,6 +32,13 @@ def test_many_cells_are_counted() -> None:
     assert len(lines) == 2 + tables.ROWS + 1
     assert lines[2].split()[0] == "11"
     assert lines[-1] == f"{tables.ROWS + 10} cells; the last {tables.ROWS} are listed"
+
+
+def test_a_cell_of_c_that_has_only_types_and_macros_is_named_by_them() -> None:
+    pytest.importorskip("ziglang")
+    with Session(capacity=64 << 20) as s:
+        s.run("typedef long L; struct p { int x; };\n#define N 4\nenum { A };", "c")
+        assert re.search(r"^ *1 +live +L p N A", tables.cells(s).text, re.MULTILINE)
 
 
 def test_contexts_in_words() -> None:

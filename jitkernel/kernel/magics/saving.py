@@ -69,7 +69,10 @@ def restore(context: Frontend, arguments: Any) -> None:
     if arguments.last:
         path = last_session()
         if not path:
-            raise UsageError("no session is kept: Session.autosave keeps one after each cell")
+            raise UsageError(
+                "no session is kept: c.Session.autosave = True in jitkernel_config.py keeps one "
+                "after each cell"
+            )
     elif not path:
         raise UsageError("%restore needs a FILE, or --last")
     session = _restored(context, path, arguments.rebuild, arguments.trust)

@@ -129,7 +129,7 @@ class SessionHost:
     def nearest(self, name: str) -> str | None:
         """The known name closest to one that is not."""
         names = [n for n in self.program.linker.symbols if n != name]
-        return nearest(name, [*names, *PRELUDE] if self._prelude else names)
+        return nearest(name, names) or (nearest(name, PRELUDE, 0.75) if self._prelude else None)
 
     def hint(self, name: str) -> str:
         """The remedy for a name that is not known here; "" where nothing comes near."""
