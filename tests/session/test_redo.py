@@ -294,3 +294,16 @@ def test_a_cell_with_a_stand_in_comes_back_with_it_alone(s):
     assert s.call("g") == 7
     with pytest.raises(TypeMismatch, match="run the cell again"):
         s.call("f")
+
+
+def test_a_cell_that_took_another_ones_place_is_done_again_with_its_own_types(s):
+    call = "declare {0} @t()\ndefine {0} @{1}() {{\n  %r = call {0} @t()\n  ret {0} %r\n}}"
+    for kind in "i32", "i64":
+        s.run(call.format(kind, "f"), cell_id="x")
+    for _ in range(2):
+        s.undo()
+        with pytest.raises(TypeMismatch, match=r"is i32 \(\) and would become i64 \(\)"):
+            s.run("define i64 @t() {\n  ret i64 5\n}")
+        s.redo()
+        with pytest.raises(TypeMismatch, match=r"is i64 \(\) and would become i32 \(\)"):
+            s.run("define i32 @t() {\n  ret i32 5\n}")

@@ -6,11 +6,12 @@ Start from `reconcile`; what it returns is a change too: taking that back does t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.linker import Image, Symbol, SymbolState
 from jitkernel.linker.editing import restore_exports
+from jitkernel.linker.records import NOWHERE
 from jitkernel.linker.retargeting import Retargeting
 from jitkernel.rollback import RecordedDict, RecordedList
 from jitkernel.session.program.cell import CellState, Change, Definition, Version, names_of
@@ -38,6 +39,7 @@ def reconcile(program: Program, wanted: Change) -> Change:
     removed = [was for was in cells if was.there]
     for name in names:
         inverse.before["name", name] = program.definition(name)
+    _keep_taken(program, (*removed, *facts.get("object", {}).values()), inverse)
     with program.world_stopped:
         for was in reversed(removed):
             inverse.before["cell", was.cell.number] = Version(was.cell)
@@ -66,6 +68,15 @@ def reconcile(program: Program, wanted: Change) -> Change:
         program.name(cell_id, number if is_there else 0, inverse)
     forget(program, wanted)
     return inverse
+
+
+def _keep_taken(program: Program, versions: Iterable[Version], inverse: Change) -> None:
+    """Keep what names that nobody defines are taken for: who comes back says something else."""
+    for was in versions:
+        for name in was.taken:
+            symbol = program.linker.symbols.get(name)
+            if symbol is not None and symbol.state in NOWHERE:
+                inverse.before.setdefault(("taken", name), symbol.info)
 
 
 _OF_STATE: tuple[Kind, ...] = ("type", "owner", "note", "archive", "declared")
