@@ -59,8 +59,10 @@ class Mirror:
             RecordedDict()
         )  # by piece: address and bytes, of what holds
         self._stop = self._zone.start  # where the zone ended at the last look
-        # Pieces that are as in `_known` unless `arena.writes` tells that they were written.
-        self._clean: set[int] = set()
+        # Pieces before `_tracked` that may differ from `_known`; the others do if `arena.writes`
+        # tells that they were written.
+        self._unsure: set[int] = set()
+        self._tracked = self._zone.start
         self._looks = 0
         self._waits: dict[int, tuple[int, int]] = {}  # by piece: until which look, for how many
         arena.writes.join(self)
@@ -68,7 +70,7 @@ class Mirror:
     def learn(self, address: int, content: bytes) -> None:
         """A page was this at the last look; the bytes after `content` were zero."""
         index = address - (address - self._zone.start) % _PIECE
-        self._clean.discard(index)
+        self._unsure.add(index)
         start, known = self._known.get(index, (index, b""))
         data = bytearray(known.ljust(address - start + PAGE, b"\0"))
         data[address - start : address - start + PAGE] = content.ljust(PAGE, b"\0")
@@ -113,17 +115,17 @@ class Mirror:
             now |= self._places(start, end, seen)
         if not own:
             self._looks += 1
-            for index in self._clean.intersection(now):
-                if not _within(clean, index, index + _PIECE):
+            for index in now.keys() - self._unsure:
+                if index < self._tracked and not _within(clean, index, index + _PIECE):
                     self._wait(index)
-        self._clean.difference_update(now)
+        self._unsure.update(now)
         same = []
         for index, (low, high) in sorted(now.items()):
             pages = self._compare(index, low, high, before, stop)
             found += pages
             if not own and low == index and high == index + _PIECE:
                 if _within(clean, low, high):
-                    self._clean.add(index)
+                    self._unsure.discard(index)
                 elif not pages and self._waits.get(index, (0, 0))[0] <= self._looks:
                     same.append((low, high))
         if large and same and arena.writes.protect(_joined(same), self):
@@ -131,13 +133,13 @@ class Mirror:
                 if pages := self._compare(low, low, high, before, stop):
                     found = sorted([*found, *pages])
                 else:
-                    self._clean.add(low)
+                    self._unsure.discard(low)
         self._stop = stop
         return found
 
     def _return(self, stop: int) -> None:
         """Have what is known older again than what is clean."""
-        self._clean.clear()
+        self._unsure.update(range(self._zone.start, self._tracked, _PIECE))
         self._stop = stop
 
     def _wait(self, index: int) -> None:
@@ -150,14 +152,17 @@ class Mirror:
         """Others found these clean only now: what this one knows of them may be older."""
         first = self._zone.start
         for start, stop in ranges:
-            self._clean.difference_update(range(start - (start - first) % _PIECE, stop, _PIECE))
+            self._unsure.update(range(start - (start - first) % _PIECE, stop, _PIECE))
 
     def _to_compare(self, clean: list[Range], stop: int) -> list[Range]:
         """The ranges to compare: whole pieces, without those known to be as they were."""
         start = self._zone.start
-        whole = range(start, stop - _PIECE + 1, _PIECE)
-        wanted = set(whole).difference(self._clean)
-        for low, high in (*between(clean, start, stop), (start + len(whole) * _PIECE, stop)):
+        end = stop - (stop - start) % _PIECE  # of whole pieces
+        if end > self._tracked:
+            self._unsure.update(range(self._tracked, end, _PIECE))
+            self._tracked = end
+        wanted = {index for index in self._unsure if index < end}
+        for low, high in (*between(clean, start, stop), (end, stop)):
             wanted.update(range(low - (low - start) % _PIECE, high, _PIECE))
         return _joined([(index, min(index + _PIECE, stop)) for index in sorted(wanted)])
 
