@@ -36,7 +36,7 @@ while True:
 @pytest.mark.parametrize("way", ["nameless", "named"])
 def test_killed_saves_leave_nothing(tmp_path: Path, way: str) -> None:
     path, chance = tmp_path / "w.jks", random.Random(3)
-    for _ in range(6):
+    for _ in range(3):
         writer = subprocess.Popen(
             [sys.executable, "-c", SAVES, str(path), way], stdout=subprocess.PIPE
         )
@@ -75,7 +75,7 @@ def test_many_threads_and_processes_publish_one_file(
         db.executemany("insert into t values (?)", [(n,) for n in range(500)])
 
     def publish() -> None:
-        for _ in range(25):
+        for _ in range(10):
             try:
                 publishing.publish(str(path), write)
                 with contextlib.closing(sqlite3.connect(path)) as db:

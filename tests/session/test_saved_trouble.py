@@ -86,7 +86,7 @@ def test_sessions_of_damaged_files_answer_rightly(
     chance, original = random.Random(12), saved.read_bytes()
     copy = tmp_path / "damaged.jks"
     came = 0
-    for _ in range(30):
+    for _ in range(15):
         copy.write_bytes(damaged(original, chance))
         for suffix in ("-wal", "-shm"):
             Path(f"{copy}{suffix}").unlink(missing_ok=True)
