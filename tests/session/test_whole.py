@@ -96,7 +96,7 @@ ONCE = re.compile(
     "evict|undo|redo|hibernate|wake|call what|keep|collect|reset|define what|assign|many"
 )
 #: Each so many lines is one that ends the operation; other ones each time.
-STRIDE, STRIDE_SIGNAL = 797, 2203
+STRIDE, STRIDE_SIGNAL = 461, 2203
 
 
 def _begin(name: str) -> Session:
