@@ -563,11 +563,17 @@ class Walk:
         said = self.s.undo(count)
         assert len(said) == count
         for _ in range(count):
+            looked = set()  # their cells stay
             while not self._changed(len(self.done) - 1):
-                self.done.pop()
+                looked.add(self.done.pop().cell)
             step = self.done.pop()
             self.undone.append((step, self.now))
+            kept = {c: at for c, at in self.now.strings.items() if c in looked}
             self.now = step.before
+            if kept:
+                self.now = self.now.copy()
+                self.now.strings |= kept
+                self.now.cells |= dict.fromkeys(kept, ())
 
     def redo(self, count: int = 1) -> None:
         """Do it again."""
