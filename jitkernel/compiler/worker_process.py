@@ -88,7 +88,7 @@ class _Process:
 
     def gone(self) -> bool:
         """True if the process has ended, or does no more, as far as one quick look tells."""
-        if self._words < 0:
+        if self._words < 0 or self._sock.fileno() < 0:
             return True
         poll = select.poll()
         poll.register(self._sock, select.POLLRDHUP)

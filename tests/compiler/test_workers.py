@@ -587,3 +587,10 @@ def test_options_that_name_no_machine(options: Options, words: str) -> None:
 def test_options(reloc: str, code_model: str, cpu: str, pool: CompilerPool) -> None:
     options = Options(1, cpu, reloc, code_model)
     assert pool.compile(Request(SQUARE, options)).object[:4] == b"\x7fELF"
+
+
+def test_a_worker_that_was_freed_in_part_is_gone(pool: CompilerPool) -> None:
+    """As an exception leaves it that comes between two steps."""
+    pool.compile(Request(SQUARE))
+    pool.workers._workers[0]._sock.close()
+    assert pool.compile(Request(SQUARE), fresh=True).object

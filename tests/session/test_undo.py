@@ -58,3 +58,31 @@ def test_undo_can_be_switched_off(either):
     s.evict("g")
     assert s.memory()["zones"]["data"]["used"] == 0
     s.check()
+
+
+@pytest.mark.parametrize("way", ["undo", "redo", "trim"])
+def test_a_string_of_a_run_that_only_looked_stays_as_it_is(s, way):
+    """It is where another one was that nothing remembers, beside data of earlier runs."""
+    s.run("@p = global ptr null\n@n = global i32 0")
+    first = s.run('@p = "aaaaaaaaaaaa"').cell
+    at = s["p"].value
+    s.run("@p = ptr null\n@n = 1")
+    s.evict(first.number)
+    s.configure("undo_depth", 0)  # nothing is remembered
+    s.configure("undo_depth", 20)
+    s["p"].value = at
+    s.run("@n = 5")
+    if way == "redo":
+        s.undo()
+    look = s.run('@p = "bbbbbbbbbbbb"').cell
+    assert s["p"].value == at
+    if way == "trim":
+        s.configure("undo_depth", 1)
+    if way == "redo":
+        s.redo()
+    else:
+        s.undo()
+    assert s["n"].value == (5 if way == "redo" else 1)
+    assert look in s.cells
+    assert s.inspect.engine.arena.read(int(at), 13) == b"bbbbbbbbbbbb\0"
+    s.configure("undo_depth", 20)

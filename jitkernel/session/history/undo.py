@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from itertools import chain
+from itertools import chain, takewhile
+from operator import attrgetter
 from typing import Any
 
 from jitkernel.arena import Extent
@@ -119,7 +120,7 @@ class UndoHistory:
             if more == 1 and depth and self._done[-1].only_looked:
                 break
             looks = (at for at, change in enumerate(self._done[:-1]) if change.only_looked)
-            forget(self._program, self._done.pop(next(looks, 0)))
+            self._forget(next(looks, 0))
 
     def forget_undone(self) -> None:
         """Give up what could be done again."""
@@ -209,6 +210,8 @@ class UndoHistory:
         """
         _enough(count, len(self._undone), "redo")
         self._refuse_losses(self._undone[-count:], "redo")
+        for change in takewhile(attrgetter("only_looked"), self):
+            self._spare(change)
         lines: list[str] = []
         for _ in range(count):
             self.settle()
@@ -281,12 +284,28 @@ class UndoHistory:
         """Take the last change back; runs after it that only looked stay, and are told."""
         looked: list[int] = []
         while self._done[-1].only_looked:
-            change = self._done.pop()
-            forget(self._program, change)
+            change = self._forget(-1)
             if change.cell:
                 looked.insert(0, change.cell)
         words = self._undo(self._done[-1])
         return f"{words.rstrip(';')}; {cells_words(looked)} changed nothing" if looked else words
+
+    def _forget(self, at: int) -> Change:
+        """Forget one of those that could be undone."""
+        change = self._done.pop(at)
+        self._spare(change)
+        forget(self._program, change)
+        return change
+
+    def _spare(self, change: Change) -> None:
+        """Where it only looked, its constants stay when others are taken back, or done again: what
+        was in their place before is nobody's."""
+        extents = [block.extent for cell in change.arrived for block in cell.strings]
+        if extents and change.only_looked:
+            arena = self._program.linker.arena
+            now = {e.start: arena.read(e.start, e.size) for e in extents}
+            for other in self.every():
+                patch(other, now)
 
     def _undo(self, change: Change) -> str:
         """Take one change back, which nothing later builds on (see `obstacles`), and say so."""
