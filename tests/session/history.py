@@ -506,19 +506,17 @@ class Walk:
         """A string of the cell's own, and a pointer to it."""
         if POINTER not in self.now.owner:
             return
+        at = int.from_bytes(self.now.values[POINTER], "little")
+        if at and at not in [place for place, _ in self.now.strings.values()]:
+            return  # the string might come to be where it leads, and nothing would have changed
         r = self.s.run(f'@{POINTER} = "{text}"')
         assert r.cell is not None
         before, now = self.now, self.now.copy()
         now.cells[r.cell.number] = ()
-        at = self._read(POINTER)
-        now.values[POINTER] = at
-        now.strings[r.cell.number] = int.from_bytes(at, "little"), text.encode() + b"\0"
+        now.values[POINTER] = value = self._read(POINTER)
+        now.strings[r.cell.number] = int.from_bytes(value, "little"), text.encode() + b"\0"
         self.now = now
-        step = Step(before, r.cell.number, arrived=at != before.values[POINTER])
-        if step.arrived:
-            self._ran(step)
-        else:  # by chance where another string was, to which the pointer led
-            self._looked(step)
+        self._ran(Step(before, r.cell.number, arrived=True))
 
     def poke(self, name: str, offset: int, data: bytes) -> None:
         """Somebody writes a variable between two runs."""
@@ -563,17 +561,11 @@ class Walk:
         said = self.s.undo(count)
         assert len(said) == count
         for _ in range(count):
-            looked = set()  # their cells stay
             while not self._changed(len(self.done) - 1):
-                looked.add(self.done.pop().cell)
+                self.done.pop()
             step = self.done.pop()
             self.undone.append((step, self.now))
-            kept = {c: at for c, at in self.now.strings.items() if c in looked}
             self.now = step.before
-            if kept:
-                self.now = self.now.copy()
-                self.now.strings |= kept
-                self.now.cells |= dict.fromkeys(kept, ())
 
     def redo(self, count: int = 1) -> None:
         """Do it again."""
@@ -650,10 +642,10 @@ class Walk:
 
     # -- the model's history ---------------------------------------------------------------------
 
-    def _looked(self, step: Step | None = None) -> None:
+    def _looked(self) -> None:
         """A run has changed nothing: what was undone can still be redone, unless it might have."""
         undone, steps = self.undone, self.s.inspect.history.undone
-        self._ran(step or Step(self.now, self.s.number))
+        self._ran(Step(self.now, self.s.number))
         assert len(steps) in (0, len(undone))
         self.undone = undone if steps else []
 
