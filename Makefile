@@ -5,7 +5,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 PY := $(VENV)/bin/python
-JOBS ?= 2
+JOBS ?= 3
 PYTEST_ARGS ?=
 LAB_ARGS ?=
 MUTANTS_ARGS ?=
