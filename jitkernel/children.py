@@ -252,7 +252,7 @@ def decoded(written: bytes) -> str:
 
 
 def _content(file: int, start: int) -> bytes:
-    """What a file has from a byte on."""
+    """The content of a file from a byte on."""
     return os.pread(file, max(os.fstat(file).st_size - start, 0), start)
 
 

@@ -105,6 +105,7 @@ def test_a_language(copy: Path) -> None:
     assert "a cell of this language is a whole number" in told
 
 
+@pytest.mark.slow
 def test_a_view(copy: Path) -> None:
     assert re.search(r"\b2 passed", follow("A view", copy))
     program = "from jitkernel import *\nwith Session() as s:\n"
@@ -122,6 +123,7 @@ def test_a_benchmark(copy: Path) -> None:
     assert re.search(r"define again and undo +[\d,.]+ us", follow("A benchmark", copy))
 
 
+@pytest.mark.slow
 def test_a_lesson(copy: Path) -> None:
     printed = follow("A lesson", copy)
     assert "half: @half passed" in printed

@@ -101,6 +101,7 @@ executor/test_exits.py views/test_explain.py
 """
 
 
+@pytest.mark.slow
 def test_a_part_of_the_tests_runs() -> None:
     """pytest makes statements of its own of the tests' asserts, so they still fail without; what
     is not closed fails a test, as warnings of ours do."""

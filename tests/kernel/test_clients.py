@@ -130,6 +130,7 @@ def test_papermill_runs_what_fails_as_it_is_meant_to(tmp_path: Path) -> None:
     assert "expected error" in outputs(tmp_path / "out.ipynb")
 
 
+@pytest.mark.slow
 def test_papermill_fails_where_nobody_meant_it(tmp_path: Path) -> None:
     path = notebook(tmp_path / "book.ipynb", "@no_such_function()", "@abs(-2)")
     done = run("papermill", path.name, "out.ipynb", "--no-progress-bar", cwd=tmp_path)

@@ -46,6 +46,7 @@ def folder(lab: Lab) -> Path:
     return lab.folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_it_runs_and_nothing_is_clipped(lab: Lab, folder: Path, name: str) -> None:
     cells = json.loads((folder / name).read_text())["cells"]

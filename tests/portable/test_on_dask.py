@@ -88,6 +88,7 @@ def on_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OnCluster]:
     assert process.returncode == 0
 
 
+@pytest.mark.slow
 def test_many_tasks_while_a_worker_is_killed(on_cluster: OnCluster) -> None:
     """All results are right; a task costs less than 1 KB, although the code has more than that."""
     out = on_cluster(

@@ -344,9 +344,17 @@ class Walk:
         self.done: list[Step] = []
         self.undone: list[tuple[Step, State]] = []
         self.made: dict[tuple[Spec, bool], Any] = {}
-        self.specs: dict[int, Spec] = {}  # of every cell that there ever was
+        self.specs: dict[int, Spec] = {}  # of cells, by number
         self.extra = 0
         self.handles: dict[str, Any] = {}  # the first of each function: they follow it
+
+    def forget_specs(self) -> None:
+        """Forget cells that cannot come back."""
+        every = [self.now, *(step.before for step in self.done)]
+        for step, state in self.undone:
+            every += step.before, state
+        known = set().union(*(state.cells for state in every))
+        self.specs = {number: spec for number, spec in self.specs.items() if number in known}
 
     # -- steps -----------------------------------------------------------------------------------
 

@@ -209,6 +209,7 @@ def test_a_long_random_walk_agrees_with_the_model_and_does_not_grow(capsys):
             if step % CHECKED == 0:
                 walk.check()
                 s.check()
+                walk.forget_specs()
             if step == WARM:
                 warm = processes(s)
         grown, restarts = growth(s, warm), s.inspect.engine.pool.workers.restarts

@@ -65,8 +65,8 @@ def test_everything_is_done(s, tmp_path):
 
 
 def test_no_operation_leaves_an_object(tmp_path):
-    steps = 20
-    found = grown(tmp_path, 15, steps)
+    steps = 40
+    found = grown(tmp_path, 30, steps)
     assert len(found) > 45
     left = {
         name: {k: n for k, n in kinds.items() if n > 0.7 * steps and k not in BOUNDED}
