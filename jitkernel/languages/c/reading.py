@@ -94,7 +94,7 @@ class Reading:
 
     @property
     def given(self) -> Mapping[str, Note]:
-        """What the headers that the cell includes give as other cells did, by key."""
+        """The notes of what headers of the cell give as other cells did, by key."""
         every = (note for header in self.headers.values() for note in header.types)
         known = self.notes.get
         return {

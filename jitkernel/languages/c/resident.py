@@ -175,7 +175,7 @@ class Resident:
         return not any(one.state in "RD" for one in procfs.activity(self.pid).values())
 
     def answer(self) -> Answer:
-        """What it has written of its text; the status is 0."""
+        """Its answer to the text; the status is 0."""
         output, errors = self._child.output(self._begin[0]), self._child.errors(self._begin[1])
         self._begin = self._begin[0] + len(output), self._begin[1] + len(errors)
         self.spent |= time.monotonic() - self._since > _SLOW

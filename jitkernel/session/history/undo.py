@@ -298,7 +298,7 @@ class UndoHistory:
         return change
 
     def _spare(self, change: Change) -> None:
-        """Where it only looked, its constants stay when others are taken back, or done again: what
+        """Have the constants of one that only looked stay when others are taken back: what
         was in their place before is nobody's."""
         extents = [block.extent for cell in change.arrived for block in cell.strings]
         if extents and change.only_looked:
