@@ -96,12 +96,13 @@ def _declared(text: str) -> tuple[Mapping[str, int], Notes]:
 
 @lru_cache(maxsize=16)
 def _types(text: str) -> Sequence[Note]:
+    """See `Header.types`: the text without its guards is read as a cell is."""
     guards = sum(map(bool, _GUARD.findall(text)))
-    text = _GUARD.sub("", text)
-    if len(_CONDITION.findall(text)) != guards:
+    text, conditions = _CONDITION.subn("", _GUARD.sub("", text))
+    if conditions != guards:
         return ()
     try:
-        pieces = cut(_CONDITION.sub("", text))
+        pieces = cut(text)
     except (Unfinished, Mismatch):
         return ()
     pieces = [p for p in pieces if p.kind not in (PieceKind.STATEMENT, PieceKind.EXPRESSION)]
