@@ -12,7 +12,7 @@ import select
 import socket
 import struct
 from collections.abc import Callable
-from time import monotonic, perf_counter_ns
+from time import monotonic, perf_counter_ns, sleep
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -83,6 +83,23 @@ class FrameReader:
         self._data = data[end:]
         return _loads(data[LENGTHS.size : middle].decode())[0], data[middle:end]
 
+    def peek(self, timeout: float) -> tuple[Any, int]:
+        """The header of the frame that comes next and the frame's size in bytes; it stays to be
+        received.  Raises EOFError, TimeoutError."""
+        deadline = monotonic() + timeout
+        while True:
+            data = self._data or self._part(deadline, flags=socket.MSG_PEEK)
+            if not data:
+                raise EOFError
+            if len(data) >= LENGTHS.size:
+                text, blob = LENGTHS.unpack_from(data)
+                middle = LENGTHS.size + text
+                if len(data) >= middle:
+                    return _loads(data[LENGTHS.size : middle].decode())[0], middle + blob
+            if monotonic() > deadline:
+                raise TimeoutError
+            sleep(0.001)  # the rest is on its way
+
     def _spin(self, spin: int) -> bytes:
         now = perf_counter_ns()
         if now < self._rest:
@@ -100,7 +117,7 @@ class FrameReader:
                 break
         return b""
 
-    def _part(self, deadline: float | None, size: int = _CHUNK) -> bytes:
+    def _part(self, deadline: float | None, size: int = _CHUNK, flags: int = 0) -> bytes:
         """Some bytes, after waiting for them; none at the end of the stream."""
         if deadline is not None:
             left = deadline - monotonic()
@@ -108,7 +125,7 @@ class FrameReader:
                 raise TimeoutError
         elif self.on_idle is not None and not self._poll.poll(self.idle * 1000):
             self.on_idle()
-        return self._sock.recv(size)
+        return self._sock.recv(size, flags)
 
     def _more(self, data: bytes, wanted: int, deadline: float | None) -> bytes:
         """`data` and what follows it, at least `wanted` bytes."""

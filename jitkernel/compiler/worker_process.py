@@ -172,17 +172,25 @@ class WorkerProcess(_Process):
 
     def wait_started(self) -> None:
         """Wait for its first word, unless it has come or the process has ended."""
-        if not self.ready:
-            with suppress(EOFError, OSError):
-                self._welcome(self._inbox.receive(0, _STARTED_WITHIN)[0])
+        with suppress(EOFError, OSError):
+            self._welcome(_STARTED_WITHIN)
 
-    def _welcome(self, header: dict[str, Any]) -> None:
-        """The first word of a process that has started."""
+    def _welcome(self, timeout: float) -> None:
+        """Take the first word of a process that has started, unless that is done.
+
+        Only when what the word says is known is it taken from the socket: a number that is lost
+        halfway leaves a process that nobody can wait for.
+        """
+        if self.ready:
+            return
+        header, size = self._inbox.peek(timeout)
+        if "ready" in header:  # else it was taken, and then this was ended
+            self._pid = int(header["ready"])
+            from jitkernel.compiler.records import Identity  # not needed to start
+
+            self.identity = Identity(*header["who"])
+            self._sock.recv(size)
         self.ready = True
-        self._pid = int(header["ready"])
-        from jitkernel.compiler.records import Identity  # not needed to start
-
-        self.identity = Identity(*header["who"])
 
     def fileno(self) -> int:
         """The socket's descriptor, to wait on."""
@@ -209,10 +217,10 @@ class WorkerProcess(_Process):
 
         `spin`: see `FrameReader.receive`.
         """
-        header, blob = self._inbox.receive(spin if self.ready and SPIN_ALLOWED else 0, timeout)
-        if "ready" in header:  # it has just started
-            self._welcome(header)
-            header, blob = self._inbox.receive(0, timeout)
+        if not self.ready:
+            self._welcome(timeout)
+            spin = 0
+        header, blob = self._inbox.receive(spin if SPIN_ALLOWED else 0, timeout)
         self.compiles += 1
         self.own_bytes, self.held_bytes = header.get("own", (self.own_bytes, self.held_bytes))
         self.first_held = self.first_held or self.held_bytes

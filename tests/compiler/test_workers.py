@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import resource
 import signal
@@ -21,6 +22,7 @@ from jitkernel.compiler.records import Compiled, Options, Request
 from jitkernel.errors import CompileError, Interrupted, WorkerDied
 from jitkernel.settings import SessionSettings
 from tests.busy import until
+from tests.interruption import Torn, torn
 from tests.processes import python, runs
 
 SQUARE = "define i32 @sq(i32 %x) {\n  %r = mul i32 %x, %x\n  ret i32 %r\n}\n"
@@ -587,6 +589,23 @@ def test_options_that_name_no_machine(options: Options, words: str) -> None:
 def test_options(reloc: str, code_model: str, cpu: str, pool: CompilerPool) -> None:
     options = Options(1, cpu, reloc, code_model)
     assert pool.compile(Request(SQUARE, options)).object[:4] == b"\x7fELF"
+
+
+def test_an_exception_while_a_worker_s_first_word_is_read_loses_no_process() -> None:
+    before = zombies()
+    for line in itertools.count(1):
+        worker = worker_process.first_worker()
+        try:
+            where, error = torn(worker.wait_started, line, by_signal=False)
+            assert isinstance(error, Torn) == bool(where), (where, error)
+            worker.wait_started()
+            assert runs(worker.pid)
+        finally:
+            worker_process.close_first(worker)
+        assert zombies() <= before
+        if not where:
+            break
+    assert line > 10
 
 
 def test_a_worker_that_was_freed_in_part_is_gone(pool: CompilerPool) -> None:

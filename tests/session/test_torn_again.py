@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from interruption import Torn
 
 from jitkernel import Session
 from jitkernel.arena import Arena
@@ -19,6 +18,7 @@ from jitkernel.linker.binding import Bindings
 from jitkernel.session.history.undo import UndoHistory
 from jitkernel.session.run.results import Collector
 from jitkernel.session.saved.tables import Tables
+from tests.interruption import Torn
 from tests.looping import looping
 
 T = "define i32 @t(i32 %x) {\n  %r = add i32 %x, 1\n  ret i32 %r\n}"

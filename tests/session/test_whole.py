@@ -11,11 +11,11 @@ from functools import partial
 from typing import Any
 
 import pytest
-from interruption import Torn, state, torn
 
 from jitkernel import Session
 from jitkernel.errors import JitError
 from jitkernel.session import CellOptions
+from tests.interruption import Torn, state, torn
 
 T = "define i32 @t(i32 %x) {\n  %r = add i32 %x, 1\n  ret i32 %r\n}"
 T2 = T.replace("add", "mul")
