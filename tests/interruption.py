@@ -6,6 +6,7 @@ raises at one of them: what MemoryError can do to any line, and Ctrl-C to any mo
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import os
 import signal
@@ -48,6 +49,8 @@ def torn(
     def enter(frame: FrameType, event: str, argument: object) -> Any:
         return local if frame.f_code.co_filename.startswith(ROOT) else None
 
+    gc.collect()
+    gc.disable()  # what is raised in a finaliser is nobody's
     before = sys.gettrace()
     sys.settrace(enter)
     try:
@@ -56,6 +59,7 @@ def torn(
         return where, error
     finally:
         sys.settrace(before)
+        gc.enable()
     return where, None
 
 

@@ -133,9 +133,9 @@ class _Process:
 
     def _free(self) -> None:
         self._sock.close()
-        if self._words >= 0:
-            os.close(self._words)
-            self._words = -1
+        words, self._words = self._words, -1  # first: a number is not closed twice
+        if words >= 0:
+            os.close(words)
 
 
 class WorkerProcess(_Process):
@@ -183,7 +183,12 @@ class WorkerProcess(_Process):
         """
         if self.ready:
             return
-        header, size = self._inbox.peek(timeout)
+        header: dict[str, Any] = {}
+        try:
+            header, size = self._inbox.peek(0.0 if self._pid else timeout)
+        except TimeoutError:
+            if not self._pid:
+                raise
         if "ready" in header:  # else it was taken, and then this was ended
             self._pid = int(header["ready"])
             from jitkernel.compiler.records import Identity  # not needed to start

@@ -592,20 +592,39 @@ def test_options(reloc: str, code_model: str, cpu: str, pool: CompilerPool) -> N
 
 
 def test_an_exception_while_a_worker_s_first_word_is_read_loses_no_process() -> None:
-    before = zombies()
-    for line in itertools.count(1):
-        worker = worker_process.first_worker()
-        try:
-            where, error = torn(worker.wait_started, line, by_signal=False)
-            assert isinstance(error, Torn) == bool(where), (where, error)
-            worker.wait_started()
-            assert runs(worker.pid)
-        finally:
-            worker_process.close_first(worker)
-        assert zombies() <= before
-        if not where:
-            break
+    before, zygote = zombies(), worker_process.Zygote()
+    try:
+        for line in itertools.count(1):
+            worker = worker_process.WorkerProcess(zygote)
+            try:
+                where, error = torn(worker.wait_started, line, by_signal=False)
+                assert isinstance(error, Torn) == bool(where), (where, error)
+                worker.wait_started()
+                assert runs(worker.pid)
+            finally:
+                worker.close()
+            assert zombies() <= before
+            if not where:
+                break
+    finally:
+        zygote.close()
     assert line > 10
+
+
+def test_an_exception_while_a_worker_is_freed_closes_no_descriptor_twice() -> None:
+    zygote = worker_process.Zygote()
+    try:
+        for line in itertools.count(1):
+            worker = worker_process.WorkerProcess(zygote)
+            worker.wait_started()
+            where, error = torn(worker.close, line, by_signal=False)
+            assert isinstance(error, Torn) == bool(where), (where, error)
+            worker.close()
+            if not where:
+                break
+    finally:
+        zygote.close()
+    assert line > 5
 
 
 def test_a_worker_that_was_freed_in_part_is_gone(pool: CompilerPool) -> None:
