@@ -49,6 +49,11 @@ class SessionSettings:
         "", "Compiler", "next cell", "Passes to run instead of the level's own.",
         completes="passes",
     )  # fmt: skip
+    inlining: bool = setting(
+        True, "Compiler", "next cell",
+        "Whether LLVM puts functions and constants of cells into their callers.",
+        saved="unless given",
+    )  # fmt: skip
     cpu: str = setting(
         "native", "Compiler", "next cell", "The CPU to compile for.",
         short="cpu", completes="cpu", saved="unless given",

@@ -35,7 +35,7 @@ _WALKS = {
 }
 
 #: LLVMLinkage of llvm-c/Core.h
-EXTERNAL, AVAILABLE, LINKONCE, WEAK, INTERNAL, PRIVATE = 0, 1, 2, 5, 8, 9
+EXTERNAL, AVAILABLE, LINKONCE, WEAK, WEAK_ODR, INTERNAL, PRIVATE = 0, 1, 2, 5, 6, 8, 9
 
 _TUNED = ("LoopInterleaving", "LoopUnrolling", "LoopVectorization", "SLPVectorization")
 
@@ -69,6 +69,7 @@ _PROTOTYPES: dict[str, _Prototype] = {
     "GetValueName": (c_char_p, (_REF,)),
     "SetValueName": (None, (_REF, c_char_p)),
     "SetLinkage": (None, (_REF, c_int)),
+    "SetVisibility": (None, (_REF, c_int)),
     **_each("GetLinkage IsDeclaration GetValueKind", c_int, _REF),
     **_each("GlobalGetValueType GetOpcodeName", _REF, _REF),
     "GetEnumAttributeKindForName": (c_uint, (c_char_p, c_size_t)),
@@ -136,6 +137,8 @@ lib = _load()
 lib.InitializeNativeTarget()
 lib.InitializeNativeAsmPrinter()
 lib.InitializeNativeAsmParser()  # inline and module asm
+
+PROTECTED = 2  # LLVMVisibility of llvm-c/Core.h
 
 
 class LLVMError(Exception):
@@ -212,6 +215,40 @@ def parse(context: int, text: bytes) -> int:
     if out.value or not module:
         raise LLVMError("parse", take(out.value) or "the text is not a module")
     return int(module)
+
+
+def bitcode(module: int) -> bytes:
+    """The module as bitcode."""
+    start, size = c_void_p(), c_size_t()
+    lib.WriteBitcodeToString(module, byref(start), byref(size))
+    try:
+        return ctypes.string_at(start.value or 0, size.value)
+    finally:
+        lib.DisposeString(start.value)
+
+
+def parse_bitcode(context: int, data: bytes) -> int:
+    """The module that bitcode describes; raises LLVMError."""
+    out = c_void_p()
+    module = lib.ParseBitcode(context, data, len(data), byref(out))
+    if not module:
+        raise LLVMError("parse", f"this is not bitcode: {take(out.value)}")
+    return int(module)
+
+
+def link(module: int, added: int) -> None:
+    """Make a module of the same context, which goes, a part of another; raises LLVMError."""
+    out = c_void_p()
+    if lib.LinkModules(module, added, byref(out)):
+        raise LLVMError("link", take(out.value) or "they define the same name")
+
+
+def attribute_kind(name: str) -> int:
+    """The number of an attribute without a value."""
+    return int(lib.GetEnumAttributeKindForName(name.encode(), len(name)))
+
+
+NOBUILTIN = attribute_kind("nobuiltin")
 
 
 @contextmanager

@@ -79,7 +79,8 @@ class ObjectCache:
         """The name of a request's entry."""
         nobuiltin = sorted(request.nobuiltin) if request.nobuiltin else ()
         digest = self._front.copy()
-        row = [request.options.row(), nobuiltin, request.first_line]
+        bodies = [lent.key for lent in request.bodies]
+        row = [request.options.row(), nobuiltin, request.first_line, bodies, sorted(request.near)]
         digest.update(json.dumps(row).encode())
         digest.update(b"\n")
         digest.update(request.source.encode("utf-8", "surrogatepass"))

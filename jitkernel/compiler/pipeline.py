@@ -12,13 +12,13 @@ from itertools import groupby
 from time import perf_counter_ns
 from typing import Any
 
-from jitkernel.compiler import binding, undefined
+from jitkernel.compiler import binding, inlining, undefined
 from jitkernel.compiler.binding import LLVMError, Machine, lib
 from jitkernel.compiler.context_pool import ContextPool
 from jitkernel.compiler.diagnose import parse_error, verify_error
 from jitkernel.compiler.forks import in_child
 from jitkernel.compiler.passes import SINGLE, disabled_for, parse_passes
-from jitkernel.compiler.prepare import place, prepare
+from jitkernel.compiler.prepare import Prepared, place, prepare
 from jitkernel.compiler.records import Options, Request
 from jitkernel.compiler.summary import summarise
 from jitkernel.errors import CompileError, Diagnostic
@@ -37,9 +37,15 @@ _MODELS = {
 binding.set_option(
     "-x86-experimental-pref-innermost-loop-alignment=6", "-max-bytes-for-alignment=31"
 )
+# Code that is of no line, as what LLVM made of two, is not of the line before it.
+binding.set_option("-use-unknown-locations=Enable")
 _MANY_CASES = 256  # of a `switch`: so many that LLVM's own order of passes is slow
 contexts = ContextPool()
 _cleanups: list[Callable[[], object]] = []
+
+
+class _Apart(CompileError):
+    """A module and the bodies that it was lent do not go together."""
 
 
 def machine(options: Options) -> Machine:
@@ -61,7 +67,13 @@ def compiled(request: Request) -> tuple[dict[str, Any], bytes]:
     if request.context == "throwaway":
         request = request._replace(cell=0)
     contexts.begin(request.context, request.cell)
-    code, rows, times, notes = compile_module(request)
+    try:
+        code, rows, times, notes = compile_module(request)
+    except inlining.Unknown:
+        return {"lacks": True}, b""
+    except _Apart:
+        tidy()
+        code, rows, times, notes = compile_module(request._replace(bodies=()))
     return {"summary": rows, "times": times, **({"notes": notes} if notes else {})}, code
 
 
@@ -100,20 +112,19 @@ def compile_module(
         parsed = perf_counter_ns()
         binding.verify(module)
         verified = perf_counter_ns()
-        rows: list[Any] = [[], [], {}, []]
-        if not options.internal:
-            rows = summarise(module, request, ready.aliases, target.features)
-            if policy == "shared":  # which has seen names before: it is told of the text alone
-                with binding.parsed(ready.text) as alone:
-                    rows = summarise(alone, request, ready.aliases, target.features)
-            if ready.pic:
-                for row in rows[1]:
-                    if row[5] and row[2] not in ("internal", "private"):
-                        row[0] = CONTROL + row[0]
+        rows = _summary(module, request, ready, target)
+        held = _lent(module, context, request, target) if request.bodies else []
+        if request.near:
+            inlining.bring_near(module, request.near)
         summarised = perf_counter_ns()
         if watch:
             watch("optimise", module)
+        told = inlining.Watch() if options.inline and not options.internal else None
         made = _optimise(target, module, options, source)
+        if told is not None:
+            held += inlining.names_held(request, rows[:2], told)
+        if held:
+            inlining.mark(made, context, target.prefix, inlining.numbered(request, held))
         optimised = perf_counter_ns()
         if watch:
             watch("emit", made)
@@ -137,6 +148,28 @@ def compile_module(
     if not (options.internal or watch):
         ready.warnings += _undefined(request, made)
     return code, rows, times, ready.warnings
+
+
+def _summary(module: int, request: Request, ready: Prepared, target: Machine) -> list[Any]:
+    """The rows of a module's summary; see `Summary.of`."""
+    if request.options.internal:
+        return [[], [], {}, []]
+    rows = summarise(module, request, ready.aliases, target.features)
+    if request.context == "shared":  # which has seen names before: it is told of the text alone
+        with binding.parsed(ready.text) as alone:
+            rows = summarise(alone, request, ready.aliases, target.features)
+    for row in rows[1] if ready.pic else ():
+        if row[5] and row[2] not in ("internal", "private"):
+            row[0] = CONTROL + row[0]
+    return rows
+
+
+def _lent(module: int, context: int, request: Request, target: Machine) -> list[str]:
+    """Let a module look into bodies, see `inlining.lend`.  Raises Unknown, _Apart."""
+    try:
+        return inlining.lend(module, context, request, target)
+    except (LLVMError, CompileError):
+        raise _Apart("it does not go with what it was lent") from None
 
 
 def _undefined(request: Request, made: int) -> list[Diagnostic]:

@@ -17,6 +17,7 @@ from jitkernel.compiler.answers import ask, compiled, interrupted, refuse
 from jitkernel.compiler.pass_trace import PassTrace
 from jitkernel.compiler.questions import Question, question
 from jitkernel.compiler.records import (
+    BODY,
     Compiled,
     ContextAccount,
     ContextCost,
@@ -124,7 +125,13 @@ class CompilerPool:
                 if failed or (stoppable and self.stopping()):  # `interrupt` sees it, once lent
                     raise interrupted(asked.label)
                 limit = self.settings.timeout
-                answer = ask(worker, asked, limit if limit > 0 else _NO_LIMIT, tick)
+                limit = limit if limit > 0 else _NO_LIMIT
+                known = worker.bodies if asked.function == _COMPILE else ()
+                answer = ask(worker, asked.known_to(known), limit, tick)
+                if "lacks" in answer[0]:
+                    answer = ask(worker, asked, limit, tick)
+                if request is not None and request.bodies:
+                    worker.bodies.update(lent.key for lent in request.bodies)
                 if request is not None and request.context == "kept" and request.cell:
                     worker.contexts.add(request.cell)
                 elif request is not None and request.context == "shared":
@@ -246,6 +253,12 @@ class CompilerPool:
         stage = "emit" if optimised else "optimise"
         return self._answer("products:printed", request, stage)[1].decode()
 
+    def inlining(self, request: Request) -> list[tuple[str, str, bool, str]]:
+        """Say what LLVM's inliner makes of each call: callee, caller, whether it was inlined, why.
+        Raises CompileError."""
+        rows = self._answer("remarks:inlining", request)[0]["rows"]
+        return [(callee, caller, done, why) for callee, caller, done, why in rows]
+
     def trace(self, request: Request, tick: Callable[[], None] | None = None) -> PassTrace:
         """A trace of what each pass does to the module.
 
@@ -272,8 +285,10 @@ class CompilerPool:
         refuse(answer[0])
         return answer
 
-    def lines(self, request: Request, code: bytes = b"") -> LineTable:
-        """A table of the line of the cell that each stretch of its code comes from.
+    def lines(self, request: Request, code: bytes = b"", bodies: bool = False) -> LineTable:
+        """A table of the line of the cell that each stretch of its code comes from; of code that
+        was inlined from another cell, of the call, or with `bodies`, of line n of the k-th of the
+        request's bodies: k * BODY + n, both from 1.
 
         `code` is the object that the request has become, where that is at hand.  Compiles the text
         again with locations, which leaves the code as it was, and reads the line table.  What
@@ -289,7 +304,20 @@ class CompilerPool:
             source = with_locations(request.source, request.first_line)
             if not source:
                 return ()
-            located = self.compile(request._replace(source=source)).object
+            request = request._replace(source=source)
+            if bodies:
+                texts = [
+                    with_locations(lent.text, 2 - BODY * k - 1)
+                    for k, lent in enumerate(request.bodies, 1)
+                ]
+                request = request._replace(
+                    bodies=[
+                        lent._replace(key=f"{lent.key}, {k}", text=text)
+                        for k, (lent, text) in enumerate(zip(request.bodies, texts, strict=True))
+                        if text
+                    ]
+                )
+            located = self.compile(request).object
             return line_table(located) if same_code(code, located) else ()
         except (CompileError, LinkError, struct.error, IndexError, UnicodeError):
             return ()

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, NoReturn
 from jitkernel.compiler.records import FunctionInfo, Options, Request, VariableInfo
 from jitkernel.errors import CompileError, Diagnostic
 from jitkernel.ir.attributes import drop_default_cpu, optnone_at, without_optnone
-from jitkernel.ir.module import global_values, without_targets
+from jitkernel.ir.module import alias_type, global_values, without_targets
 from jitkernel.ir.names import decode_name, mentions
-from jitkernel.ir.text import replaced, split_at_commas, type_at
+from jitkernel.ir.text import replaced, split_at_commas
 
 if TYPE_CHECKING:
     from jitkernel.compiler.binding import Machine
@@ -175,7 +175,7 @@ def _weaken_aliases(ready: Prepared, options: Options) -> None:
         words, rest = alias.words, alias.rest
         line += source.count("\n", done, alias.words_at)
         done = alias.words_at
-        linkage, type_ = alias.linkage or "external", _alias_type(parts[0])
+        linkage, type_ = alias.linkage or "external", alias_type(parts[0])
         ready.aliases.append(
             FunctionInfo(alias.name, True, linkage, type_)
             if type_.endswith(")")
@@ -207,13 +207,3 @@ def _base(name: str, targets: dict[str, str]) -> str:
         seen.add(decode_name(spelled))
         spelled = targets[decode_name(spelled)]
     return spelled
-
-
-def _alias_type(text: str) -> str:
-    """An alias's value type, spaced as LLVM prints it."""
-    first = type_at(text)
-    rest = text[len(first) :].strip()
-    if not rest.startswith("("):
-        return first
-    inner = ", ".join(" ".join(part.split()) for part in split_at_commas(rest[1:-1]))
-    return f"{first} ({inner})"

@@ -9,11 +9,9 @@ what nobody uses then goes.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import re
 from collections.abc import Callable, Sequence
-from ctypes import byref, c_size_t, c_void_p
 from functools import cache
 from typing import Any
 
@@ -22,7 +20,6 @@ from jitkernel.compiler.binding import LLVMError, Machine, lib
 from jitkernel.compiler.forks import in_child
 from jitkernel.compiler.prepare import prepare
 from jitkernel.compiler.records import Options, Part, Request
-from jitkernel.compiler.summary import NOBUILTIN
 from jitkernel.errors import CompileError
 from jitkernel.ir.module import without_targets
 from jitkernel.ir.names import written
@@ -95,27 +92,16 @@ def internalised(request: Request, keep: str, called: str) -> Answer:
         if not found:
             raise CompileError(f"{written(keep)} is not defined here")
         lib.SetValueName(found, called.encode())
-        return {}, _bitcode(module)
-
-
-def _bitcode(module: int) -> bytes:
-    """The module as bitcode."""
-    start, size = c_void_p(), c_size_t()
-    lib.WriteBitcodeToString(module, byref(start), byref(size))
-    try:
-        return ctypes.string_at(start.value or 0, size.value)
-    finally:
-        lib.DisposeString(start.value)
+        return {}, binding.bitcode(module)
 
 
 def disassembled(digits: str) -> Answer:
     """The text of a module that was shipped as bitcode.  Raises CompileError."""
-    bitcode = bytes.fromhex(digits)
-    out = c_void_p()
     with binding.fresh_context() as context:
-        module = lib.ParseBitcode(context, bitcode, len(bitcode), byref(out))
-        if not module:
-            raise CompileError(f"this is not bitcode: {binding.take(out.value)}")
+        try:
+            module = binding.parse_bitcode(context, bytes.fromhex(digits))
+        except LLVMError as error:
+            raise CompileError(error.message) from None
         return {}, binding.print_module(module).encode()
 
 
@@ -159,7 +145,7 @@ def merged(
             if "text" in forms:
                 made["text"] = binding.print_module(module).encode("utf-8", "surrogateescape")
             if "bitcode" in forms:
-                made["bitcode"] = _bitcode(module)
+                made["bitcode"] = binding.bitcode(module)
             if "object" in forms:
                 target.dispose(target.optimise(module))
                 made["object"] = target.emit(module)
@@ -185,7 +171,7 @@ def _own(module: int, part: Part) -> None:
         if value in functions and (
             name in part.request.nobuiltin or (defined and linkage == binding.EXTERNAL)
         ):
-            lib.AddFunctionAttr(value, NOBUILTIN)
+            lib.AddFunctionAttr(value, binding.NOBUILTIN)
         if not defined or linkage == binding.AVAILABLE:
             continue
         if linkage in (binding.INTERNAL, binding.PRIVATE):
@@ -200,9 +186,5 @@ def _linked(module: int, added: int) -> int:
     """One module of two, both of which are gone."""
     if not module:
         return added
-    out = c_void_p()
-    failed = lib.LinkModules(module, added, byref(out))
-    words = binding.take(out.value)
-    if failed:
-        raise LLVMError("link", words or "they define the same name")
+    binding.link(module, added)
     return module

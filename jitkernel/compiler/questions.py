@@ -4,20 +4,31 @@ given.  Start from `question`, which the kernel process asks, and `read`, which 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any, NamedTuple
 
-from jitkernel.compiler.records import Options, Part, Request
+from jitkernel.compiler.records import Lent, Options, Part, Request
 from jitkernel.compiler.wire import frame
 from jitkernel.errors import CompileError
 
 
 class Question(NamedTuple):
-    """A question as it travels, the thing that it is about, in words, and the module, if any."""
+    """A question as it travels, the thing that it is about, in words, the function that answers,
+    and the module, if any."""
 
     data: bytes
     label: str
+    function: str
     request: Request | None = None
+
+    def known_to(self, keys: Container[str]) -> Question:
+        """The same for a worker that knows the texts of some bodies, by their keys."""
+        request = self.request
+        if request is None or not any(lent.key in keys for lent in request.bodies):
+            return self
+        bodies = [b._replace(text="") if b.key in keys else b for b in request.bodies]
+        short = question(self.function, request._replace(bodies=bodies))
+        return self._replace(data=short.data)
 
 
 def question(function: str, *given: Any, label: str = "") -> Question:
@@ -30,10 +41,12 @@ def question(function: str, *given: Any, label: str = "") -> Question:
         except UnicodeEncodeError as error:
             line = request.source.count("\n", 0, error.start) + 2 - request.first_line
             raise CompileError(f"line {line}: this is not text: {error.reason}") from None
-    return Question(frame([function, *given]), request.label if request else label, request)
+    return Question(
+        frame([function, *given]), request.label if request else label, function, request
+    )
 
 
-_RECORDS: dict[str, Any] = {kind.__name__: kind for kind in (Request, Part, Options)}
+_RECORDS: dict[str, Any] = {kind.__name__: kind for kind in (Request, Part, Options, Lent)}
 
 
 def read(annotations: dict[str, Any], values: Sequence[Any]) -> list[Any]:
@@ -45,6 +58,6 @@ def read(annotations: dict[str, Any], values: Sequence[Any]) -> list[Any]:
 def _read(kind: str, value: Any) -> Any:
     if record := _RECORDS.get(kind):
         return record(*read(record.__annotations__, value))
-    if kind == "Sequence[Part]":
-        return [_read("Part", part) for part in value]
+    if kind.startswith("Sequence[") and kind[9:-1] in _RECORDS:
+        return [_read(kind[9:-1], part) for part in value]
     return frozenset(value) if kind == "frozenset[str]" else value

@@ -6,7 +6,7 @@ Plain records, shared by the kernel process and the worker.  Nothing here knows 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import starmap
 from typing import Any, Final, NamedTuple
 
@@ -19,8 +19,10 @@ LineTable = tuple[tuple[str, int, int], ...]
 class Options(NamedTuple):
     """The options of a compile; the worker keeps one TargetMachine for each value of this.
 
-    `closed` lets LLVM inline and fold exported symbols within the module.  `internal` is for the
-    session's own code (thunks, the runtime): no summary, and exports stay as they are written.
+    `closed` lets LLVM take exported symbols for ones that nobody defines again; with `inline` it
+    takes bodies and constants of theirs, and the object says of which (see `inlining`).  `internal`
+    is for the session's own code (thunks, the runtime): no summary, and exports stay as they are
+    written.
     `passes` takes the place of the level's own pipeline: pipeline names with commas between, see
     `passes.parse_passes`.  `keep_cpu` takes the CPU that functions name at their word also where it
     is what compilers write when nobody has chosen one: see `ir.attributes`.
@@ -35,10 +37,33 @@ class Options(NamedTuple):
     internal: bool = False
     passes: str = ""
     keep_cpu: bool = False
+    inline: bool = True
 
     def row(self) -> list[int | str]:
         """The form it travels in, and is stored in: `Options(*row)` is this again."""
         return [int(value) if isinstance(value, bool) else value for value in self]
+
+
+class Lent(NamedTuple):
+    """A definition of another module that LLVM may look into: the text of a module that has it
+    (see `ir.bodies`), and functions in it that must not be taken for the C library's.
+
+    `key` names the text; a worker that knows it is sent none.  A `telling` one is held wherever it
+    is used: it is a constant, or its attributes say what it does.  `null_is_valid`: a function may
+    use what is at address 0.
+    """
+
+    key: str
+    name: str
+    text: str
+    nobuiltin: Sequence[str] = ()
+    telling: bool = False
+    null_is_valid: bool = False
+
+    @property
+    def number(self) -> int:
+        """The number by which an object says that it holds this text, never 0."""
+        return int(self.key[:15], 16) | 1
 
 
 class Request(NamedTuple):
@@ -48,7 +73,9 @@ class Request(NamedTuple):
     user's own first line is line `first_line` of it, and diagnostics count from there.
     `nobuiltin` names functions that must not be taken for the C library's.
     `context` says where LLVM puts it: `throwaway`, `shared` or `kept`; a kept context belongs to
-    `cell` (0: to none, and goes).  See `context_pool`.
+    `cell` (0: to none, and goes).  See `context_pool`.  `bodies` are definitions of other modules
+    that it may look into, and `near` those that the session defines: their addresses are in reach
+    of code that has no indirection.
     """
 
     source: str
@@ -58,6 +85,12 @@ class Request(NamedTuple):
     first_line: int = 1
     context: str = "throwaway"
     cell: int = 0
+    bodies: Sequence[Lent] = ()
+    near: frozenset[str] = frozenset()
+
+
+#: A line of a request's k-th body, counted from 1, is k * BODY more in tables that have those.
+BODY: Final = 1 << 20
 
 
 class Part(NamedTuple):

@@ -10,12 +10,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from jitkernel.compiler import binding
-from jitkernel.compiler.binding import EXTERNAL, WEAK, lib
+from jitkernel.compiler.binding import EXTERNAL, INTERNAL, PRIVATE, WEAK, WEAK_ODR, lib
 from jitkernel.compiler.records import FunctionInfo, Request, VariableInfo
 from jitkernel.ir.calls import find_calls, suspects
 from jitkernel.ir.expansion import Expansion
 from jitkernel.ir.module import entities, global_values, said_arrays
-from jitkernel.ir.names import locals_in
+from jitkernel.ir.names import can_be_held, locals_in
 from jitkernel.ir.signature import abi_features, headers, may_matter
 from jitkernel.ir.text import squeeze, type_at
 from jitkernel.reach import reached
@@ -38,7 +38,7 @@ LINKAGES = {
     14: "common",
 }
 
-NOBUILTIN: int = lib.GetEnumAttributeKindForName(b"nobuiltin", 9)
+_NOINLINE = binding.attribute_kind("noinline")
 
 
 def summarise(
@@ -52,11 +52,11 @@ def summarise(
 
     The module's context has seen no other: LLVM would call a second `%pt` there `%pt.0`.
     """
-    source, weaken = request.source, not request.options.closed
+    source = request.source
     functions, mentions = _functions(module, request, host_features)
     variables: list[list[Any]] = []
     if "@" in source and ("global" in source or "constant" in source):
-        mentions |= _variables(module, source, variables, weaken)
+        mentions |= _variables(module, request, variables)
     for alias in aliases:
         (functions if isinstance(alias, FunctionInfo) else variables).append([*alias])
         mentions |= "%" in alias.type
@@ -74,6 +74,7 @@ def _functions(module: int, request: Request, host_features: str) -> tuple[list[
     rows: list[list[Any]] = []
     source, weaken, nobuiltin = request.source, not request.options.closed, request.nobuiltin
     written = headers(source) if may_matter(source) else {}
+    assembly = " asm " in source
     mentions = False
     iterator = lib.ModuleFunctionsIter(module)
     step, declared, linkage_of = lib.FunctionsIterNext, lib.IsDeclaration, lib.GetLinkage
@@ -95,13 +96,23 @@ def _functions(module: int, request: Request, host_features: str) -> tuple[list[
             mentions = True
         rows.append([name, defined, LINKAGES[linkage], type_text, convention, attributes, features])
         if defined and linkage == EXTERNAL:
+            lib.SetVisibility(function, binding.PROTECTED)
             if weaken:
-                lib.SetLinkage(function, WEAK)
-            lib.AddFunctionAttr(function, NOBUILTIN)
+                lib.SetLinkage(function, _replaceable(name, request))
+                if assembly and _has_labels(function):
+                    lib.AddFunctionAttr(function, _NOINLINE)
+            lib.AddFunctionAttr(function, binding.NOBUILTIN)
         elif name in nobuiltin:
-            lib.AddFunctionAttr(function, NOBUILTIN)
+            lib.AddFunctionAttr(function, binding.NOBUILTIN)
     lib.DisposeFunctionsIter(iterator)
     return rows, mentions
+
+
+def _has_labels(function: int) -> bool:
+    """True if a function has inline assembly with a label, which an assembler takes once."""
+    from jitkernel.ir.instructions import has_labelled_assembly  # few cells have assembly
+
+    return has_labelled_assembly(binding.print_value(function))
 
 
 def _printed(function: int) -> tuple[str, str]:
@@ -111,24 +122,37 @@ def _printed(function: int) -> tuple[str, str]:
     return "", ""
 
 
-def _variables(module: int, source: str, rows: list[list[Any]], weaken: bool) -> bool:
+def _replaceable(name: str, request: Request) -> int:
+    """The linkage of what may be defined again: LLVM does not look into it, or it looks and says
+    so, and derives nothing more from it (`weak_odr`, LLVM Language Reference, Linkage Types)."""
+    return WEAK_ODR if request.options.inline and can_be_held(name) else WEAK
+
+
+def _variables(module: int, request: Request, rows: list[list[Any]]) -> bool:
     """Add the module's variables to `rows`; whether some type names a struct."""
+    source, weaken = request.source, not request.options.closed
     defined = {found.name: found for found in global_values(source)}
     said = said_arrays(source)
     mentions = False
     for variable in binding.variables(module):
         name = binding.name_of(variable)
         linkage = lib.GetLinkage(variable)
-        if linkage == EXTERNAL and weaken and not lib.IsDeclaration(variable):
-            lib.SetLinkage(variable, WEAK)
         if name.startswith("llvm."):
             continue
+        found = defined.get(name) or next(global_values(binding.print_value(variable)), None)
+        of_thread = found is not None and "thread_local" in found.words
+        if linkage == EXTERNAL and not lib.IsDeclaration(variable):
+            if weaken:
+                lib.SetLinkage(variable, _replaceable(name, request))
+            if not of_thread:
+                lib.SetVisibility(variable, binding.PROTECTED)
+        elif linkage == PRIVATE and request.options.inline:  # bodies that are lent name its place
+            lib.SetLinkage(variable, INTERNAL)
         type_text = binding.print_type(lib.GlobalGetValueType(variable))
         if type_text.startswith("%"):
             type_text = type_text.partition(" = type ")[0]
         elif type_text.startswith("<{"):
             type_text = said.get(name, type_text)
-        found = defined.get(name) or next(global_values(binding.print_value(variable)), None)
         rows.append(
             [
                 name,
@@ -136,7 +160,7 @@ def _variables(module: int, source: str, rows: list[list[Any]], weaken: bool) ->
                 LINKAGES[linkage],
                 type_text,
                 found is not None and found.kind == "constant",
-                found is not None and "thread_local" in found.words,
+                of_thread,
             ]
         )
         mentions = mentions or "%" in type_text

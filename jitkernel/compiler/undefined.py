@@ -21,11 +21,12 @@ from jitkernel.compiler.forks import content, in_child
 from jitkernel.compiler.pass_log import read_log
 from jitkernel.compiler.passes import name_of
 from jitkernel.errors import Diagnostic
-from jitkernel.ir.constants import undefined
+from jitkernel.ir.constants import divisions, undefined
 from jitkernel.ir.module import functions
 from jitkernel.ir.text import has_word
 
-_KINDS = {14: "undef", 25: "poison"}  # llvmlite's ValueKind
+_POISON = 25
+_KINDS = {14: "undef", _POISON: "poison"}  # llvmlite's ValueKind
 _MOST = 4096  # instructions of an entry block that are walked
 _FEW = 4  # functions whose passes are logged
 _STDERR = 2
@@ -63,6 +64,8 @@ def notes(
     `level` is how the optimiser was asked for (`-O2`)."""
     findings = undefined(source)
     empty = vanished(module)
+    if not findings:
+        yield from _divided_by_zero(source, module)
     if not findings and not empty:
         return
     told: set[str] = set()
@@ -92,6 +95,28 @@ def notes(
         if finding.function not in told:
             what = f"{finding.what}: LLVM takes it that this never runs"
             yield finding.at, Diagnostic(what, severity="warning")
+
+
+def _divided_by_zero(source: str, module: int) -> Iterator[tuple[int, Diagnostic]]:
+    """Notes on divisions whose divisor may have become 0 in a function that was inlined: something
+    is poison that a function is given or that is stored, and nothing else in the text makes it."""
+    places = list(islice(divisions(source), _FEW)) if "div " in source or "rem " in source else ()
+    if places and _has_poison(module):
+        what = "division by zero is undefined: LLVM takes it that this never runs"
+        words = what if len(places) == 1 else f"perhaps {what}"
+        yield from ((at, Diagnostic(words, severity="warning")) for at in places)
+
+
+def _has_poison(module: int) -> bool:
+    """True if a call or a store of a module is given poison."""
+    return any(
+        lib.GetValueKind(operand) == _POISON
+        for function in binding.functions(module) if not lib.IsDeclaration(function)
+        for block in binding.blocks(function)
+        for instruction in islice(binding.instructions(block), _MOST)
+        if binding.opcode(instruction) in ("call", "store")
+        for operand in binding.operands(instruction)
+    )  # fmt: skip
 
 
 def _who(name: str, log: list[tuple[str, str]]) -> tuple[str, str]:

@@ -154,6 +154,7 @@ class WorkerProcess(_Process):
         self.first_held = 0  # the same as it told at first
         self.identity: Identity | None = None  # as it told when it had started
         self.contexts: set[int] = set()  # the cells for which it keeps one
+        self.bodies: set[str] = set()  # keys of those that it was lent
         self.shares = False  # whether it has a context for all cells
         self.ready = False  # it has told that it has started
         self.zygote = zygote

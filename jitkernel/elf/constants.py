@@ -60,3 +60,7 @@ STT_FUNC: Final = 2
 STT_SECTION: Final = 3
 STT_TLS: Final = 6
 STT_GNU_IFUNC: Final = 10
+
+#: A section whose relocations, of a type without a field, name the symbols whose bodies or values
+#: the object has in its code.
+HELD: Final = b".held"

@@ -36,6 +36,7 @@ _UNDEFINED = re.compile(
     r"(?P<where>null|undef|poison)\b" + _END + r"|"
     r"call[ \t][^;\n\"]*?[ \t](?P<callee>null|undef|poison)[ \t]*\()"
 )
+_DIVIDED = re.compile(r"\b[su](?:div|rem)[ \t]+i\d+[ \t]+[^,\n]+,[ \t]*%")
 # One of these stands in every text that has any of the above.
 _WORDS = ("div ", "rem ", " null", " undef", " poison", "shl ", "lshr ", "ashr ")
 
@@ -91,6 +92,11 @@ def undefined(source: str) -> list[Finding]:
         function = next((f.name for f in reversed(heads) if f.start <= match.start()), "")
         found.append(Finding(function, match.start(), what))
     return found
+
+
+def divisions(source: str) -> Iterator[int]:
+    """The offsets of the divisions of integers by what is no constant."""
+    return (match.start() for match in _DIVIDED.finditer(source))
 
 
 def _what(match: re.Match[str]) -> str:

@@ -9,7 +9,7 @@ it is read when it is asked for.  Start from `entities`, `functions` and `global
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import cache
 from itertools import islice
 from typing import NamedTuple
@@ -49,6 +49,7 @@ _DEFINING = re.compile(
     r"weak_odr) "
     r'| comdat(?:\([^)]*\))?| section "[^"]*"| align \d+(?= |$)(?!.*\))|(?: !\w+ !\d+)+\s*$'
 )
+_BEHIND = re.compile(r" (?:personality|prefix|prologue|gc) .*", re.S)  # only of definitions
 _SWITCH = re.compile(r"\bswitch\b[^\[\]]*\[[^\]]*\]")
 _SAID_ARRAY = re.compile(rf"^@({NAME}) = .*; (\[\d+ x [^;\n]*\])$", re.M)
 _PLACED = re.compile(
@@ -144,6 +145,23 @@ class Entity(NamedTuple):
         return self.source[self.start : self.end]
 
     @property
+    def declaration(self) -> str:
+        """A declaration of what it defines, as LLVM wants it where another module does."""
+        if self.kind in ("define", "declare"):
+            head = self.source[self.start : self.body()[0]] if self.kind == "define" else self.text
+            return _BEHIND.sub("", undefining(head)).replace("define ", "declare ", 1)
+        if self.kind in ("alias", "ifunc"):
+            type = alias_type(split_at_commas(self.rest)[0])
+            if type.endswith(")"):
+                result, _, parameters = type.partition(" (")
+                return f"declare {result} @{self.spelled}({parameters}"
+            return f"@{self.spelled} = external global {type}"
+        type = type_at(self.rest.strip())
+        words = "thread_local " if "thread_local" in self.words else ""
+        words += "".join(f"{w} " for w in self.words.split() if w.startswith("addrspace("))
+        return f"@{self.spelled} = external {words}{self.kind} {type}"
+
+    @property
     def string(self) -> str:
         """The text between the quotes that a target begins with."""
         return self.source[self.value + 1 : self.source.index('"', self.value + 1)]
@@ -212,6 +230,34 @@ def undefining(head: str) -> str:
     """A function's head without what only a definition says: linkage, comdat, section, alignment,
     and metadata at its end."""
     return _DEFINING.sub("", head).rstrip()
+
+
+def alias_type(text: str) -> str:
+    """An alias's value type, spaced as LLVM prints it."""
+    first = type_at(text)
+    rest = text[len(first) :].strip()
+    if not rest.startswith("("):
+        return first
+    inner = ", ".join(" ".join(part.split()) for part in split_at_commas(rest[1:-1]))
+    return f"{first} ({inner})"
+
+
+def of_others(text: str, names: Collection[str]) -> str:
+    """A module's text whose own code uses these symbols as others define them, though it defines
+    them too, for the linker alone: LLVM's name of a definition, `@"\\01f"`, is another one than
+    that of what is used, `@f`, and their symbol is the same (LLVM Language Reference,
+    Identifiers)."""
+    edits, declared = [], []
+    for found in entities(text, "function", "value"):
+        if found.name not in names or found.is_local or found.is_declaration:
+            continue
+        if found.spelled.startswith('"\\01'):
+            continue
+        at = text.rindex("@", 0, found.value) if found.kind == "define" else found.start
+        verbatim = '"\\01' + found.spelled.strip('"') + '"'
+        edits.append((at + 1, at + 1 + len(found.spelled), verbatim))
+        declared.append(found.declaration)
+    return "\n".join([replaced(text, edits), *declared])
 
 
 def said_arrays(source: str) -> dict[str, str]:

@@ -6,7 +6,7 @@ Start from `quote_name` and `decode_name`.  Source: LangRef, "Identifiers"; LLLe
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 
 #: A pattern for a name behind its `@`, `%`, `$` or `!`, quoted or not.
 NAME = r'(?:"[^"]*"|[-a-zA-Z$._0-9]+)'
@@ -30,10 +30,17 @@ CONTROL = "__emutls_v."
 ASK = "jk_ask"
 
 _PLAIN = re.compile(r"[-a-zA-Z$._][-a-zA-Z$._0-9]*\Z")
+_IN_QUOTES = re.compile(r"[ !#-\[\]-~]+")
 _ESCAPE = re.compile(r"\\([0-9a-fA-F]{2}|.)?", re.DOTALL)
 _C_ESCAPES = dict(zip("ntrabfve0\\'\"", b"\n\t\r\a\b\f\v\x1b\0\\'\"", strict=True))
 _LABELS = re.compile(rf"(?m)^\s*({NAME}):")
 _MENTIONS = {sign: re.compile(f"{SKIP}|{re.escape(sign)}({NAME})") for sign in "@%$#!"}
+
+
+def can_be_held(name: str) -> bool:
+    """True if an object can say that it has the body of a symbol of this name in its code: the
+    assembler reads it between quotes."""
+    return _IN_QUOTES.fullmatch(name) is not None
 
 
 def quote_name(name: str) -> str:
@@ -122,17 +129,15 @@ def mentions(text: str, sign: str) -> frozenset[str]:
     return frozenset(_MENTIONS[sign].findall(text)) - {""}
 
 
-def renamed(
-    text: str, sign: str, names: Mapping[str, str], new_sign: str = "", called: Container[str] = ()
-) -> str:
+def renamed(text: str, sign: str, names: Mapping[str, str], new_sign: str | None = None) -> str:
     """`text` with other names behind a sign in its code, all as they are written; behind
-    `new_sign`, where there is one.  Of functions in `called`, only calls name others."""
+    `new_sign` instead, where that is given."""
 
     def name(match: re.Match[str]) -> str:
         new = names.get(match[1])
-        if new is None or (match[1] in called and text[match.end() : match.end() + 1] != "("):
+        if new is None:
             return match[0]
-        return (new_sign or sign) + new
+        return (sign if new_sign is None else new_sign) + new
 
     return _MENTIONS[sign].sub(name, text)
 

@@ -41,6 +41,8 @@ class Bindings:
     def __init__(self, arena: Arena, fixed: Mapping[str, int]):
         self.arena, self.view, self.base = arena, arena.view, arena.base
         self.fixed = fixed
+        #: an image has had a body or a value of a symbol in its code
+        self.holding = False
         #: how a symbol is written for the user
         self.called: Callable[[str], str] = shown
         #: what `_GLOBAL_OFFSET_TABLE_` is: slots lie anywhere in the zone that it begins

@@ -12,7 +12,7 @@ from jitkernel.elf import constants as c
 from jitkernel.errors import LinkError
 from jitkernel.linker import x86_64
 from jitkernel.linker.binding import Target
-from jitkernel.linker.records import SITE, Symbol, SymbolKind, SymbolState, new_symbol
+from jitkernel.linker.records import SITE, Symbol, SymbolKind, SymbolState, hold, new_symbol
 from jitkernel.linker.resolution import Job
 from jitkernel.linker.x86_64 import (
     BRANCH,
@@ -89,11 +89,7 @@ class Content:
             raise refusal(self._job, section, entry, x86_64.refusal_of(type))
         kept = self._keeps_data and self._bind.data_start <= at < self._bind.data_stop
         if target.__class__ is Symbol:
-            uses, packed = self.uses, SITE.pack(at, type, opcode, modrm, rex, addend)
-            if target in uses:
-                uses[target] += packed
-            else:
-                uses[target] = bytearray(packed)
+            self._use(target, SITE.pack(at, type, opcode, modrm, rex, addend))
             if kept:
                 return
         elif kept:
@@ -104,6 +100,16 @@ class Content:
         elif TABLE[type].base == "Z":
             addend += self._job.obj.symbols[info >> 32][5]
         self.fixups.append((target, at, type, opcode, modrm, rex, addend, section, entry))
+
+    def hold(self, symbol: Symbol, text: int) -> None:
+        """The code has a symbol's body or its value, of the `text` with that number."""
+        self._use(symbol, hold(text))
+
+    def _use(self, symbol: Symbol, packed: bytes) -> None:
+        if symbol in self.uses:
+            self.uses[symbol] += packed
+        else:
+            self.uses[symbol] = bytearray(packed)
 
     def _led_to_text(self, target: int, at: int, row: Relocation, addend: int) -> bool:
         """True if a field in a variable still holds an address of the code where that was."""

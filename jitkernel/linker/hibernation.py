@@ -100,7 +100,7 @@ def _retarget(
 
 
 def _forget_sites(arena: Arena, image: Image) -> None:
-    """Forget the sites of an image that leave with its code."""
+    """Forget the sites of an image that leave with its code: not what its object holds."""
     text, unwind = arena.zones["text"], arena.zones["unwind"]
     base = arena.base
     for symbol in image.refs:
@@ -109,7 +109,9 @@ def _forget_sites(arena: Arena, image: Image) -> None:
             stay = b""
             for site in SITE.iter_unpack(packed):
                 at = base + site[0]
-                if not (text.start <= at < text.stop or unwind.start <= at < unwind.stop):
+                if not site[1] or not (
+                    text.start <= at < text.stop or unwind.start <= at < unwind.stop
+                ):
                     stay += SITE.pack(*site)
             users[image] = stay
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from jitkernel.arena import Arena
 from jitkernel.elf import ElfObject, read_object
 from jitkernel.elf import constants as c
+from jitkernel.elf.constants import RELA
 from jitkernel.errors import LinkError
 from jitkernel.ir.names import written
 from jitkernel.linker.x86_64 import REGISTERING
@@ -23,6 +24,7 @@ PRIVATE = "DW.ref."
 
 #: Names that the linker may give a meaning: an address, and no symbol.
 SPECIAL = ("_GLOBAL_OFFSET_TABLE_", "__dso_handle", *REGISTERING)
+_HELD = c.HELD + b"\0"
 _SECTION_BOUNDS = ("__start_", "__stop_")
 
 #: Tables of addresses of code, for who looks at code from outside: LLVM's stack maps, fault maps
@@ -86,6 +88,23 @@ class ReadObject(NamedTuple):
         obj = read_object(data) if isinstance(data, bytes) else data
         return cls(obj, read_names(obj))
 
+    def near(self) -> frozenset[str]:
+        """The symbols that it refers to as if they were its own."""
+        obj = self.object
+        return frozenset(
+            obj.symbol_name(index) for index, (_, info, other, section, _, _)
+            in enumerate(obj.symbols) if info >> 4 and not section and other & 3
+        )  # fmt: skip
+
+    def held(self) -> frozenset[str]:
+        """The symbols whose bodies or values the object says it has in its code."""
+        obj = self.object
+        return frozenset(
+            obj.symbol_name(info >> 32)
+            for index, table in obj.tables.items() if holds(obj, index)
+            for _, info, _ in RELA.iter_unpack(table)
+        )  # fmt: skip
+
 
 def read_names(obj: ElfObject) -> Names:
     """The global symbols of an object.  Raises LinkError for kinds that are not supported."""
@@ -141,6 +160,12 @@ def _labelled(obj: ElfObject, name: int, label: bytes) -> list[Export]:
 def is_special(name: str) -> bool:
     """True if the linker may supply what a name means: an address, and no symbol."""
     return name in SPECIAL or name.startswith(_SECTION_BOUNDS)
+
+
+def holds(obj: ElfObject, section: int) -> bool:
+    """True if a section says whose bodies and values the code of an object has."""
+    name, _, flags, *_ = obj.sections[section]
+    return not flags & _SECTION_ALLOC and obj.names.startswith(_HELD, name)
 
 
 def describes_code(obj: ElfObject, section: int) -> bool:

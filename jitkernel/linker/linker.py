@@ -25,7 +25,6 @@ from jitkernel.linker.content import Content, refusal
 from jitkernel.linker.layout import ReadObject, arrange, initialisers
 from jitkernel.linker.plan import Plan, make_plan, plan_runtime
 from jitkernel.linker.records import (
-    SITE,
     Block,
     Definition,
     Image,
@@ -34,6 +33,7 @@ from jitkernel.linker.records import (
     SymbolState,
     new_image,
     new_symbol,
+    sites,
 )
 from jitkernel.linker.resolution import NEW, Former, Job
 from jitkernel.linker.resolver import Resolver
@@ -189,9 +189,9 @@ class Linker(Recorded):
                 arena.write(address, data)
             else:
                 arena.zero(address, size)
-        for symbol, sites in content.calls:
+        for symbol, places in content.calls:
             entry_at = self.bind.entry(symbol) - base - 4
-            for at in sites:
+            for at in places:
                 _I32.pack_into(view, at, entry_at - at)
         apply = self.bind.apply
         for target, at, type, opcode, modrm, rex, addend, section, entry in content.fixups:
@@ -438,7 +438,7 @@ class Linker(Recorded):
 
     def _check_sites(self, symbol: Symbol, image: Image, packed: bytes) -> None:
         zone = self.arena.zones["data"]
-        for offset, *rest in SITE.iter_unpack(packed):
+        for offset, *rest in sites(packed):
             at = self.arena.base + offset
             if (symbol.state is MISSING and not symbol.is_function) or zone.start <= at < zone.stop:
                 continue

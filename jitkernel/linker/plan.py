@@ -8,7 +8,7 @@ where the operation fails; nothing else that the session has is changed before `
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from jitkernel.arena import Extent
@@ -16,6 +16,7 @@ from jitkernel.elf import constants as c
 from jitkernel.elf.constants import RELA
 from jitkernel.errors import ArenaFull, LinkError
 from jitkernel.linker import x86_64
+from jitkernel.linker.binding import Target
 from jitkernel.linker.content import Content, Entry, ends_behind, refusal
 from jitkernel.linker.eh_frames import add_frames, indirect_types
 from jitkernel.linker.layout import (
@@ -23,12 +24,13 @@ from jitkernel.linker.layout import (
     PinnedRange,
     arrange,
     describes_code,
+    holds,
     pinned_ranges,
     pinned_sections,
 )
 from jitkernel.linker.own_fields import OwnFields
 from jitkernel.linker.pinning import may_escape
-from jitkernel.linker.records import Block, Image
+from jitkernel.linker.records import Block, Image, Symbol
 from jitkernel.linker.resolution import (
     Groups,
     Job,
@@ -203,6 +205,7 @@ def fill(
         place = layout.places[index]
         moved = ranges.get(index)
         if place is None and moved is None:
+            _hold(job, index, targets, found)
             continue
         if place is None and "data" not in job.former.keeps:
             buffers[index] = bytearray(obj.content(index))
@@ -239,6 +242,17 @@ def fill(
     if resolution.stubs:
         _add_stubs(resolution, base, found)
     return found
+
+
+def _hold(job: Job, section: int, targets: Sequence[Target | None], found: Content) -> None:
+    """Note the symbols whose bodies and values the code has, where a section says that."""
+    table = job.obj.tables[section] if holds(job.obj, section) else b""
+    for _, info, addend in RELA.iter_unpack(table):
+        if info >> 32 >= len(targets):
+            raise LinkError(f"cell {job.cell}: it holds symbol {info >> 32} of {len(targets)}")
+        job.bind.holding = True
+        if isinstance(target := targets[info >> 32], Symbol):
+            found.hold(target, addend)
 
 
 def _check_entry(job: Job, section: int, entry: Entry) -> None:

@@ -7,7 +7,7 @@ and asks `Linker` for changes.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
@@ -122,6 +122,7 @@ class Symbol(_NewSymbol, Recorded):
 #: offset from the slab's base, relocation type, and for instructions that may be relaxed their
 #: original opcode, ModRM and REX bytes; addend
 SITE = struct.Struct("<IBBBBq")
+_TYPE_AT, _NOWHERE = 4, 64
 
 
 class Site(NamedTuple):
@@ -135,9 +136,24 @@ class Site(NamedTuple):
     addend: int
 
 
-def sites(packed: bytes) -> Iterator[Site]:
+def sites(packed: bytes) -> list[Site]:
     """The sites in a symbol's `users[image]`."""
-    return map(Site._make, SITE.iter_unpack(packed))
+    return [Site._make(site) for site in SITE.iter_unpack(packed) if site[1]]
+
+
+def hold(text: int) -> bytes:
+    """The site, which is no field, of a body or a value that an image has in its code."""
+    return SITE.pack(_NOWHERE, 0, 0, 0, 0, text)
+
+
+def holds(packed: bytes) -> bool:
+    """True if an image with these sites has a symbol's body or its value in its code."""
+    return 0 in packed[_TYPE_AT :: SITE.size]
+
+
+def held_text(packed: bytes) -> int | None:
+    """The number of the text that it has, 0 for its own, None where it has none."""
+    return next((site[5] for site in SITE.iter_unpack(packed) if not site[1]), None)
 
 
 class Block(Recorded):

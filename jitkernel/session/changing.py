@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from jitkernel.errors import JitError, UsageError
@@ -17,7 +18,7 @@ from jitkernel.setting import declared
 from jitkernel.settings import SessionSettings
 
 if TYPE_CHECKING:
-    from jitkernel.session.program.cell import Cell
+    from jitkernel.session.program.cell import Cell, Change
     from jitkernel.session.residency.garbage import Garbage
     from jitkernel.session.run.results import Result
 
@@ -63,10 +64,19 @@ class Changing(Running):
         if force and not cascade and self.settings.executor == "inline":
             refuse_to_pull_data(self._core.program, cells)
         named = [w if isinstance(w, int | str) else w.number for w in which]
+        first = partial(self._take_back, cells if force and not cascade else ())
         with core.texts.asked("evict", which=named, cascade=cascade, force=force):
-            gone = core.history.evict(title, cells, cascade=cascade, force=force)
+            gone = core.history.evict(title, cells, cascade=cascade, force=force, first=first)
         core.release_contexts()
         return gone
+
+    def _take_back(self, cells: Sequence[Cell], change: Change) -> None:
+        """Have the cells that hold bodies or values of these call and load them instead."""
+        from jitkernel.session.run.definer import Definer
+
+        definer = Definer(self._core)
+        definer.change = change
+        definer.take_back({name for cell in cells for name in cell.names}, {*cells})
 
     @property
     def budget(self) -> int:

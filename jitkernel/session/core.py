@@ -38,6 +38,7 @@ from jitkernel.session.saved.texts import Texts
 if TYPE_CHECKING:
     from jitkernel.compiler.worker_process import WorkerProcess
     from jitkernel.linker import Image
+    from jitkernel.session.program.cell import Change
     from jitkernel.session.run.host import Execution
     from jitkernel.session.run.prototypes import Prototypes
     from jitkernel.session.run.python_functions import PythonFunctions
@@ -145,6 +146,7 @@ class Core:
         memory = engine.executor.services.memory
         shadow = DataShadow(engine.arena, settings.undo_data, memory)
         self.history = UndoHistory(program, shadow, self.results, settings, self.finish)
+        self.history.refresh = self._refresh
         self.garbage = GarbageCollector(program, engine, self.history, self.results, self.finish)
         self.places = Places(program, engine)
         self.observers = Observers(self)
@@ -173,6 +175,20 @@ class Core:
         from jitkernel.session.run.quick import QuickCalls  # not every session calls from Python
 
         return QuickCalls(self)
+
+    def _refresh(self, change: Change) -> None:
+        """Have cells made anew that hold bodies or values of what a revert, whose opposite is a
+        change, has made otherwise: one in the middle leaves them with what they have."""
+        came = {n for n, was in change.facts("cell").items() if not was.there}
+        holders = self.program.holders(change.facts("name"))
+        if outdated := self.program.outdated(holders | came | change.facts("object").keys()):
+            from jitkernel.session.run.definer import Definer  # seldom needed
+
+            definer = Definer(self)
+            definer.change = change
+            definer.refresh(outdated)
+            for number in came:  # they go when it is taken back
+                change.before.pop(("object", number), None)
 
     def finish(self, image: Image) -> None:
         """Run an image's destructors: see `calls.finish`."""

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from jitkernel.errors import UsageError
 from jitkernel.ir.names import CONTROL, bare
 from jitkernel.session.operation import operation
-from jitkernel.session.settings import stored_request
 from jitkernel.wording import did_you_mean
 
 if TYPE_CHECKING:
@@ -163,7 +162,20 @@ class Inspect:
             raise UsageError(f"cell {number} has no IR of its own")
         if record.is_linked:
             raise UsageError(f"cell {number} is an object of another compiler: it has no IR")
-        return stored_request(record)
+        return self.program.lender.stored(record)
+
+    def request_anew(self, number: int) -> Request:
+        """The request as it would be made for a cell now.  Raises UsageError as `request` does."""
+        from jitkernel.session.program.lending import Lending  # not needed to start
+
+        return Lending(self.program.lender).lend(self.request(number), cell=number)
+
+    def held(self, number: int) -> frozenset[str]:
+        """The symbols whose bodies or values a cell has in its code."""
+        from jitkernel.linker.layout import ReadObject  # not needed to start
+
+        data = self.object(number)
+        return ReadObject.of(data).held() if data else frozenset()
 
     def cell_lines(self, number: int, request: Request) -> Callable[[int], int]:
         """From lines of what the compiler is asked for a cell to lines of its source, 0 where

@@ -20,6 +20,7 @@ class Again(TypedDict, total=False):
     results_kept: int
     opt_level: int
     passes: str
+    inlining: bool
     cpu: str
     timeout: float
     worker_memory_limit: int

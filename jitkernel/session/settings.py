@@ -96,7 +96,8 @@ class CellOptions:
     also what is in the object cache.  `keep_cpu` keeps a CPU that pasted functions name by default.
     `sanitize` lets clang check a C cell for undefined behaviour, and stop where there is any; a
     pointer beyond its array, or into memory that was freed, it does not know from others.
-    `file` is the path of the file that the cell is the text of, "" for none.
+    `file` is the path of the file that the cell is the text of, "" for none.  `inline` is `on` or
+    `off`, empty: as the session has it.
     """
 
     opt_level: int | None = None
@@ -110,12 +111,15 @@ class CellOptions:
     keep_cpu: bool = False
     sanitize: bool = False
     file: str = ""
+    inline: str = ""
 
     @property
     def words(self) -> str:
         """The differences from the session's settings: `-O0, closed`."""
         level = "" if self.opt_level is None else f"-O{self.opt_level}"
-        return ", ".join(filter(None, (level, self.passes, self.cpu, "closed" * self.closed)))
+        inline = f"inline={self.inline}" if self.inline else ""
+        words = level, self.passes, self.cpu, "closed" * self.closed, inline
+        return ", ".join(filter(None, words))
 
 
 USUAL = CellOptions()  # as the session's settings have it
@@ -131,6 +135,7 @@ def options_for(cell: CellOptions, settings: SessionSettings, arena: Arena) -> O
     return Options(
         opt_level=level, cpu=cpu, reloc=reloc, closed=cell.closed,
         ignore_optnone=cell.ignore_optnone, passes=passes, keep_cpu=cell.keep_cpu,
+        inline=settings.inlining if not cell.inline else cell.inline == "on",
     )  # fmt: skip
 
 

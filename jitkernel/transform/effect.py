@@ -14,7 +14,7 @@ from jitkernel.compiler.records import Options
 from jitkernel.errors import CompileError
 from jitkernel.ir.instructions import instructions
 from jitkernel.ir.module import Entity, entities, functions
-from jitkernel.ir.text import replaced
+from jitkernel.ir.text import has_word, replaced
 from jitkernel.session import CellOptions, Session
 from jitkernel.session.operation import operation
 from jitkernel.session.run.results import Collector
@@ -127,11 +127,18 @@ def _strong(text: str, source: str) -> str:
     """A printed module with the linkages that its source has: a compile makes strong ones weak."""
 
     def weak(module: str) -> Iterator[Entity]:
-        return (e for e in entities(module, "function", "value") if e.linkage == "weak")
+        every = entities(module, "function", "value")
+        return (e for e in every if e.linkage in ("weak", "weak_odr") or "protected" in e.words)
 
-    meant = {found.name for found in weak(source)}
-    starts = [e.words_at + e.words.index("weak") for e in weak(text) if e.name not in meant]
-    return replaced(text, [(at, at + len("weak "), "") for at in starts])
+    meant = {found.name: found.words for found in weak(source)}
+    edits = []
+    for found in weak(text):
+        words = found.words
+        for word in ("weak_odr", "weak", "protected"):
+            if not has_word(meant.get(found.name, ""), word):
+                words = words.replace(f"{word} ", "")
+        edits.append((found.words_at, found.words_at + len(found.words), words))
+    return replaced(text, edits)
 
 
 def _count(text: str) -> int:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from jitkernel.views.cfg import cfg
     from jitkernel.views.compare import compare
     from jitkernel.views.explain import explain, timeline
+    from jitkernel.views.inlining import inlining
     from jitkernel.views.memory import memory, residency
     from jitkernel.views.object import object
     from jitkernel.views.passes import ir, mir, passes
@@ -36,6 +37,7 @@ __all__ = [
     "compare",
     "deps",
     "explain",
+    "inlining",
     "ir",
     "memory",
     "mir",

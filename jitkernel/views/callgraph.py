@@ -1,7 +1,8 @@
 """Graphs of the session: who calls whom, `callgraph`; which cell uses which, `deps`.
 
 Calls are decoded from the code as it stands in the arena, so that those show that the program can
-make now: inlined ones are gone, calls of a function that was redefined lead to the new one.
+make now: calls of a function that was redefined lead to the new one.  Of what was inlined the
+cell's object tells, and which of its functions names it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from jitkernel.errors import UsageError
+from jitkernel.ir.module import functions as ir_functions
+from jitkernel.ir.names import symbols_in
 from jitkernel.linker import Symbol, SymbolState
 from jitkernel.session.program.cell import CellState
 from jitkernel.views.asm import Code, code_of, decode, meant
@@ -33,7 +36,8 @@ _CELLS = 4000  # whose code is decoded
 
 @dataclass(slots=True)
 class _Function:
-    """A function: what its code refers to, with how often; who refers to it, and whether by calls.
+    """A function: what its code refers to, with how often, and has of others in it; who refers to
+    it, and whether by calls.
 
     `kind` is that of its box, and empty where it has code in memory.
     """
@@ -42,6 +46,7 @@ class _Function:
     kind: str = ""
     calls: Counter[str] = field(default_factory=Counter)
     takes: Counter[str] = field(default_factory=Counter)
+    inlines: list[str] = field(default_factory=list)
     indirect: int = 0
     used_by: dict[str, bool] = field(default_factory=dict)
 
@@ -71,7 +76,7 @@ def callgraph(
     here = {n for n in names if n in functions and not functions[n].kind}
     if not here:
         raise UsageError(f"{meant(session, target, cell)} has no machine code")
-    calls = {n: {*f.calls, *f.takes} for n, f in functions.items()}
+    calls = {n: {*f.calls, *f.takes, *f.inlines} for n, f in functions.items()}
     users = {n: f.used_by for n, f in functions.items()}
     reached = within(here, calls, depth) | within(here, users, depth)
     return _view(session, {n: f for n, f in functions.items() if n in reached}, here, everything)
@@ -111,12 +116,31 @@ def _functions(session: Session) -> dict[str, _Function]:
                 (made.calls if branch else made.takes)[name] += 1
             elif branch and not i.target:
                 made.indirect += 1
+    for number in {code.cell for _, code in codes}:
+        _note_inlined(session, number, functions)
     for name, function in list(functions.items()):
-        for used in (*function.calls, *function.takes):
+        for used in (*function.calls, *function.takes, *function.inlines):
             if used not in functions:
                 functions[used] = _elsewhere(linked.get(used))
-            functions[used].used_by[name] = used in function.calls
+            functions[used].used_by[name] = used not in function.takes
     return functions
+
+
+def _note_inlined(session: Session, number: int, functions: dict[str, _Function]) -> None:
+    """Note what functions of a cell have of others in their code: those that name it, or, where it
+    came with the body of another, all of them."""
+    linked = session.inspect.program.linker.symbols
+    held = [n for n in session.inspect.held(number) if n in linked and linked[n].is_function]
+    if not held:
+        return
+    own = {
+        e.name: symbols_in(e.text) for e in ir_functions(session.inspect.module(number), "define")
+    }
+    own = {name: mentioned for name, mentioned in own.items() if name in functions}
+    for name in sorted(held):
+        users = [user for user, mentioned in own.items() if name in mentioned and user != name]
+        for user in users or [user for user in own if user != name]:
+            functions[user].inlines.append(name)
 
 
 def _elsewhere(symbol: Symbol | None) -> _Function:
@@ -163,6 +187,7 @@ def _row(
 ) -> tuple[str, str, str, str, str]:
     function = functions[name]
     calls = [f"{called(n)}{f' {k} times' if k > 1 else ''}" for n, k in function.calls.items()]
+    calls += [f"{called(n)} (inlined)" for n in function.inlines if n not in function.calls]
     if function.indirect:
         calls.append(f"{function.indirect} through pointers")
     takes = [called(n) for n in function.takes]
@@ -179,6 +204,9 @@ def _arrows(functions: dict[str, _Function]) -> list[Arrow]:
         for used in (used for used in function.calls | function.takes if used in functions):
             count = function.calls[used]
             arrows.append(Arrow(name, used, str(count) if count > 1 else "", dashed=not count))
+        for used in function.inlines:
+            if used in functions and used not in function.calls:
+                arrows.append(Arrow(name, used, "inlined"))
     return arrows
 
 

@@ -264,13 +264,13 @@ def compiled(
 
     def describe(address: int) -> str:
         start = starts.get(address - base, "")
-        return start and called(start.removesuffix(".inline"), cell)
+        return start and called(start, cell)
 
     found = decode(content, value + base, describe, syntax, lines)
     for number, i in enumerate(found):
         at = i.address - base
         for name_there in (names[o] for o in range(at, at + len(i.code)) if o in names):
-            found[number] = replace(i, refers=called(name_there.removesuffix(".inline")))
+            found[number] = replace(i, refers=called(name_there))
             break
     return Side(title, name, cell, _rows(found), size, True, data)
 

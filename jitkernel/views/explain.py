@@ -16,7 +16,7 @@ from jitkernel.errors import UsageError
 from jitkernel.ir.instructions import instructions
 from jitkernel.ir.module import functions
 from jitkernel.ir.names import bare
-from jitkernel.linker.records import sites
+from jitkernel.linker.records import holds, sites
 from jitkernel.views.asm import asm, code_of
 from jitkernel.views.diff import clip, difference_view
 from jitkernel.views.object import object as object_view
@@ -224,7 +224,7 @@ def _symbols(session: Session, names: list[str]) -> View:
     for name in names:
         symbol, own = session.symbols[name], session.inspect.program.linker.symbols[name]
         users = [
-            f"cell {image.cell} at {counted(sum(1 for _ in sites(packed)), 'place')}"
+            f"cell {image.cell} {_how(packed)}"
             for image, packed in (own.users or {}).items() if image.cell
         ]  # fmt: skip
         entry = f"{own.stub:#x}" if own.stub else "none yet"
@@ -236,6 +236,13 @@ def _symbols(session: Session, names: list[str]) -> View:
         "Symbols", ("name", "type", "address", "#bytes", "canonical entry", "used by"), rows,
         "A canonical entry is the address that everything but a call uses; it never moves.",
     )  # fmt: skip
+
+
+def _how(packed: bytes) -> str:
+    """`at 2 places`, `inlined`, or both: how an image uses a symbol."""
+    places = len(sites(packed))
+    at = [f"at {counted(places, 'place')}"] if places or not holds(packed) else []
+    return " and ".join([*at, *(["inlined"] if holds(packed) else [])])
 
 
 def timeline(session: Session, target: int | str | None = None, picture: bool = True) -> View:

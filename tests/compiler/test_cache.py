@@ -19,7 +19,7 @@ from jitkernel.compiler import cache as cache_module
 from jitkernel.compiler.cache import ObjectCache, fingerprint, open_cache
 from jitkernel.compiler.cache_database import CacheDatabase, cache_home
 from jitkernel.compiler.pool import CompilerPool
-from jitkernel.compiler.records import Compiled, Options, Request, Summary
+from jitkernel.compiler.records import Compiled, Lent, Options, Request, Summary
 from jitkernel.compiler.worker_process import packages
 from jitkernel.errors import CompileError, Diagnostic
 from jitkernel.session.settings import CellOptions
@@ -64,6 +64,9 @@ OTHERS: dict[str, Callable[[Request], Request]] = {
     "ignore_optnone": lambda r: r._replace(options=r.options._replace(ignore_optnone=True)),
     "internal": lambda r: r._replace(options=r.options._replace(internal=True)),
     "passes": lambda r: r._replace(options=r.options._replace(passes="sroa")),
+    "inline": lambda r: r._replace(options=r.options._replace(inline=False)),
+    "near": lambda r: r._replace(near=frozenset({"f"})),
+    "bodies": lambda r: r._replace(bodies=(Lent("k", "f", "define i32 @f() { ret i32 1 }"),)),
     "keep_cpu": lambda r: r._replace(options=r.options._replace(keep_cpu=True)),
     "nobuiltin": lambda r: r._replace(nobuiltin=frozenset({"pow"})),
     "first_line": lambda r: r._replace(first_line=2),

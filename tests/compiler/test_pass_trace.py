@@ -226,7 +226,8 @@ def test_each_step_over_one_function_of_many_is_verified(pool: CompilerPool, lev
         f"  %r = call i64 @f{(k + 1) % 14}(i64 %w, ptr %p)\n  ret i64 %r\n}}\n"
         for k in range(14)
     )
-    seen = pool.trace(Request(many + NEIGHBOURS, Options(opt_level=level)))
+    plain = Options(opt_level=level, inline=False)  # each by itself
+    seen = pool.trace(Request(many + NEIGHBOURS, plain))
     assert not seen.whole
     assert {step.unit for step in seen.ir} >= {"w0", "w1", "loop %l in function f3"}
     assert [(s.title, s.unit) for s in seen.ir if not s.verified] == []

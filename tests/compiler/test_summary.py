@@ -7,6 +7,7 @@ import pytest
 from jitkernel.compiler.pool import CompilerPool
 from jitkernel.compiler.records import CallInfo, Compiled, FunctionInfo, Options, Request
 from jitkernel.elf import read_object
+from jitkernel.linker.layout import ReadObject
 
 FUNCTIONS = [
     ("define i32 @f(i32 %x) {\n ret i32 %x\n}", FunctionInfo("f", True, "external", "i32 (i32)")),
@@ -140,13 +141,18 @@ def test_exports_are_not_copied_into_their_users(
     source = EXPORTS.replace("define i32", f"define {marks}i32").replace(
         "= const", f"= {marks}const"
     )
-    open_ = pool.compile(Request(source, Options(level)))
+    open_ = pool.compile(Request(source, Options(level, inline=False)))
     assert _bindings(open_) >= {("f", "weak"), ("c", "weak"), ("g", "weak")}
     assert _referenced(open_) >= {"f", "c"}
     closed = pool.compile(Request(source, Options(level, closed=True)))
     assert _bindings(closed) >= {("f", "global"), ("g", "global")}
     if level >= 2:
         assert not _referenced(closed) & {"f", "c"}
+    inlined = pool.compile(Request(source, Options(level)))
+    assert _bindings(inlined) >= {("f", "weak"), ("c", "weak"), ("g", "weak")}
+    assert ReadObject.of(inlined.object).held() >= ({"f", "c"} if level else {"c"})
+    if level >= 2:
+        assert not _referenced(inlined) & {"f", "c"}, "and the object says so"
 
 
 def _referenced(compiled: Compiled) -> set[str]:
@@ -179,7 +185,8 @@ def test_a_function_of_the_session_is_not_taken_for_libc(pool: CompilerPool) -> 
     own = source.replace("declare double @pow(double, double)", "") + (
         "\ndefine double @pow(double %x, double %y) {\n  ret double 0.0\n}"
     )
-    assert "pow" in _referenced(pool.compile(Request(own)))
+    assert "pow" in _referenced(pool.compile(Request(own, Options(inline=False))))
+    assert ReadObject.of(pool.compile(Request(own)).object).held() == {"pow"}
 
 
 CALLS = [

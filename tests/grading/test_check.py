@@ -208,7 +208,7 @@ def test_rules(s: Session, rule: str, source: str, complaint: str) -> None:
 def test_rules_that_hold(s: Session) -> None:
     rules = "a tail call; direct calls; no alloca; some call; at most 9 IR instructions"
     source = "define i32 @f2(i32 %x) {\n  %r = musttail call i32 @sq(i32 %x)\n  ret i32 %r\n}"
-    sq = "define i32 @sq(i32 %x) {\n  %r = mul i32 %x, %x\n  ret i32 %r\n}"
+    sq = "define i32 @sq(i32 %x) noinline {\n  %r = mul i32 %x, %x\n  ret i32 %r\n}"
     exercise = grading.make_exercise(s, "f2", f"; must: {rules}\n; function: @f2\n{sq}\n{source}")
     s.run(sq)
     s.run(source)

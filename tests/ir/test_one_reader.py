@@ -14,7 +14,7 @@ READERS = [
     "session/run", "values/debug_info.py", "views/diff.py",
 ]  # fmt: skip
 #: What reads other texts: LLVM's messages, its log, its machine code, the table of passes, triples.
-OTHERS = {"diagnose", "pass_log", "machine_ir", "passes", "products"}
+OTHERS = {"diagnose", "inlining", "remarks", "pass_log", "machine_ir", "passes", "products"}
 
 
 def compiles(path: Path) -> bool:

@@ -46,7 +46,7 @@ CLAIMS = {
         ("%check average", r"@average\(1, 4294967295\): expected 2147483648, got 0"),
     ],
     "04_selection": [("%mir @crowd", r"4 spills \(stores\) and 4 reloads")],
-    "05_linking": [("%object @next_sq", r"weak.*@calls-0x4 +relaxed to lea.*@sq-0x4 +direct")],
+    "05_linking": [("%object @next_sq", r"weak.*@calls-0x4 +direct.*@sq-0x4 +direct")],
     "06_redefinition": [("%bytes = load", r'c"\\E9')],
     "07_crashes": [
         ("@ratio(1, 0)", r"integer division by zero"),

@@ -23,6 +23,7 @@ def test_asm_in_both_syntaxes_and_for_other_machines(kernel: Kernel) -> None:
 
 
 def test_object(kernel: Kernel) -> None:
+    kernel.ok("%opt --inline=off")
     kernel.ok(SQ)
     kernel.ok(USES)
     text = kernel.ok("%object @twice")

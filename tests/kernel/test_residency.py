@@ -22,6 +22,7 @@ def fresh(kernel: Kernel) -> None:
 
 
 def test_hibernate_shows_and_comes_back(kernel: Kernel) -> None:
+    kernel.ok("%opt --inline=off")
     kernel.ok(SQ)
     kernel.ok(TWICE)
     assert re.search(r"the code of cell \d+ left memory", kernel.ok("%hibernate @sq"))
@@ -53,6 +54,7 @@ def test_wrong_words(kernel: Kernel, line: str) -> None:
 
 
 def test_a_thread_gets_its_code_while_no_cell_runs(kernel: Kernel) -> None:
+    kernel.ok("%opt --inline=off")
     kernel.ok(SQ)
     kernel.ok(
         '@done = constant [7 x i8] c"got %d\\00"\n@newline = constant [1 x i8] zeroinitializer\n'

@@ -120,7 +120,7 @@ def test_the_library_has_the_same_bounds(name: str, value: object, words: str) -
 def test_what_a_session_file_has() -> None:
     assert set(saved_settings()) == {
         "capacity", "base", "undo_depth", "results_kept", "opt_level", "cpu", "prelude",
-        "stack_size", "context", "budget",
+        "stack_size", "context", "budget", "inlining",
     }  # fmt: skip
     chosen = set(saved_settings()) - set(saved_settings(chosen={"cpu", "base", "clang"}))
     assert chosen == {"cpu"}  # the base is the file's in any case

@@ -73,7 +73,7 @@ CELLS = {
     "%watch absent": "no cell defines absent",
     "%undo --list": "labelled",
     "%undo four --list": "",
-    "%evict sq": r"sq shares cell 1 with the variables p, counter",
+    "%evict sq": r"sq shares cell \d+ with the variables p, counter",
     "%evict sq p counter four text each": r"\(next, get, through, alone and \d+ more\) uses sq",
     "%evict absent": "no cell defines absent",
     "%asm absent": "nothing of the session is called absent",
@@ -92,6 +92,7 @@ WORDS_OF_IR = re.compile(r'@"?[A-Za-z_.]|\bi(?:1|8|16|32|64)\b|\[\d+ x |%struct|
 def tile() -> Iterator[Kernel]:
     """A kernel of C with the program."""
     running = Kernel("--JITKernel.default_language=c")
+    running.ok("%opt --inline=off")  # calls, and who makes them, are what is shown
     running.ok(PROGRAM)
     running.ok(USES)
     running.ok(EDGE)

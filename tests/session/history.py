@@ -716,7 +716,8 @@ class Walk:
             ):
                 return True
         for cell, name in self._after(base).ghosts - first.before.ghosts:
-            back[name] = taken(self.specs[cell])[name]
+            if cell in first.before.cells:  # not one that came back as it was
+                back[name] = taken(self.specs[cell])[name]
         if any(back.get(n, t) != t for n, t in taken(made).items()):
             return True
         mine = written(first.before, self._after(base))

@@ -33,6 +33,7 @@ def asleep(s: Session) -> list[int]:
 
 
 def test_a_call_in_the_middle_of_a_run_brings_code_back(s: Session) -> None:
+    s.configure("inlining", False)
     s.run(SQ)
     s.run(
         "define i32 @both(i32 %x) {\n  %a = call i32 @sq(i32 %x)\n  %b = call i32 @sq(i32 %a)\n"
@@ -69,6 +70,7 @@ def test_by_statements_lines_and_handles(s: Session) -> None:
 
 def test_every_argument_is_as_it_was(s: Session) -> None:
     """All that the calling convention passes: integers, floats, vectors, stack, nest, long double."""
+    s.configure("inlining", False)
     integers = ", ".join(f"i64 %a{i}" for i in range(9))
     floats = ", ".join(f"double %d{i}" for i in range(10))
     total = "\n".join(

@@ -30,7 +30,7 @@ def test_a_cell_run_again_replaces_what_it_defined(s):
         "define i32 @again(i32 %x) {\n  %a = call i32 @sq(i32 %x)\n  %b = call i32 @sq(i32 %a)\n  ret i32 %b\n}"
     )
     r = s.run(CUBE, cell_id="a")
-    assert notes(r) == ["@sq replaced; 3 callers (5 calls) now use it"]
+    assert notes(r) == ["@sq replaced; 3 callers (inlined) now use it"]
     assert (s.call("two", 2), s.call("one", 2), s.call("again", 2)) == (512, 8, 512)
     assert first not in [c.number for c in s.cells]
 
@@ -46,7 +46,7 @@ def test_many_that_move_are_told_in_one_line(s):
     r = s.run(module, cell_id="b")
     assert notes(r) == [
         f"12 functions moved from cell {first} to cell {r.cell.number}: @m0, @m1, @m2 and 9 more; "
-        "2 callers (3 calls) now use them"
+        "2 callers (inlined) now use them"
     ]
     r = s.run("\n".join(f"@g{k} = global i32 {k}" for k in range(3)), cell_id="c")
     r = s.run("\n".join(f"@g{k} = global i32 {k}" for k in range(3)), cell_id="c")
@@ -79,7 +79,7 @@ def test_undo_gives_the_notebook_cell_its_old_number_back(s):
     assert (s.call("f"), s.call("g")) == (1, 1)
     assert s.inspect.program.state.ids["a"] == first
     r = s.run(constant("f", 3) + "\n" + constant("g", 3), cell_id="a")
-    assert notes(r) == ["@f replaced; 1 caller (1 call) now uses it", "@g replaced"]
+    assert notes(r) == ["@f replaced; 1 caller (inlined) now uses it", "@g replaced"]
     assert first not in [c.number for c in s.cells]
 
 
@@ -256,7 +256,7 @@ def test_an_earlier_version_that_stays_still_counts(s):
     s.run(_calls_t("f", "i32"), cell_id="x")
     s.run("declare i32 @f()\ndefine i32 @h() {\n  %r = call i32 @f()\n  ret i32 %r\n}")
     with pytest.raises(
-        TypeMismatch, match=r"declared here as i64 \(\), but cell \d+ uses it as i32"
+        TypeMismatch, match=r"declared here as i64 \(\), but cells \d+, \d+ use it as i32"
     ):
         s.run(_calls_t("g", "i64"), cell_id="x")
 

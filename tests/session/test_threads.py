@@ -28,7 +28,7 @@ SAME = """define i64 @same(i64 %x) {{
 
 @pytest.fixture
 def session():
-    with Session(opt_level=1) as s:
+    with Session(opt_level=1, inlining=False) as s:
         yield s
         s.check()
 

@@ -34,7 +34,7 @@ SQUARES = "define i32 @f(i32 %x) {\n  %v = call i32 @sq(i32 %x)\n  ret i32 %v\n}
 
 @pytest.fixture
 def s(either: Callable[..., Session]) -> Iterator[Session]:
-    session = either(spare=False)
+    session = either(spare=False, inlining=False)
     session.run(SQ)
     session.run(SQUARES)
     session.run("@g = global i32 11")

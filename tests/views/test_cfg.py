@@ -204,7 +204,7 @@ def test_folding_keeps_every_node_and_every_way(count: int, pairs: list[tuple[in
 
 
 def test_of_many_functions_those_alike_share_a_box_and_the_nearest_are_drawn() -> None:
-    with Session(capacity=64 << 20) as s:
+    with Session(capacity=64 << 20, inlining=False) as s:
         body = "(i32 %x) {{\n  %r = call i32 @{}(i32 %x)\n  %q = add i32 %r, 1\n  ret i32 %q\n}}\n"
         leaf = "define i32 @base(i32 %x) {\n  ret i32 %x\n}\n"
         s.run(leaf + "".join(f"define i32 @f{k}" + body.format("base") for k in range(100)))
@@ -228,7 +228,7 @@ def test_of_many_functions_those_alike_share_a_box_and_the_nearest_are_drawn() -
 
 
 def test_calls_are_those_that_stand_in_memory() -> None:
-    with Session(capacity=64 << 20) as s:
+    with Session(capacity=64 << 20, inlining=False) as s:
         s.run(
             "declare i32 @odd(i32)\ndefine i32 @even(i32 %n) {\n  %r = call i32 @odd(i32 %n)\n  %q = add i32 %r, 1\n  ret i32 %q\n}"
         )

@@ -66,7 +66,7 @@ def test_it_agrees_with_the_single_views(session: Session) -> None:
     assert f"machine code                     {code.size}  bytes"[:12] in text
     assert f"{code.address:#x}" in text
     assert "- " + "  %a = alloca i64, align 8" in text
-    assert re.search(r"^@next +i64 \(ptr\) .* cell 2 at 1 place$", text, re.M)
+    assert re.search(r"^@next +i64 \(ptr\) .* cell 2 inlined$", text, re.M)
     assert "@random" in text and "far stub" in text
 
 

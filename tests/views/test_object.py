@@ -224,6 +224,7 @@ def test_the_object_that_was_run_again(session: Session) -> None:
 
 
 def test_hibernated_cells_come_back_to_be_looked_at(s: Session) -> None:
+    s.configure("inlining", False)
     s.run(
         'define i64 @f(i64 %x) {\n  call void asm sideeffect ".fill 64, 1, 0x90", ""()\n'
         "  %y = mul i64 %x, 3\n  ret i64 %y\n}"

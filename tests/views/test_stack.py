@@ -18,7 +18,7 @@ PROGRAM = """\
 declare void @qsort(ptr, i64, i64, ptr)
 @g = global i64 77
 @table = global [4 x i32] [i32 4, i32 2, i32 3, i32 1]
-define i64 @get(ptr %p) uwtable {
+define i64 @get(ptr %p) noinline uwtable {
   %a = alloca [4 x i64]
   store volatile i64 1234, ptr %a
   %b = getelementptr i64, ptr %a, i64 1
@@ -31,28 +31,28 @@ define i64 @get(ptr %p) uwtable {
   %v = load volatile i64, ptr %p
   ret i64 %v
 }
-define i64 @outer(i64 %k) uwtable {
+define i64 @outer(i64 %k) noinline uwtable {
   %v = call i64 @get(ptr null)
   %w = mul i64 %v, %k
   ret i64 %w
 }
-define i32 @compare(ptr %a, ptr %b) uwtable {
+define i32 @compare(ptr %a, ptr %b) noinline uwtable {
   %v = call i64 @outer(i64 4)
   %t = trunc i64 %v to i32
   %x = add i32 %t, 1
   ret i32 %x
 }
-define i32 @sort() uwtable {
+define i32 @sort() noinline uwtable {
   call void @qsort(ptr @table, i64 4, i64 4, ptr @compare)
   ret i32 0
 }
-define i32 @deep(i32 %n) uwtable {
+define i32 @deep(i32 %n) noinline uwtable {
   %a = call i32 @deep(i32 %n)
   %b = call i32 @deep(i32 %a)
   %c = add i32 %a, %b
   ret i32 %c
 }
-define void @spin() uwtable {
+define void @spin() noinline uwtable {
   br label %l
 l:
   %x = load volatile i64, ptr @g
@@ -172,7 +172,7 @@ def test_an_interrupted_cell(session: Session) -> None:
 
 
 def test_a_call_of_what_nobody_defines(session: Session) -> None:
-    text = fault(session, "declare i32 @nowhere()\ndefine i32 @goes() uwtable {\n  %a = call i32 @nowhere()\n"
+    text = fault(session, "declare i32 @nowhere()\ndefine i32 @goes() noinline uwtable {\n  %a = call i32 @nowhere()\n"
                  "  %b = add i32 %a, 1\n  ret i32 %b\n}\n@goes()")  # fmt: skip
     assert re.search(r"^#0 +@goes\+\d+, cell", text, re.M)
     assert "rdi" not in text.split("Frame of")[0]  # not recorded
@@ -206,10 +206,10 @@ def test_a_cell_that_runs_is_looked_at_and_goes_on() -> None:
     with Session(capacity=64 << 20) as s:
         s.run(PROGRAM)
         s.run(
-            "@stop = global i64 0\n@steps = global i64 0\ndefine i64 @work(i64 %k) uwtable {\n  br label %l\nl:\n"
+            "@stop = global i64 0\n@steps = global i64 0\ndefine i64 @work(i64 %k) noinline uwtable {\n  br label %l\nl:\n"
             "  %s = load volatile i64, ptr @steps\n  %t = add i64 %s, 1\n  store volatile i64 %t, ptr @steps\n"
             "  %v = load volatile i64, ptr @stop\n  %c = icmp eq i64 %v, 0\n  br i1 %c, label %l, label %d\nd:\n"
-            "  ret i64 %k\n}\ndefine i64 @outer2(i64 %k) uwtable {\n  %v = call i64 @work(i64 %k)\n  %w = mul i64 %v, 3\n  ret i64 %w\n}"
+            "  ret i64 %k\n}\ndefine i64 @outer2(i64 %k) noinline uwtable {\n  %v = call i64 @work(i64 %k)\n  %w = mul i64 %v, 3\n  ret i64 %w\n}"
         )
         texts: list[str] = []
         steps: list[int] = []

@@ -23,12 +23,18 @@ _SANITIZE = Argument(
     " their array, memory from malloc that is too small or freed, variables without a value",
     "flag",
 )
+_INLINE = Argument(
+    "--inline", "whether LLVM puts functions and constants of cells into their callers",
+    choices=("on", "off"), value="on|off",
+)  # fmt: skip
+_INLINES = ("--inline=on", "--inline=off")
 COMPILE_OPTIONS = (
     Argument("-O", "optimisation level", type=int, choices=LEVELS, value="LEVEL"),
     Argument(
         "--passes", "passes to run instead of a level's, with commas between", completes="passes"
     ),
     Argument("--cpu", "the CPU to compile for", completes="cpu"),
+    _INLINE,
     Argument("--closed", "let LLVM inline and fold exported symbols within the cell", "flag"),
     Argument("--ignore-optnone", "drop optnone, which clang -O0 puts on functions", "flag"),
     _KEEP_CPU,
@@ -148,6 +154,7 @@ def python_pass(context: Frontend, arguments: Any) -> None:
     ),
     _KEEP_CPU,
     _SANITIZE,
+    _INLINE,
     example="%opt sroa,instcombine,simplifycfg",
 )
 def opt(context: Frontend, arguments: Any) -> None:
@@ -157,19 +164,31 @@ def opt(context: Frontend, arguments: Any) -> None:
     given: dict[str, Any] = {
         name: True for name, flag in flags.items() if getattr(arguments, name) or flag in words
     }
-    words = [word for word in words if word not in flags.values()]
-    if not words and not given:
+    inline = arguments.inline or next((w[9:] for w in words if w in _INLINES), "")
+    words = [word for word in words if word not in flags.values() and word not in _INLINES]
+    if not words and not given and not inline:
         settings = context.session.settings
-        context.print(f"cells are optimised with {settings.passes or f'-O{settings.opt_level}'}")
+        calls = "" if settings.inlining else ", and nothing is inlined"
+        how = settings.passes or f"-O{settings.opt_level}"
+        context.print(f"cells are optimised with {how}{calls}")
         return
     level, names = pipeline(" ".join(words)) if words else (None, "")
     if core.cell_options is not None:  # above the code of a cell: for that one
         if words:
             given |= {"opt_level": level, "passes": names}
+        if inline:
+            given["inline"] = inline
         core.cell_options = replace(core.cell_options, **given)
         return
     for name in given:
         raise UsageError(f"%opt {flags[name]} is for one cell: write it above the cell's code")
+    if inline:
+        context.configure("Compiler.inlining", inline == "on")
+        context.print(
+            f"functions of cells are {'' if inline == 'on' else 'not '}inlined from now on"
+        )
+    if not words:
+        return
     if level is not None:
         context.configure("Compiler.opt_level", level)
     context.configure("Compiler.passes", names)

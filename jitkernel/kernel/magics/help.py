@@ -36,7 +36,8 @@ name?, name??                    inspect; with IR and assembly""",
 _REST = "The rest"
 _GROUPS = {
     "Every day": "cells symbols who asm ir time timeit undo evict reset run history help",
-    "What became of the code": "explain cfg passes compare mir object callgraph timeline stack",
+    "What became of the code": "explain cfg passes inline compare mir object callgraph timeline"
+    " stack",
     "How a cell is compiled": "llvm c kaleidoscope opt pass language",
     "The session": "redo deps gc save export restore reproduce",
     "Memory": "memory arena watch budget keep hibernate context",

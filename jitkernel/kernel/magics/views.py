@@ -130,6 +130,17 @@ def callgraph(context: Frontend, arguments: Any) -> None:
 
 
 @magic(
+    "inline",
+    Argument("target", "a function or a cell; without it, the last", "?", completes="target"),
+    example="%inline sum",
+)
+def inline(context: Frontend, arguments: Any) -> None:
+    """Functions of others that became part of a cell's code, those that did not, and why."""
+    for target in shown(arguments.target):
+        context.display(views.inlining(context.session, target))
+
+
+@magic(
     "stack",
     Argument("--after", "show it when code has run for so many seconds, and go on", "", float),
     example="%stack --after 2",

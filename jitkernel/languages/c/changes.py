@@ -68,7 +68,7 @@ class Changes:
         replaced = [note for note in before if note is not None]
         stale |= self._notes.holders({
             note.key: note for note in (*replaced, *leaving)
-            if note.is_held and note.cell != self._reading.number
+            if note.is_constant and note.cell != self._reading.number
         })  # fmt: skip
         defined = ((key, self._notes.get(key)) for key in asked)
         stale |= {key: asked[key] for key, note in defined if note is not None and note.is_defined}

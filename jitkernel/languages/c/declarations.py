@@ -56,7 +56,6 @@ class Specifiers:
     typedef: bool = False
     extern: bool = False
     thread: bool = False
-    inline: bool = False
     constant: bool = False
     tag: Tag | None = None
     local: tuple[int, ...] = ()
@@ -68,7 +67,6 @@ class Specifiers:
         self.extern |= word == "extern"
         self.thread |= word in THREAD_LOCAL
         self.constant |= word == "constexpr"
-        self.inline |= "inline" in word or word == "static"
         self.deduced = at if word == "auto" else self.deduced
         if word in _LOCAL:
             self.local = (*self.local, at)

@@ -200,10 +200,7 @@ class Declared:
                 definition = self._said(piece, 0, len(piece.tokens), found.local)
             if is_old_style(piece):
                 text = ""  # clang tells
-            note = replace(
-                note, kind="function", text=text, also=(), definition=definition,
-                inline=found.inline,
-            )  # fmt: skip
+            note = replace(note, kind="function", text=text, also=(), definition=definition)
         elif found.extern and declared.init < 0 and not self.makes_storage(piece, declared):
             pass
         elif found.constant and declared.init >= 0:
@@ -213,7 +210,7 @@ class Declared:
             computed = found.deduced >= 0 or ran
             note = replace(
                 note, definition=self._definition(piece, declared, computed),
-                inline=found.inline, computed=computed,
+                computed=computed,
                 folded=not computed and _is_folded(piece, declared, found.end),
             )  # fmt: skip
         self._add(index, note)

@@ -16,8 +16,7 @@ from typing import Literal, TypeAlias
 from jitkernel.ir import module as ir
 from jitkernel.ir.attributes import cpu, without_cpu
 from jitkernel.ir.debug_info import fields, nodes, split_location
-from jitkernel.ir.instructions import Instruction, has_labelled_assembly
-from jitkernel.ir.module import undefining
+from jitkernel.ir.instructions import Instruction
 from jitkernel.ir.names import decode_name, mentions, quote_name, renamed, unnumbered
 from jitkernel.ir.text import has_word, split_at_commas, type_at
 from jitkernel.ir.types import ArrayType, StructType, Type, parse_type
@@ -114,15 +113,9 @@ class Module:
     def declaration(self, name: str) -> str:
         """The text that declares what the module defines; "" of an alias."""
         entity = self.entities[name]
-        if entity.kind == "function":
-            head = undefining(entity.text.partition("\n")[0].removesuffix("{"))
-            return head.replace("define ", "declare ", 1)
         if entity.kind == "alias":
             return ""
-        found = entity.head
-        words = "thread_local " if "thread_local" in found.words else ""
-        words += "".join(f"{w} " for w in found.words.split() if w.startswith("addrspace("))
-        return f"@{name} = external {words}{found.kind} {type_at(found.rest.strip())}"
+        return next(ir.entities(entity.text, "function", "value")).declaration
 
     def write(self, names: Iterable[str], declared: Iterable[str] = ()) -> str:
         """The text of a module of these entities, with the types and so on that they need; of
@@ -299,26 +292,6 @@ class Module:
                 variable = f"@{name} = internal global {value}"
                 self.entities[name] = Entity("variable", name, variable, True)
 
-    def inline(self, functions: Collection[str], copied: Iterable[str]) -> None:
-        """Give these functions copies of their own of those `copied`, which can be replaced later:
-        so LLVM may make functions part of their callers, and look into constants."""
-        copies: dict[str, str] = {}
-        for name in copied:
-            entity = self.entities.get(name)
-            if entity is not None and (text := _copy(entity, f'"{name}.inline"')):
-                copies[name] = copy = f'"{name}.inline"'
-                kind = entity.kind
-                self.entities[copy] = Entity(kind, copy, text, True, False, entity.symbols)
-        if not copies:
-            return
-        called = {name for name in copies if self.entities[name].kind == "function"}
-        for name in (*functions, *copies.values()):
-            found = self.entities.get(name)
-            if found is not None and found.kind == "function":
-                head, newline, body = found.text.partition("\n")
-                found.text = head + newline + renamed(body, "@", copies, called=called)
-                found.symbols = mentions(found.text, "@") - {found.name}
-
     def name_anonymous(self, cell: int) -> None:
         """Types without a tag get names that those of no other cell have."""
         names = {
@@ -330,22 +303,6 @@ class Module:
             entity.text = renamed(entity.text, "%", names)
         bodies = ((name, renamed(body, "%", names)) for name, body in self.types.items())
         self.types = {names.get(name, name): body for name, body in bodies}
-
-
-def _copy(entity: Entity, name: str) -> str:
-    """The text of a copy that nobody else sees; "" of what has none: a variable can be written,
-    tables of labels' addresses lead into the function that they were made for, and an assembler
-    takes each label once."""
-    if entity.kind == "function":
-        if "indirectbr " in entity.text or has_labelled_assembly(entity.text):
-            return ""
-        head, newline, body = entity.text.partition("\n")
-        head = undefining(head).replace("define ", "define internal ", 1)
-        return head.replace(f"@{entity.name}(", f"@{name}(", 1) + newline + body
-    found = entity.head
-    if found.kind != "constant" or "thread_local" in found.words:
-        return ""
-    return f"@{name} = internal constant{found.rest}"
 
 
 def _array_type(type: Type, counts: Sequence[int]) -> Type | None:

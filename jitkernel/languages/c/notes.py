@@ -59,17 +59,16 @@ class Note:
     `also` are other keys that it gives. `definition` is the text of a function or a variable, from
     line `definition_line` on, empty where it is declared alone. `needs` are the keys of what clang
     says that a file which is included needs of cells; it is not in `text`. `uses` are those of what
-    the definition mentions, of those that were known when it was compiled. An `inline` function may
-    be part of those that its own cell calls it from, and a `computed` variable gets its value when
-    the cell runs: `definition` has none. What mentions a macro that was taken back means its
-    `definition`, the directive that defined it last. `at` is the place of its cell in the notebook:
-    the number of the first run of that notebook cell. `macros` are those that were expanded before
-    the cell was read: the note has what they were then. `content` is what a header declares, where
-    it is followed. The type of a `deduced` variable is told by its definition (`int t[] = {1,
-    2};`), and a `folded` one is a constant whose value clang puts into what uses it: what its
-    definition says is part of what it is. What has `left` is in no text any more: its notebook cell
-    was run again without it, and what uses it still does. `asks` are macros that its conditions ask
-    for and that were none.
+    the definition mentions, of those that were known when it was compiled. A `computed` variable
+    gets its value when the cell runs: `definition` has none. What mentions a macro that was taken
+    back means its `definition`, the directive that defined it last. `at` is the place of its cell
+    in the notebook: the number of the first run of that notebook cell. `macros` are those that were
+    expanded before the cell was read: the note has what they were then. `content` is what a header
+    declares, where it is followed. The type of a `deduced` variable is told by its definition (`int
+    t[] = {1, 2};`), and a `folded` one is a constant whose value clang puts into what uses it: what
+    its definition says is part of what it is. What has `left` is in no text any more: its notebook
+    cell was run again without it, and what uses it still does. `asks` are macros that its
+    conditions ask for and that were none.
     """
 
     key: str
@@ -83,7 +82,6 @@ class Note:
     definition_line: int = 1
     needs: frozenset[str] = frozenset()
     uses: frozenset[str] = frozenset()
-    inline: bool = False
     computed: bool = False
     at: int = 0
     macros: tuple[str, ...] = ()
@@ -152,10 +150,9 @@ class Note:
         return spelling(self.meant) == spelling(other.meant)
 
     @property
-    def is_held(self) -> bool:
-        """True if what its own cell defines may have its body or value in it."""
-        constant = self.kind == "variable" and "const" in words(self.text.rpartition("*")[2])
-        return self.inline or constant
+    def is_constant(self) -> bool:
+        """True of a variable whose value clang may have put into what its own cell defines."""
+        return self.kind == "variable" and "const" in words(self.text.rpartition("*")[2])
 
     def mentions(self, text: str) -> Iterator[str]:
         """The keys that a text of it may mean: a function's parameters hide what has their names,
@@ -495,8 +492,8 @@ class Notes:
         return sorted(found, key=lambda note: note.place)
 
     def holders(self, held: Mapping[str, Note]) -> dict[str, list[str]]:
-        """The definitions that may have a body or a value of these in them, which are given by
-        their keys: those of the same cells."""
+        """The definitions that may have a value of these in them, which are given by their keys:
+        those of the same cells."""
         return {
             note.key: sorted(held[key].name for key in used)
             for note in (self if held else ())

@@ -56,7 +56,7 @@ def read(source: str, known: Known) -> Plan:
 
 def superseded(names: Collection[str], known: Known) -> Plan:
     """The plan for cells of C when a cell of another language defines these names of theirs:
-    modules of those that hold bodies or values of them, and notes that only declare them."""
+    modules of those in which clang has put values of them, and notes that only declare them."""
     notes = Notes(known.notes)
     keys = {
         note.key for name in names
@@ -151,7 +151,7 @@ class _Reader:
         plain = plan_notes(
             self._notes.__contains__,
             (),
-            [replace(n, definition="", inline=False, folded=False, deduced=False) for n in gone],
+            [replace(n, definition="", folded=False, deduced=False) for n in gone],
         )
         return replace(made, notes={**made.notes, **plain}, warnings=())
 
@@ -340,10 +340,6 @@ class _Reader:
             if type is not None and type.bare.kind == "array":
                 module.say_array(name, type.bare.sides)
         own = names[0]
-        entries = [n for n in module.entities if n.startswith(OWN)]
-        module.inline(own + entries, [note.symbol for note in unit.own if note.inline])
-        for cell, notes in changes.remade.items():
-            module.inline(names[cell], [note.symbol for note in notes if note.inline])
         found = self._learned(unit, types, own)
         told = [*included(unit, types, own, self._clang.asked.folders)]
         told += outdated(unit, self._notes)

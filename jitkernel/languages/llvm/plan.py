@@ -91,11 +91,12 @@ class LanguageNote(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Remake:
-    """Another cell's module, made again because of what this cell changes; `told` says why.
-    `begins` are its variables whose first values may be others now."""
+    """Another cell's module, made again because of what this cell changes; `told` says why.  `ir`
+    is its text, None where that is the same but for what leaves the cell.  `begins` are its
+    variables whose first values may be others now."""
 
     cell: int
-    ir: str
+    ir: str | None
     told: str
     begins: frozenset[str] = frozenset()
 

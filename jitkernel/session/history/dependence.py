@@ -12,10 +12,11 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.elf import read_object
-from jitkernel.linker import Block
+from jitkernel.linker import Block, Image
 from jitkernel.linker.layout import read_names
 from jitkernel.session.history.snapshot import CHUNK, overlapping
 from jitkernel.session.program.cell import Cell, Change, Definition
@@ -130,14 +131,19 @@ class _Facts:
             for key in other.facts(kind):
                 if (kind, key) not in first.before:
                     continue
+                if kind == "object" and first.before[kind, key].lent:
+                    continue  # of the same source: with what there is to lend, made anew once more
                 if kind == "name":
                     called = self._called(key)
                     return words.format(called) if other.arrived else f"evicts {called}"
                 return words.format(key.rpartition(":")[2] if kind == "note" else key)
         heirs = {was.cell for was in first.facts("name").values()} | {*first.facts("id").values()}
+        remade = {number for number, was in first.facts("object").items() if not was.lent}
         for was in other.removed:
             if was.cell.number in heirs:
                 return f"took cell {was.cell.number} out, which would get names back"
+            if was.cell.number in remade:
+                return f"took cell {was.cell.number} out, which was compiled again"
         return ""
 
     def _rests(self, first: Change, other: Change) -> str:
@@ -213,9 +219,13 @@ class _Data:
         self._arena = program.linker.arena
         zone = self._zone = self._arena.zones["data"]
         self._is_live = _within((at, at + size) for at, size in zone.list.live.items())
-        self._gone = {was.cell.number: was for c in changes for was in c.removed}
+        #: By number, the images of cells that have left, and earlier ones of those made anew.
+        self._former: dict[int, list[Image]] = {}
+        for was in chain.from_iterable([*c.removed, *c.facts("object").values()] for c in changes):
+            if was.image is not None:
+                self._former.setdefault(was.cell.number, []).append(was.image)
         images = [cell.image for cell in program.cells.values()]
-        images += [was.image for was in self._gone.values()]
+        images += chain.from_iterable(self._former.values())
         self._variables = sorted(
             {
                 (address, address + size, symbol.name)
@@ -268,9 +278,9 @@ class _Data:
     def own(self, change: Change) -> list[Range]:
         """The data that belongs to the cells that a change brought, also of those that left."""
         numbers = {cell.number for cell in change.arrived}
-        images = [was.image for number, was in self._gone.items() if number in numbers]
+        images = chain.from_iterable(self._former.get(number, ()) for number in numbers)
         blocks = [block for cell in change.arrived for block in cell.data]
-        return _data_of([*blocks, *(i.data for i in images if i is not None and i.data)])
+        return _data_of([*blocks, *(image.data for image in images if image.data is not None)])
 
     def held(self, change: Change) -> list[Range]:
         """The data of the cells that a change took out."""

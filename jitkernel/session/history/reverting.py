@@ -6,13 +6,13 @@ Start from `reconcile`; what it returns is a change too: taking that back does t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.linker import Image, Symbol, SymbolState
 from jitkernel.linker.editing import restore_exports
 from jitkernel.linker.records import NOWHERE
-from jitkernel.linker.retargeting import Retargeting
+from jitkernel.linker.retargeting import Retargeting, stale_symbols
 from jitkernel.rollback import RecordedDict, RecordedList
 from jitkernel.session.program.cell import CellState, Change, Definition, Version, names_of
 from jitkernel.session.program.relinking import bring_back
@@ -36,7 +36,9 @@ def reconcile(program: Program, wanted: Change) -> Change:
         facts.setdefault(kind, {})[key] = was
     names, cells = facts.get("name", {}), facts.get("cell", {}).values()
     leaving = [was.cell for was in cells if not was.there and was.cell.number in program.cells]
-    removed = [was for was in cells if was.there]
+    # Versions of symbols that images will refer to again, with their entries: see `_split`.
+    splits = {stale for stale, was in facts.get("stale", {}).items() if was is not None}
+    removed = [_without(was, splits) for was in cells if was.there]
     for name in names:
         inverse.before["name", name] = program.definition(name)
     _keep_taken(program, (*removed, *facts.get("object", {}).values()), inverse)
@@ -48,8 +50,9 @@ def reconcile(program: Program, wanted: Change) -> Change:
             program.cells = RecordedDict(sorted(program.cells.items()))
         for number, was in reversed(facts.get("object", {}).items()):
             if number in program.cells:
-                inverse.before["object", number] = program.object_version(was.cell, inverse)
-                bring_back(program, was, _owned(was, names))
+                now = program.object_version(was.cell, inverse)
+                inverse.before["object", number] = now._replace(lent=was.lent)
+                bring_back(program, _still_stale(program, was, splits), _owned(was, names))
         moving = {cell.image for cell in (*leaving, *[was.cell for was in removed])}
         _define(program, names, moving)
         if "stale" in facts:
@@ -68,6 +71,18 @@ def reconcile(program: Program, wanted: Change) -> Change:
         program.name(cell_id, number if is_there else 0, inverse)
     forget(program, wanted)
     return inverse
+
+
+def _without(was: Version, stale: Collection[Symbol]) -> Version:
+    """A version that refers to none of these."""
+    return was._replace(stale=tuple(s for s in was.stale if s not in stale))
+
+
+def _still_stale(program: Program, was: Version, splits: Collection[Symbol]) -> Version:
+    """The earlier object of a cell that has stayed: what was retyped under it since stays stale."""
+    names = {symbol.name for symbol in was.stale}
+    now = [s for s in stale_symbols(program.linker, was.cell.image) if s.name not in names]
+    return _without(was._replace(stale=(*was.stale, *now)), splits)
 
 
 def _keep_taken(program: Program, versions: Iterable[Version], inverse: Change) -> None:

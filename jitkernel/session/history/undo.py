@@ -57,6 +57,8 @@ class UndoHistory:
         self._program, self._shadow, self._results = program, shadow, results
         self._written: Pages = []  # see `look`
         self._finish = finish
+        #: has cells made anew that a change which was taken back has left with bodies of before
+        self.refresh: Callable[[Change], object] = lambda change: None
         self._done: RecordedList[Change] = RecordedList()
         self._undone: RecordedList[Change] = RecordedList()
         self._settings = settings
@@ -136,10 +138,13 @@ class UndoHistory:
     # -- taking out ------------------------------------------------------------------------------
 
     def evict(
-        self, title: str, cells: Sequence[Cell], *, cascade: bool = False, force: bool = False
-    ) -> list[Cell]:
-        """Evict cells as a change that can be taken back; see `eviction.evict`."""
+        self, title: str, cells: Sequence[Cell], *, cascade: bool = False, force: bool = False,
+        first: Callable[[Change], object] = lambda change: None,
+    ) -> list[Cell]:  # fmt: skip
+        """Evict cells as a change that can be taken back, and what is done `first` with it; see
+        `eviction.evict`."""
         change = self.begin(title)
+        first(change)
         gone = evict(
             self._program, cells, change, cascade=cascade, force=force, finish=self._finish
         )
@@ -317,10 +322,14 @@ class UndoHistory:
             for other in later:
                 patch(other, change.pages)
                 for fact in change.before.keys() & other.before.keys():  # it stands as it says
-                    other.before[fact] = change.before.pop(fact)
-                for was in other.removed:  # they come back for the type that there was
-                    stale = tuple(s for s in was.stale if ("stale", s) not in change.before)
-                    other.before["cell", was.cell.number] = was._replace(stale=stale)
+                    was = change.before.pop(fact)
+                    if fact[0] == "object":
+                        was = was._replace(lent=other.before[fact].lent)
+                    other.before[fact] = was
+                for (kind, key), was in other.before.items():
+                    if kind in ("cell", "object"):  # it comes back for the type that there was
+                        stale = tuple(s for s in was.stale if ("stale", s) not in change.before)
+                        other.before[kind, key] = was._replace(stale=stale)
         self._done.remove(change)
         words = f"undone: {change.title}"
         limits = f"; not undone: {left}" if left else ""
@@ -346,6 +355,8 @@ class UndoHistory:
         inverse = reconcile(program, change)
         inverse.remember([*now, *late])
         inverse.lost = RecordedList(lost)
+        if program.linker.bind.holding:
+            self.refresh(inverse)
         shadow.changes(own=True)  # what the revert wrote is a part of it
         to.append(inverse)
         self._set_aside(arrived, inverse)

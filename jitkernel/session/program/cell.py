@@ -140,7 +140,8 @@ class Version(NamedTuple):
     `image` is what it was, None where it had none, and its code was at `text`.  `infos` are the
     types that it takes names for, `stale` the versions of symbols that it refers to.  `record` is
     the object, None for the one in the store; where it is here, `uses` are the functions of
-    libraries and the types that the cell had.
+    libraries and the types that the cell had, and `lent` says that it was made anew of the same
+    source, with other bodies of other cells.
     """
 
     cell: Cell
@@ -151,6 +152,7 @@ class Version(NamedTuple):
     infos: Mapping[str, Any] = {}
     record: Record | None = None
     uses: tuple[tuple[tuple[str, Signature], ...], tuple[str, ...]] = ((), ())
+    lent: bool = False
 
     @property
     def held(self) -> tuple[Block, ...]:

@@ -22,7 +22,7 @@ from jitkernel.languages import find
 from jitkernel.languages.llvm.plan import LanguageNote, Plan
 from jitkernel.linker import Former, Image, Linker, Symbol, SymbolState
 from jitkernel.linker.layout import ReadObject
-from jitkernel.linker.records import NOWHERE, Export
+from jitkernel.linker.records import NOWHERE, Export, held_text, holds
 from jitkernel.linker.resolution import NEW
 from jitkernel.linker.retargeting import Retargeting, stale_symbols
 from jitkernel.linker.thread_locals import value_of
@@ -36,6 +36,7 @@ from jitkernel.session.program.cell import (
     Version,
     cells_words,
 )
+from jitkernel.session.program.lending import Lender
 from jitkernel.session.program.names import Uses, defined_types
 from jitkernel.session.program.relinking import retype as split_off
 from jitkernel.session.program.signatures import (
@@ -93,6 +94,7 @@ class Program(Recorded):
         self.speaks = "llvm"  # the language of the latest cell
         linker.bind.called = self.called
         self.cells: RecordedDict[int, Cell] = RecordedDict()
+        self.lender = Lender(linker, store, self.cells)
         self.state = State()
         # By a notebook cell's id: the number of its first run, which stays whatever is taken back.
         self.positions: dict[str, int] = {}
@@ -144,6 +146,35 @@ class Program(Recorded):
         """The number of the cell that defines what a user calls `name`, 0 for none."""
         symbol = self.named(name)
         return symbol.cell if symbol is not None else 0
+
+    def holders(self, names: Iterable[str]) -> set[int]:
+        """The numbers of the cells whose code has bodies or values of these names in it."""
+        found: set[int] = set()
+        for name in names:
+            symbol = self.linker.symbols.get(name)
+            for image, packed in (symbol.users or {}).items() if symbol is not None else ():
+                if holds(packed):
+                    found.add(image.cell)
+        return found
+
+    def outdated(self, numbers: Iterable[int]) -> list[int]:
+        """Of these cells those that hold bodies or values which are no more what they were."""
+        return sorted({n for n in numbers if n in self.cells and self._is_outdated(self.cells[n])})
+
+    def _is_outdated(self, cell: Cell) -> bool:
+        image, symbols = cell.image, self.linker.symbols
+        if image is None:
+            return False
+        for symbol in image.refs:
+            packed = symbol.users.get(image) if symbol.users is not None else None
+            text = held_text(packed) if packed else None
+            if text is None:
+                continue
+            if symbols.get(symbol.name) is not symbol or symbol.state is not SymbolState.DEFINED:
+                return True
+            if symbol.image is not image if not text else self.lender.number(symbol.name) != text:
+                return True
+        return False
 
     # -- placing -------------------------------------------------------------------------------
 
@@ -199,17 +230,8 @@ class Program(Recorded):
                 self._retype(image, retype, before, change)
             exports = image.exports
             self._learn(exports, known, kinds, before, change)
-            numbers = {old.number} if old else set()
-            for symbol, _, _ in exports:
-                if symbol.name in before:
-                    numbers.add(before[symbol.name].cell)
             if summary.types:
                 self._learn_types(summary.types, cell, change, tell=not text.plan.notes)
-                numbers.update(change.facts("owner").values())
-            for number in numbers:
-                other = self.cells.get(number)
-                if other is not None and other is not cell:
-                    self._retire(other, cell, old, change)
             if not exports and image.text is None and not image.blocks:
                 # Declarations alone: they are remembered, and only a cell of types is in memory.
                 linker.unlink(image)
@@ -222,6 +244,18 @@ class Program(Recorded):
             if cell.cell_id and cell.number in self.cells:
                 self.name(cell.cell_id, cell.number, change)
             return image
+
+    def supersede(self, cell: Cell, old: Cell | None, change: Change) -> None:
+        """Let go of the cells that have lost to another one what it defines, `old`, whose place in
+        the notebook it takes, among them; see `let_go`."""
+        numbers = {old.number} if old else set()
+        numbers.update([was.cell for was in change.facts("name").values()])
+        numbers.update(change.facts("owner").values())
+        with self.world_stopped:
+            for number in numbers:
+                other = self.cells.get(number)
+                if other is not None and other is not cell:
+                    self._retire(other, cell, old, change)
 
     def _join(self, cell: Cell, change: Change) -> None:
         """A cell without code is in memory from now on."""

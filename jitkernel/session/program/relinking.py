@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from jitkernel.compiler.records import Summary
 from jitkernel.errors import CompileError, LinkError, present
 from jitkernel.ir.names import written
+from jitkernel.languages.llvm.plan import Remake
 from jitkernel.linker import Former, Image, Symbol, SymbolKind, SymbolState
 from jitkernel.linker.editing import add_variable, adopt, attach_variable
 from jitkernel.linker.layout import ReadObject, same_places
@@ -64,13 +65,13 @@ def replace(program: Program, cell: Cell, record: Record) -> None:
     program.store.put(record)
 
 
-def _variables(program: Program, image: Image) -> dict[str, tuple[int, int]]:
-    """The addresses and sizes of the variables that an image defines now."""
+def _variables(program: Program, image: Image, lost: bool = False) -> dict[str, tuple[int, int]]:
+    """The addresses and sizes of the variables that an image defines now, or has `lost`."""
     data = program.linker.arena.zones["data"]
     return {
         symbol.name: (address, size)
         for symbol, address, size in image.exports
-        if symbol.image is image and data.start <= address < data.stop
+        if (lost or symbol.image is image) and data.start <= address < data.stop
     }
 
 
@@ -85,7 +86,7 @@ def _link_again(
     """Link an object in place of a live cell's image; `zones` are laid out as they were.
 
     Where the data zone is not, variables stay with their values: all, or those of `made`, whose
-    cell keeps the values of what it has for itself, too.
+    cell keeps the values of what it has for itself, too, at other addresses.
     """
     image = cell.image
     if image is None:
@@ -95,16 +96,17 @@ def _link_again(
     names = {*names_of(image)}
     kept: list[tuple[int, int]] = []
     own: dict[tuple[str, int], bytes] = {}
-    owned, pins, anew = frozenset(cell.names), dict(image.pins), made is not None
-    if made is not None:
-        owned, places, pins = made.owned, made.places, {}
+    owned = frozenset(cell.names) if made is None else made.owned
+    pins, anew = dict(image.pins), image.data is not None and "data" not in zones
+    if made is not None and "data" not in zones:
+        anew, places, pins = True, made.places, {}
         kept = [value_of(name, *place) for name, place in places.items() if name not in made.begins]
         own = {
             (v.name, v.size): arena.read(v.address, v.size)
             for v in _variables_of(program, cell, image) if v.is_local and not v.is_first
         }  # fmt: skip
-    elif image.data is not None and "data" not in zones:
-        anew, places = True, _variables(program, image)
+    elif anew:
+        places = _variables(program, image)
         kept = [value_of(name, *place) for name, place in places.items()]
     if anew:  # another object, which may define what others do by now
         pins |= {name: address for name, (address, _) in places.items()}
@@ -269,11 +271,11 @@ def remake(
     record: Record,
     summary: Summary,
     leaving: frozenset[str],
-    begins: frozenset[str],
+    remade: Remake,
     change: Change,
 ) -> tuple[list[str], frozenset[str]]:
     """Link a cell's new object in place of the present one; the variables that began anew because
-    their types have changed, and those of `begins`, which may have other first values, because
+    their types have changed, and those that `remade` says may have other first values, because
     they still had theirs.
 
     `leaving` are names that another cell is about to define.
@@ -282,9 +284,12 @@ def remake(
         program.object_version(cell, change),
         present(cell.image, f"the code of {cell}"),
     )
+    same: frozenset[str] = frozenset()
     infos = {name: info for name, info, defined in described(summary) if defined}
     was = {symbol.name: symbol.info for symbol in cell.exports if symbol.info is not None}
-    change.before.setdefault(("object", cell.number), version)
+    earlier = change.before.get(("object", cell.number))
+    is_lent = remade.ir is None and (earlier is None or earlier.lent)
+    change.before["object", cell.number] = (earlier or version)._replace(lent=is_lent)
     for name in leaving.intersection(was):
         change.before.setdefault(("name", name), program.definition(name))
     before = _variables(program, image)
@@ -292,12 +297,16 @@ def remake(
         name: place for name, place in before.items()
         if name in infos and name in was and same_type(infos[name], was[name])
     }  # fmt: skip
-    again = begins & places.keys()
+    if remade.ir is None:  # those that others define by now, too: they may come back
+        places = _variables(program, image, lost=True)
+        if version.record is not None and not leaving:
+            same = same_places(version.record.object, record.object)
+    again = remade.begins & places.keys()
     if again:
         again &= {v.name for v in _variables_of(program, cell, image) if v.is_first}
     blocks = image.blocks
     made = _Made(frozenset(cell.names) - leaving, places, again)
-    _link_again(program, cell, record.object, frozenset(), made=made)
+    _link_again(program, cell, record.object, same, made=made)
     cell.pin_reason = None
     program.store.put(record)
     fresh = present(cell.image, f"the code of {cell}")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jitkernel.ir.names import CONTROL, quote_name, shown
 from jitkernel.linker import Image
-from jitkernel.linker.records import sites
+from jitkernel.linker.records import holds, sites
 from jitkernel.printable import shortened
 from jitkernel.session.program.cell import Cell, Change
 from jitkernel.session.program.signatures import Signature
@@ -58,6 +58,7 @@ class _Moved(NamedTuple):
     function: bool
     users: set[int]
     uses: int
+    holders: int
 
 
 def _sentence(moved: Sequence[_Moved], moves: str) -> str:
@@ -70,9 +71,11 @@ def _sentence(moved: Sequence[_Moved], moves: str) -> str:
         what = f"{len(names)} {kind} {moves}: {cut_list(names, 4 if len(names) == 4 else 3)}"
     if count := len(set().union(*(m.users for m in moved))):
         one, use = ("caller", "call") if functions else ("user", "use")
-        uses = sum(m.uses for m in moved)
+        uses, holders = sum(m.uses for m in moved), sum(m.holders for m in moved)
+        how = [counted(uses, use)] if uses or not holders else []
+        how += [f"{holders} inlined" if how else "inlined"] if holders else []
         what += (
-            f"; {counted(count, one)} ({counted(uses, use)}) "
+            f"; {counted(count, one)} ({', '.join(how)}) "
             f"now use{'s' * (count == 1)} {'them' if many else 'it'}"
         )
     return what
@@ -92,9 +95,10 @@ def _moves(
         if moved is None or moved.image is not image:
             continue
         users = {i: p for i, p in (moved.users or {}).items() if i is not image and i.cell}
-        uses = sum(1 for packed in users.values() for _ in sites(packed))
+        uses = sum(len(sites(packed)) for packed in users.values())
+        holders = sum(map(holds, users.values()))
         called = name.removeprefix(CONTROL) if name in spelled else program.called(name)
-        one = _Moved(called, isinstance(info, Signature), set(map(id, users)), uses)
+        one = _Moved(called, isinstance(info, Signature), set(map(id, users)), uses, holders)
         found.setdefault(owner, []).append(one)
     for owner, each in found.items():
         moves = f"moved from cell {owner} to cell {cell.number}"

@@ -122,7 +122,13 @@ def _where(at: int, returns: bool, frames: Sequence[Frame], places: Places) -> s
     where = places.code(at, returns)
     if places.owner(at, returns) is not None:
         line, text = places.lines.find(at - 1 if returns else at)
-        return where + (f", line {line}: {text.strip()}" if line else "")
+        owner = places.owner(at, returns)
+        inside = owner[1].name if owner is not None and owner[1] is not None else ""
+        if not returns and (inner := places.lines.inlined(at, inside)):
+            where = f"{inner}, inlined in {where}"
+        if line:
+            return f"{where}, line {line}: {text.strip()}"
+        return f"{where}: {text}" if text and not returns else where
     return frames[0].where if frames else where  # a library function that a call line called
 
 

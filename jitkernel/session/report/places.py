@@ -15,9 +15,10 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
 from jitkernel.arena.shared import called
-from jitkernel.compiler.records import LineTable, Request
+from jitkernel.compiler.records import BODY, LineTable, Request
 from jitkernel.elf import read_object
 from jitkernel.errors import JitError, present
+from jitkernel.ir.module import functions
 from jitkernel.ir.names import shown
 from jitkernel.linker import Image, Linker, Symbol, SymbolState
 from jitkernel.linker.layout import arrange
@@ -25,7 +26,6 @@ from jitkernel.linker.linkmap import MappedSymbol, read_symbols
 from jitkernel.linker.records import sites
 from jitkernel.linker.x86_64 import STUB_SIZE
 from jitkernel.session.saved.store import Record
-from jitkernel.session.settings import stored_request
 
 if TYPE_CHECKING:
     from jitkernel.compiler.pool import CompilerPool
@@ -81,9 +81,7 @@ class Places:
             return ""
         cell, symbol, offset = found
         if symbol is None and (local := self._local(cell, address - returns)) is not None:
-            # A copy for the optimiser, of a function that can be replaced, is called as that.
-            name, offset = local[0].removesuffix(".inline"), local[1] + returns
-            name = self._program.called(name, cell)
+            name, offset = self._program.called(local[0], cell), local[1] + returns
             return f"{name}{f'+{offset}' if offset else ''}, cell {cell}"
         if symbol is None:  # a block of instructions, or a function that only its cell knows
             return f"cell {cell}"
@@ -233,6 +231,9 @@ class Places:
         return found[0] if len(found) == 1 else 0
 
 
+#: Why code has no line, where it has a table of lines.
+MERGED = "LLVM made it of several lines; %opt --inline=off above the code keeps them apart"
+
 T = TypeVar("T")
 
 #: As many addresses are looked up by looking at all ranges before it is worth while to sort them.
@@ -301,35 +302,86 @@ class LineTables:
 
     def __init__(self, program: Program, pool: CompilerPool):
         self._program, self._pool = program, pool
-        self.tables: dict[Request, LineTable] = {}
+        self.tables: dict[tuple[Request, bool], LineTable] = {}
         self.running: tuple[tuple[Image, Request, Record], ...] = ()
 
     def find(self, address: int) -> tuple[int, str]:
-        """Line and text that an address of code comes from, `(0, "")` where unknown.  Where a
-        cell's IR names the C line that it comes from, that stands behind the text."""
+        """Line and text that an address of code comes from, 0 where unknown, and perhaps why.
+        Where a cell's IR names the C line that it comes from, that stands behind the text."""
         try:
             return self._find(address)
         except JitError:  # the store is damaged
             return 0, ""
 
-    def _find(self, address: int) -> tuple[int, str]:
+    def _holding(self, address: int) -> tuple[Image, Request, Record] | None:
+        """The image that has code at an address, and how that was made."""
         running = next((r for r in self.running if _holds(r[0], address)), None)
         if running is not None:
-            image, request, record = running
-        else:
-            cells = self._program.cells.values()
-            images = (c.image for c in cells if c.image and _holds(c.image, address))
-            holding = next(images, None)
-            found = self._program.store.get(holding.cell) if holding is not None else None
-            if holding is None or found is None:
-                return 0, ""
-            image, request, record = holding, stored_request(found), found
+            return running
+        cells = self._program.cells.values()
+        images = (c.image for c in cells if c.image and _holds(c.image, address))
+        image = next(images, None)
+        found = self._program.store.get(image.cell) if image is not None else None
+        if image is None or found is None:
+            return None
+        return image, self._program.lender.stored(found), found
+
+    def _find(self, address: int) -> tuple[int, str]:
+        holding = self._holding(address)
+        if holding is None:
+            return 0, ""
+        image, request, record = holding
         from jitkernel.ir.debug_info import Origins  # only where code was stopped
 
         rows = self._rows(image, request, record)
         line = next((line for at, line in reversed(rows) if at <= address), 0)
         text = Origins(record.source).line(line)
-        return (line, text) if text else (0, "")
+        if text or not rows or not request.options.inline:
+            return (line, text) if text else (0, "")
+        return 0, MERGED
+
+    def inlined(self, address: int, inside: str) -> str:
+        """The function that code at an address was inlined from, `@f (cell 1, line 2)`; "" where it
+        is what it was written as, code of the function `inside`."""
+        try:
+            holding = self._holding(address)
+            if holding is None or not inside:
+                return ""
+            image, request, record = holding
+            table = self._table(request, record.object, bodies=bool(request.bodies))
+            rows = self._addresses(image, record.object, table)
+        except JitError:
+            return ""
+        line = next((line for at, line in reversed(rows) if at <= address), 0)
+        name, owner, line = self._written(request, record, line)
+        if not name or name == inside or owner is None:
+            return ""
+        line = cell_lines(owner.module, owner.first_line, owner.source)(line)
+        where = f", line {line}" if line else ""
+        return f"{self._program.called(name, owner.number)} (cell {owner.number}{where})"
+
+    def _written(
+        self, request: Request, record: Record, line: int
+    ) -> tuple[str, Record | None, int]:
+        """The function that a line of a table is in, its cell's record, and the line of that cell's
+        module, counted from where the cell begins."""
+        if line < BODY:
+            text, at = request.source, line + request.first_line - 1
+            for found in functions(text, "define"):
+                first = text.count("\n", 0, found.start) + 1
+                if first <= at <= first + found.text.count("\n"):
+                    return found.name, record, line
+            return "", None, 0
+        lent = request.bodies[line // BODY - 1]
+        owner = self._program.store.get(self._program.owner(lent.name))
+        heads = [
+            next((f for f in functions(text, "define") if f.name == lent.name), None)
+            for text in (lent.text, owner.module if owner is not None else "")
+        ]
+        if owner is None or None in heads:
+            return "", None, 0
+        there, here = (f.source.count("\n", 0, f.start) + 1 for f in heads if f is not None)
+        return lent.name, owner, line % BODY - there + here - owner.first_line + 1
 
     def of_cell(self, number: int) -> list[tuple[int, int]]:
         """Addresses from which on a cell's code comes from a line, ascending; line 0: from none.
@@ -339,33 +391,36 @@ class LineTables:
         cell, record = self._program.cells.get(number), self._program.store.get(number)
         if cell is None or cell.image is None or cell.image.text is None or record is None:
             return []
-        return self._rows(cell.image, stored_request(record), record)
+        return self._rows(cell.image, self._program.lender.stored(record), record)
 
     def _rows(self, image: Image, request: Request, record: Record) -> list[tuple[int, int]]:
         try:
-            table, obj = self._table(request, record.object), read_object(record.object)
+            table = self._table(request, record.object)
+            rows = self._addresses(image, record.object, table)
         except JitError:
             return []
+        line_of = cell_lines(record.module, record.first_line, record.source)
+        return [(at, line_of(line)) for at, line in rows]
+
+    def _addresses(self, image: Image, object: bytes, table: LineTable) -> list[tuple[int, int]]:
+        """A table by address.  Raises LinkError where that is no object."""
         starts: dict[str, int] = {}
-        text = present(image.text, f"the code of {image}")
+        text, obj = present(image.text, f"the code of {image}"), read_object(object)
         for index, place in enumerate(arrange(obj).places):
             if place is not None and place[0] == "text":
                 starts[obj.section_name(index)] = text.start + place[1]
-        line_of = cell_lines(record.module, record.first_line, record.source)
         return sorted(
-            (starts[section] + offset, line_of(line))
-            for section, offset, line in table
-            if section in starts
+            (starts[section] + offset, line) for section, offset, line in table if section in starts
         )
 
-    def _table(self, request: Request, code: bytes) -> LineTable:
+    def _table(self, request: Request, code: bytes, bodies: bool = False) -> LineTable:
         """The line that each stretch of an object's code comes from, the object being what the
-        request has become."""
+        request has become; see `CompilerPool.lines`."""
         tables = self.tables
-        key = request._replace(label="", context="throwaway", cell=0)
+        key = request._replace(label="", context="throwaway", cell=0), bodies
         table = tables.get(key)
         if table is None:
-            table = self._pool.lines(request, code)
+            table = self._pool.lines(request, code, bodies)
             rows = sum(map(len, tables.values())) + len(table)
             while tables and (len(tables) >= _TABLES_KEPT or rows > _ROWS_KEPT):
                 rows -= len(tables.pop(next(iter(tables))))
@@ -388,11 +443,13 @@ def every_symbol(program: Program) -> Iterator[Symbol]:
 def own_symbols(
     program: Program, cell: Cell, kind: Literal["function", "object"]
 ) -> Iterator[MappedSymbol]:
-    """The functions, or the variables, that only a cell knows, and where it has them."""
+    """The functions, or the variables, that only a cell knows, and where it has them; no strings
+    (`@.str`)."""
     image, record = cell.image, program.store.get(cell.number)
     if image is not None and record is not None and record.object:
         for symbol in read_symbols(program.linker, image, record.object):
-            if symbol.binding == "local" and symbol.kind == kind and symbol.address:
+            named = symbol.binding == "local" and not symbol.name.startswith(".")
+            if named and symbol.kind == kind and symbol.address:
                 yield symbol
 
 

@@ -6,15 +6,17 @@ Start from `Definer`; `run_many` compiles and places many cells at once.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.compiler.records import Compiled, Options, Request
 from jitkernel.elf.constants import STB_GLOBAL
 from jitkernel.errors import CompileError, Diagnostic, WorkerDied, present
+from jitkernel.ir.module import of_others
 from jitkernel.ir.names import CONTROL, quote_name
+from jitkernel.ir.text import squeeze
 from jitkernel.languages import find
 from jitkernel.languages.llvm.assemble import Assembled, assemble
 from jitkernel.languages.llvm.plan import ENTRY, Plan, Remake, parse_cell
@@ -23,7 +25,8 @@ from jitkernel.linker.archives import offered
 from jitkernel.linker.editing import drop_initialisers, unname
 from jitkernel.linker.layout import ReadObject
 from jitkernel.session.handles import CompiledCell
-from jitkernel.session.program.cell import Cell, title
+from jitkernel.session.program.cell import Cell, names_of, title
+from jitkernel.session.program.lending import Lending
 from jitkernel.session.program.program import CellText
 from jitkernel.session.program.relinking import check, remake
 from jitkernel.session.program.relinking import replace as replace_object
@@ -59,17 +62,49 @@ class Definer(Execution):
     unconstructed = False  # it has constructors, which did not run
     _block_at = 0  # of the instruction block, where it is part of the cell's code
     _types: Mapping[str, str] = MappingProxyType({})  # that it is about to define
+    _adapted: frozenset[int] = frozenset()  # cells that were made anew from another text
 
     def define(self, part: Any) -> Assembled:
         """Compile and place the cell's module; nothing changes where that fails."""
         plan = self.plan
         assembled, request = self.request(plan, part)
+        for remade in plan.remakes:
+            self._expect(remade)
+        if plan.types:
+            self.lending.bar(self._users_of(plan.types))
+        if names := (plan.uses | plan.declares) - plan.defines:
+            request = self.lending.lend(request, names, self.replaces, plan.defines)
         compiled = self.compile(request, plan.source)
+        if plan.remakes or compiled.summary.types:
+            self.lending.expect(request.source, request.options, request.nobuiltin)
+        if plan.remakes:
+            self.remake(plan.remakes, plan.defines)
         if compiled.summary.types:
             self._types = compiled.summary.types
             self.remake(list(self._built_with()), frozenset(), refused=self._left_behind)
         self.place(request, compiled, plan.source)
         return assembled
+
+    @cached_property
+    def lending(self) -> Lending:
+        """The lender of bodies of other cells to those that are compiled."""
+        return Lending(self.program.lender)
+
+    def _expect(self, remade: Remake) -> None:
+        record = self.core.store.get(remade.cell)
+        if remade.ir is not None and record is not None:
+            options = stored_options(record)
+            self.lending.expect(remade.ir, options, record.nobuiltin, remade.cell)
+
+    def _users_of(self, types: Mapping[str, str]) -> list[int]:
+        """The cells that mention named types which have other bodies than these."""
+        known = self.program.state.types
+        changed = {
+            n for n, body in types.items() if n in known and squeeze(known[n]) != squeeze(body)
+        }
+        if not changed:
+            return []
+        return [n for n, cell in self.program.cells.items() if not changed.isdisjoint(cell.types)]
 
     def _built_with(self) -> Iterator[Remake]:
         """The cells of IR whose code was built with a named type that is another one now."""
@@ -96,9 +131,36 @@ class Definer(Execution):
             "with the change in it"
         )
 
-    def _recompile_holders(self, defined: Iterable[str]) -> None:
-        """Have cells of other languages made anew that hold bodies or values of what this one is
-        about to define, and what those languages know of it."""
+    def _holders(self, names: Iterable[str]) -> list[Remake]:
+        """The cells to be made anew that hold bodies or values of these names, apart from those
+        that were."""
+        holders = self.program.holders(names)
+        holders -= {0, self.cell.number, *self.change.facts("object")}
+        return [Remake(number, None, "") for number in sorted(holders)]
+
+    def _holders_of(self, remakes: Iterable[Remake]) -> list[Remake]:
+        """The cells that hold what is otherwise in others which are made anew."""
+        cells = {remade.cell for remade in remakes if remade.ir is not None}
+        every = {remade.cell for remade in remakes}
+        found = (cell for n in cells if (cell := self.program.cells.get(n)) is not None)
+        names = [name for cell in found for name in cell.names]
+        return [made for made in self._holders(names) if made.cell not in every]
+
+    def take_back(self, names: Collection[str], leaving: Container[Cell]) -> None:
+        """Have cells made anew, but for those that leave, without the bodies and values of these
+        names."""
+        cells = (self.program.cells.get(n) for n in self.program.holders(names))
+        found = [c.number for c in cells if c is not None and c not in leaving]
+        self.lending.bar(names=names)
+        self.remake([Remake(number, None, "") for number in sorted(found)], frozenset())
+
+    def refresh(self, cells: Iterable[int]) -> None:
+        """Have cells made anew with the bodies and values that there are now."""
+        self.remake([Remake(number, None, "") for number in cells], frozenset())
+
+    def _only_declare(self, defined: Iterable[str]) -> None:
+        """Let other languages' notes of what this cell is about to define only declare it, and have
+        cells made anew into which those languages have put values of it."""
         program = self.program
         own = {key.partition(":")[0] for key in self.plan.notes}
         names: dict[str, set[str]] = {}
@@ -109,12 +171,11 @@ class Definer(Execution):
                 if language and language not in own:
                     names.setdefault(language, set()).add(name.removeprefix(CONTROL))
         for language, found in names.items():
-            if (superseded := find(language).superseded) is None:
-                continue
-            self.__dict__.pop("notes", None)  # as they are now
-            plan = self.core.foreign.run(superseded, found, self)
-            self.remake(plan.remakes, frozenset(found))
-            program.say(self.cell, plan.notes, self.change)
+            if (superseded := find(language).superseded) is not None:
+                self.__dict__.pop("notes", None)  # as they are now
+                plan = self.core.foreign.run(superseded, found, self)
+                self.remake(plan.remakes, frozenset(found))
+                program.say(self.cell, plan.notes, self.change)
 
     def request(
         self, plan: Plan, part: Any, options: Options | None = None
@@ -249,35 +310,46 @@ class Definer(Execution):
         its object, where somebody has read it."""
         if self.program.state.archives:
             self._provide(compiled, read)
+        defined = _defined(compiled, read)
         if self.program.state.notes.found:  # of other languages
-            self._recompile_holders(_defined(compiled, read))
+            self._only_declare(defined)
         cell, program, change = self.cell, self.program, self.change
         old = program.cells.get(self.replaces)
-        made = change.facts("object") if change.before else ()
-        remade = [program.cells[n] for n in made if n in program.cells] if made else []
+        adapted = [program.cells[n] for n in self._adapted if n in program.cells]
         known = described(compiled.summary)
         calls = compiled.summary.calls
-        changed = check_types(program, known, calls, cell, old, remade, self.plan.unchanged)
+        changed = check_types(program, known, calls, cell, old, adapted, self.plan.unchanged)
         if changed and not self.options.retype:
             refuse_change(program, changed, known, old)
+        there = program.linker.symbols.keys()
+        holders = [] if there.isdisjoint(defined) else self._holders(defined)
         again = self._compile_again(compiled, old)
         began = time.perf_counter_ns()
         text = CellText(known, request.source, self.plan, self.options.keep_data)
         image = program.place(
             cell, compiled, change, text, retype=changed, missing=missing, read=read
         )
+        self.core.store.put(self.record(request, compiled, source))
+        if holders:
+            self.lending.arrived()
+            self.lending.bar(names=changed)  # users know them as something else
+            if old is not None and old.image and not program.linker.dependents(old.image):
+                holders = [remade for remade in holders if remade.cell != old.number]  # it leaves
+            self.remake(holders, frozenset())
+        program.supersede(cell, old, change)
         linked = time.perf_counter_ns() - began
         if program.leaving:
             program.let_go(change, self.core.finish)
-        for other, record in again:
-            replace_object(program, other, record)
+        if again:
+            with program.world_stopped:
+                for other, record in again:
+                    replace_object(program, other, record)
         t = compiled.times
         cell.times = (
             self.read_time, t["parse"], t["verify"], t["optimise"], t["emit"], linked,
         )  # fmt: skip
         if compiled.cached:
             cell.cached = True
-        self.core.store.put(self.record(request, compiled, source))
         self.core.residency.arrived(cell)
         if ENTRY in program.linker.symbols:
             self._hide_block(image)
@@ -297,7 +369,8 @@ class Definer(Execution):
             symbol = program.linker.symbols.get(f.name) if f.defined else None
             if f.defined and (symbol is None or symbol.state != SymbolState.DEFINED):
                 for number, _ in program.uses.of_library(f.name, (old, self.cell)):
-                    names.setdefault(number, set()).add(f.name)
+                    for user in {number, *program.holders(program.cells[number].names)}:
+                        names.setdefault(user, set()).add(f.name)
         made: list[tuple[Cell, Record]] = []
         for number, new in sorted(names.items()):
             record = self.core.store.get(number)
@@ -305,7 +378,8 @@ class Definer(Execution):
                 continue
             nobuiltin = frozenset(record.nobuiltin) | new
             record = record._replace(nobuiltin=tuple(sorted(nobuiltin)))
-            record = record._replace(object=pool.compile(stored_request(record)).object)
+            request = program.lender.stored(record, nobuiltin)
+            record = record._replace(object=pool.compile(request).object)
             made.append((program.cells[number], record))
             shown = ", ".join(map(program.called, sorted(new)))
             self.change.notes.append(
@@ -361,14 +435,15 @@ class Definer(Execution):
         compiled nothing changes, or `refused` is told and it stays as it was."""
         if not remakes:
             return
+        for remade in remakes:
+            self._expect(remade)
+        remakes = [*remakes, *self._holders_of(remakes)]
         wanted: list[tuple[Remake, Cell, Record, Request]] = []
         for remade in remakes:
             cell = self.program.cells.get(remade.cell)
             record = self.core.store.get(remade.cell)
             if cell is not None and record is not None and cell.image is not None:
-                _, request = self.request(parse_cell(remade.ir), "entities", stored_options(record))
-                request = request._replace(label=f"cell {cell.number}", cell=cell.number)
-                wanted.append((remade, cell, record, request))
+                wanted.append((remade, cell, record, self._anew(remade, cell, record, leaving)))
         made: list[tuple[Remake, Cell, Record, Request, Compiled]] = []
         compiles = self.engine.pool.compile_many([request for *_, request in wanted])
         for asked, found in zip(wanted, compiles, strict=True):
@@ -378,14 +453,33 @@ class Definer(Execution):
                 raise found
             else:
                 refused(asked[0], found)
-        for _, cell, _, _, compiled in made:
+        for remade, cell, _, _, compiled in made:
             check(cell, compiled.summary, leaving)
-        for remade, cell, record, request, compiled in made:
-            self._relink(remade, cell, record, request, compiled, leaving)
+            if remade.ir is not None:
+                self._adapted |= {cell.number}
+        with self.program.world_stopped:
+            for remade, cell, record, request, compiled in made:
+                self._relink(remade, cell, record, request, compiled, leaving)
         told = [remade.told for remade, *_ in made if remade.told]
         if len(told) > _TOLD:
             told[_TOLD - 1 :] = [f"and so were {len(told) - _TOLD + 1} more cells"]
         self.change.notes += told
+
+    def _anew(self, remade: Remake, cell: Cell, record: Record, leaving: frozenset[str]) -> Request:
+        """The compiler's request for a cell that is made again."""
+        if remade.ir is not None:
+            plan = parse_cell(remade.ir)
+            _, request = self.request(plan, "entities", stored_options(record))
+            request = request._replace(label=f"cell {cell.number}", cell=cell.number)
+            names = (plan.uses | plan.declares) - plan.defines
+            return self.lending.lend(request, names, cell.number, plan.defines)
+        gone = frozenset(names_of(cell.image)) - frozenset(cell.names) | leaving
+        request = stored_request(record)
+        request = request._replace(
+            source=of_others(request.source, gone), cell=cell.number,
+            nobuiltin=request.nobuiltin | gone.intersection(names_of(cell.image)),
+        )  # fmt: skip
+        return self.lending.lend(request, cell=cell.number)
 
     def _relink(
         self, remade: Remake, cell: Cell, record: Record, request: Request, compiled: Compiled,
@@ -397,7 +491,7 @@ class Definer(Execution):
             nobuiltin=tuple(request.nobuiltin),
         )  # fmt: skip
         anew, again = remake(
-            self.program, cell, new, compiled.summary, leaving, remade.begins, self.change
+            self.program, cell, new, compiled.summary, leaving, remade, self.change
         )
         for names, what in (
             (sorted(again), "still had its first value and has the new one"),

@@ -191,18 +191,19 @@ class Runner(Definer):
     def _define(self, plan: Plan) -> None:
         """All that can be refused is done before the first statement runs."""
         self._blocks = {}
-        if plan.remakes:
-            self.remake(plan.remakes, plan.defines)
         block = plan.block
         together = bool(plan.entities) and block is not None and not stands_alone(plan)
         if plan.entities:
             assembled = self.define("all" if together or block is None else "entities")
             if together:
                 self._blocks[id(block)] = assembled
-        elif self.cell.cell_id and (old := self.program.cells.get(self.replaces)) is not None:
-            self.program.retire(old, self.cell, self.change)
-            if self.program.leaving:
-                self.program.let_go(self.change, self.core.finish)
+        else:
+            self.remake(plan.remakes, plan.defines)
+            old = self.program.cells.get(self.replaces) if self.cell.cell_id else None
+            if old is not None:
+                self.program.retire(old, self.cell, self.change)
+                if self.program.leaving:
+                    self.program.let_go(self.change, self.core.finish)
         for action in plan.actions:
             if isinstance(action, RunAction):
                 self._blocks[id(action)] = self._prepare(action.module, "entities")

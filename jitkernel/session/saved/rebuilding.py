@@ -42,7 +42,7 @@ def recompile(
         record = program.store.get(number) if cell.image is not None else None
         if record is None:
             continue
-        request = stored_request(record)
+        request = program.lender.stored(record)
         cpu = request.options.cpu
         if record.is_linked:
             kept.append(number)  # its source is not known; it was no part of this LLVM either
@@ -89,6 +89,7 @@ def rebuild(session: Core, path: str, db: sqlite3.Connection) -> Restored:
         try:
             if record.is_linked:
                 raise UsageError("its source is not known")
+            request = definer.lending.lend(request)
             answer = session.engine.pool.compile(request)
             definer.place_only(record.source, request, answer, trust)
             made += 1

@@ -13,12 +13,14 @@ __all__ = ["PROGRAMS", "Mistake", "Program"]
 
 
 class Mistake(NamedTuple):
-    """`old` is written as `new`: the answer names the line and has the word."""
+    """`old` is written as `new`: the answer names the line and has the word.  `apart`: only where
+    nothing is inlined; else LLVM makes one instruction of several lines, and none is named."""
 
     old: str
     new: str
     word: str
     line: int = 0
+    apart: bool = False
 
 
 class Program(NamedTuple):
@@ -686,7 +688,7 @@ int main(void) {
         [
             M("struct node *next;", "struct node next;", "incomplete type"),
             M("n->value = value;", "n.value = value;", "'->'"),
-            M("malloc(sizeof *n)", "NULL", "null pointer", 11),
+            M("malloc(sizeof *n)", "NULL", "null pointer", 11, True),
         ],
     ),
     Program(

@@ -104,7 +104,12 @@ def test_a_program_runs_and_a_mistake_is_told_with_its_line(notebook, number):
         at = program.source.index(mistake.old) + same
         line = mistake.line or program.source.count("\n", 0, at) + 1
         cell = program.source.replace(mistake.old, mistake.new, 1)
+        if mistake.apart:
+            shown = notebook.program(cell, program.input)
+            assert mistake.word in shown and "--inline=off" in shown and "line " not in shown, shown
+        notebook.session.configure("inlining", not mistake.apart)
         shown = notebook.program(cell, program.input)
+        notebook.session.configure("inlining", True)
         named = re.search(r"\bline (\d+)", shown)
         assert named is not None and int(named[1]) == line, (line, cell, shown)
         assert mistake.word in shown, (cell, shown)

@@ -43,7 +43,7 @@ def test_labels_that_each_copy_has_for_itself(s):
         "c",
     )
     assert s.run("g()", "c").text == "(int) 0"
-    assert '@"f.inline"' in s.inspect.module(s.cells[0].number)
+    assert s.inspect.program.holders(["f"]), "such labels may be there more than once"
 
 
 MEMBERS = ("char", "short", "int", "long", "char *", "float", "double")

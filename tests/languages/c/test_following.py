@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from jitkernel import Session
-from jitkernel.errors import CompileError
+from jitkernel.errors import CompileError, EvictError
 from tests.languages.c.running import run
 
 pytest.importorskip("ziglang")
@@ -699,3 +699,17 @@ def test_parameters_hide_what_has_their_names(s):
     assert followed("typedef long t;") == {"typed"}
     assert s.call("both", 1) == 3
     assert s.call("typed", 1 << 40) == 1 << 40
+
+
+def test_a_user_that_was_evicted_is_in_the_way_of_an_undo(s):
+    s.run("struct p { int a; };", "c")
+    user = s.run("int f(void) { return sizeof(struct p); }", "c").cell
+    changed = s.run("struct p { int a, b; };", "c").cell
+    s.evict(user.number)
+    with pytest.raises(EvictError, match="took cell 2 out, which was compiled again"):
+        s.undo(cell=changed.number)
+    s.undo(cell=changed.number, cascade=True)
+    assert s.call("f") == 4
+    s.redo(2)
+    s.undo()
+    assert s.call("f") == 8
