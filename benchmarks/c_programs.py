@@ -1,11 +1,15 @@
-"""Twelve small programs of C, each a function `long work(void)`.  Start from `PROGRAMS`.
+"""Twenty small programs of C, each a function `long work(void)`.  Start from `PROGRAMS`.
 
 What a compiler is good or bad at: calls, loops over arrays, vectors, branches, pointers, the heap.
 """
 
 from __future__ import annotations
 
-__all__ = ["HEADERS", "PROGRAMS", "TIMED", "names"]
+import re
+
+from jitkernel.languages.c.pieces import Unfinished, cut
+
+__all__ = ["HEADERS", "PROGRAMS", "TIMED", "in_cells", "main_renamed", "names"]
 
 #: Milliseconds of processor time that one call of `work` takes.
 TIMED = """
@@ -215,4 +219,221 @@ long work(void) {
     return acc + c;
 }
 """,
+    "life": """
+#define W 256
+static unsigned char now[W][W], next[W][W];
+static int at(int x, int y) { return now[y & (W - 1)][x & (W - 1)]; }
+static int around(int x, int y) {
+    return at(x - 1, y - 1) + at(x, y - 1) + at(x + 1, y - 1) + at(x - 1, y) + at(x + 1, y)
+        + at(x - 1, y + 1) + at(x, y + 1) + at(x + 1, y + 1);
 }
+static int lives(int x, int y) { int n = around(x, y); return n == 3 || (n == 2 && at(x, y)); }
+static void step(void) {
+    for (int y = 0; y < W; y++) for (int x = 0; x < W; x++) next[y][x] = lives(x, y);
+    for (int y = 0; y < W; y++) for (int x = 0; x < W; x++) now[y][x] = next[y][x];
+}
+long work(void) {
+    long t = 0;
+    for (int y = 0; y < W; y++) for (int x = 0; x < W; x++) now[y][x] = (x * 7 + y * 13) % 5 == 0;
+    for (int i = 0; i < 60; i++) step();
+    for (int y = 0; y < W; y++) for (int x = 0; x < W; x++) t += now[y][x];
+    return t;
+}
+""",
+    "vec3": """
+struct vec { double x, y, z; };
+static struct vec vec(double x, double y, double z) { struct vec v = {x, y, z}; return v; }
+static struct vec add(struct vec a, struct vec b) { return vec(a.x + b.x, a.y + b.y, a.z + b.z); }
+static struct vec scale(struct vec a, double k) { return vec(a.x * k, a.y * k, a.z * k); }
+static double dot(struct vec a, struct vec b) { return a.x * b.x + a.y * b.y + a.z * b.z; }
+static struct vec cross(struct vec a, struct vec b) {
+    return vec(a.y * b.z - a.z * b.y, a.z * b.x - a.x * b.z, a.x * b.y - a.y * b.x);
+}
+long work(void) {
+    struct vec p = vec(1, 2, 3), q = vec(0.5, -0.25, 0.125);
+    double t = 0;
+    for (int i = 0; i < 5000000; i++) {
+        p = add(scale(p, 0.999), scale(cross(p, q), 0.01));
+        q = add(scale(q, 0.998), vec(0.001, 0.002, 0.003));
+        t += dot(p, q);
+    }
+    return (long)t;
+}
+""",
+    "jacobi": """
+#define N 512
+const double QUARTER = 0.25;
+static double u[N * N], v[N * N];
+static int index(int i, int j) { return i * N + j; }
+static double mean(const double *g, int i, int j) {
+    return QUARTER
+        * (g[index(i - 1, j)] + g[index(i + 1, j)] + g[index(i, j - 1)] + g[index(i, j + 1)]);
+}
+static void sweep(double *restrict to, const double *restrict from) {
+    for (int i = 1; i < N - 1; i++)
+        for (int j = 1; j < N - 1; j++) to[index(i, j)] = mean(from, i, j);
+}
+long work(void) {
+    for (int i = 0; i < N; i++) for (int j = 0; j < N; j++) u[index(i, j)] = v[index(i, j)] = i ^ j;
+    for (int r = 0; r < 60; r++) { sweep(v, u); sweep(u, v); }
+    return (long)(u[index(100, 100)] * 1000);
+}
+""",
+    "sha256": """
+#include <stdint.h>
+static const uint32_t K[16] = {
+    0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
+    0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174};
+static uint32_t turn(uint32_t x, int n) { return x >> n | x << (32 - n); }
+static uint32_t choose(uint32_t x, uint32_t y, uint32_t z) { return (x & y) ^ (~x & z); }
+static uint32_t most(uint32_t x, uint32_t y, uint32_t z) { return (x & y) ^ (x & z) ^ (y & z); }
+static uint32_t big0(uint32_t x) { return turn(x, 2) ^ turn(x, 13) ^ turn(x, 22); }
+static uint32_t big1(uint32_t x) { return turn(x, 6) ^ turn(x, 11) ^ turn(x, 25); }
+static void mix(uint32_t *h, const uint32_t *w) {
+    uint32_t a = h[0], b = h[1], c = h[2], d = h[3], e = h[4], f = h[5], g = h[6], k = h[7];
+    for (int i = 0; i < 64; i++) {
+        uint32_t x = k + big1(e) + choose(e, f, g) + K[i & 15] + w[i & 15];
+        uint32_t y = big0(a) + most(a, b, c);
+        k = g; g = f; f = e; e = d + x; d = c; c = b; b = a; a = x + y;
+    }
+    h[0] += a; h[1] += b; h[2] += c; h[3] += d; h[4] += e; h[5] += f; h[6] += g; h[7] += k;
+}
+long work(void) {
+    uint32_t h[8] = {1, 2, 3, 4, 5, 6, 7, 8}, w[16];
+    for (int r = 0; r < 60000; r++) {
+        for (int i = 0; i < 16; i++) w[i] = r * 31 + i;
+        mix(h, w);
+    }
+    return h[0] ^ h[7];
+}
+""",
+    "edit": """
+#include <string.h>
+static int least(int a, int b, int c) { return a < b ? (a < c ? a : c) : (b < c ? b : c); }
+static int cost(char a, char b) { return a != b; }
+static int distance(const char *a, int n, const char *b, int m) {
+    static int row[2][600];
+    for (int j = 0; j <= m; j++) row[0][j] = j;
+    for (int i = 1; i <= n; i++) {
+        int *now = row[i & 1], *was = row[~i & 1];
+        now[0] = i;
+        for (int j = 1; j <= m; j++)
+            now[j] = least(was[j] + 1, now[j - 1] + 1, was[j - 1] + cost(a[i - 1], b[j - 1]));
+    }
+    return row[n & 1][m];
+}
+long work(void) {
+    char a[500], b[500];
+    long t = 0;
+    for (int r = 0; r < 30; r++) {
+        for (int i = 0; i < 500; i++) { a[i] = 'a' + i * r % 17; b[i] = 'a' + i * (r + 3) % 19; }
+        t += distance(a, 500, b, 500);
+    }
+    return t;
+}
+""",
+    "trees": """
+#include <stdlib.h>
+struct tree { struct tree *left, *right; };
+static struct tree *leaf(struct tree *l, struct tree *r) {
+    struct tree *t = malloc(sizeof *t);
+    t->left = l; t->right = r;
+    return t;
+}
+static struct tree *grow(int depth) {
+    return depth ? leaf(grow(depth - 1), grow(depth - 1)) : leaf(0, 0);
+}
+static int count(const struct tree *t) { return t->left ? 1 + count(t->left) + count(t->right) : 1; }
+static void fell(struct tree *t) { if (t->left) { fell(t->left); fell(t->right); } free(t); }
+long work(void) {
+    long n = 0;
+    for (int i = 0; i < 40; i++) { struct tree *t = grow(13); n += count(t); fell(t); }
+    return n;
+}
+""",
+    "spectral": """
+double sqrt(double);
+static double entry(int i, int j) { return 1.0 / ((i + j) * (i + j + 1) / 2 + i + 1); }
+static void times(int n, const double *v, double *to) {
+    for (int i = 0; i < n; i++) {
+        double t = 0;
+        for (int j = 0; j < n; j++) t += entry(i, j) * v[j];
+        to[i] = t;
+    }
+}
+static void turned(int n, const double *v, double *to) {
+    for (int i = 0; i < n; i++) {
+        double t = 0;
+        for (int j = 0; j < n; j++) t += entry(j, i) * v[j];
+        to[i] = t;
+    }
+}
+static double u[400], v[400], w[400];
+long work(void) {
+    for (int i = 0; i < 400; i++) u[i] = 1;
+    for (int r = 0; r < 5; r++) {
+        times(400, u, w); turned(400, w, v);
+        times(400, v, w); turned(400, w, u);
+    }
+    double a = 0, b = 0;
+    for (int i = 0; i < 400; i++) { a += u[i] * v[i]; b += v[i] * v[i]; }
+    return (long)(sqrt(a / b) * 1e9);
+}
+""",
+    "random": """
+static unsigned state = 12345;
+static unsigned draw(void) { state ^= state << 13; state ^= state >> 17; return state ^= state << 5; }
+static double uniform(void) { return draw() / 4294967296.0; }
+static int inside(double x, double y) { return x * x + y * y < 1; }
+static long tries(long n) {
+    long hits = 0;
+    for (long i = 0; i < n; i++) hits += inside(uniform(), uniform());
+    return hits;
+}
+long work(void) { return tries(5000000); }
+""",
+}
+
+
+def main_renamed(source: str) -> tuple[str, str]:
+    """A program with its `main` called `whole`, and a function `long work(void)` that runs it."""
+    head = re.search(r"\bmain\s*\(([^)]*)\)", source)
+    if head is None:
+        raise ValueError("it has no main")
+    arguments = "" if head[1].strip() in ("", "void") else '1, (char *[]){(char *)"whole", 0}'
+    text = re.sub(r"\bmain\s*\(", "whole(", source)
+    return text, f"long work(void) {{ whole({arguments}); return 0; }}"
+
+
+def in_cells(source: str) -> list[str]:
+    """One cell for each top-level declaration; what stands between `#if` and `#endif` is one."""
+    found: list[str] = []
+    rest: list[str] = []
+    group: list[str] = []
+    depth = braces = 0
+
+    def flush() -> None:
+        text = "\n".join(rest)
+        rest.clear()
+        try:
+            found.extend(piece.text for piece in cut(text))
+        except Unfinished:
+            found.append(text)
+
+    for line in source.split("\n"):
+        word = m[1] if (m := re.match(r"\s*#\s*(\w+)", line)) else ""
+        if group or (braces == 0 and word in ("if", "ifdef", "ifndef")):
+            if not group:
+                flush()
+            group.append(line)
+            depth += (word in ("if", "ifdef", "ifndef")) - (word == "endif")
+            if not depth:
+                found.append("\n".join(group))
+                group.clear()
+            continue
+        rest.append(line)
+        plain = re.sub(r'"(\\.|[^"\\])*"|\'(\\.|[^\'\\])*\'|//.*|/\*.*?\*/', "", line)
+        braces += plain.count("{") - plain.count("}")
+    rest.extend(group)
+    flush()
+    return [cell for cell in found if cell.strip()]

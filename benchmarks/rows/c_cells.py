@@ -23,7 +23,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from unittest import mock
 
-from benchmarks.c_programs import HEADERS, PROGRAMS, TIMED, names
+from benchmarks.c_programs import HEADERS, PROGRAMS, TIMED, in_cells, main_renamed, names
 from benchmarks.harness import Comparison, Figure, Scale
 from jitkernel import Session
 from jitkernel.languages.c.clang import Clang
@@ -38,6 +38,7 @@ int main(void) {
 """
 _FLAGS = ("-O2", "-march=native", "-w")
 _CLANG = "clang -O2"
+_ONE, _MANY = "one C cell", "a cell for each function"
 _HOW = "int f1(int x) { return x; }"
 
 
@@ -45,24 +46,41 @@ _HOW = "int f1(int x) { return x; }"
 
 
 def generated_code(scale: Scale) -> Iterator[Figure]:
-    """Each program as a C cell at -O2 and as native programs, one run of each in turn."""
+    """Each program as one C cell at -O2, as cells of one function each, and as native programs, one
+    run of each in turn."""
     compilers = _compilers()
     if _CLANG not in compilers:
         yield Figure("C cells", None, "x", note="not installed: pip install 'jitkernel[c]'")
         return
-    ratios: dict[str, list[float]] = {name: [] for name in compilers}
-    for program in list(PROGRAMS)[: 1 if scale.name == "tiny" else None]:
-        took = _run_in_turn(program, compilers, scale.pick(7, 31, 75))
-        for name in compilers:
-            ratio = took.ratio("C cell", name)
-            ratios[name].append(ratio)
-            ours, theirs = took.median("C cell"), took.median(name)
-            yield Figure(
-                f"{program}: C cell / {name}", ratio, "x", 1.05 if name == _CLANG else None,
-                note=f"{ours:.1f} ms, {theirs:.1f} ms; {took.spread('C cell', name)}",
-            )  # fmt: skip
-    for name, found in ratios.items():
-        yield Figure(f"geometric mean: C cell / {name}", statistics.geometric_mean(found), "x")
+    ratios: dict[str, list[float]] = {}
+    programs = {**PROGRAMS, **_others()}
+    for program in list(programs)[: 1 if scale.name == "tiny" else None]:
+        try:
+            took = _run_in_turn(programs[program], compilers, scale.pick(7, 31, 75))
+        except subprocess.CalledProcessError:
+            yield Figure(program, None, "x", note="the native compiler refuses it")
+            continue
+        for ours in (_ONE, _MANY):
+            for name in compilers:
+                ratio, what = took.ratio(ours, name), f"{ours} / {name}"
+                ratios.setdefault(what, []).append(ratio)
+                yield Figure(
+                    f"{program}: {what}", ratio, "x", 1.1 if name == _CLANG else None,
+                    note=f"{took.median(ours):.1f} ms, {took.median(name):.1f} ms; "
+                    f"{took.spread(ours, name)}",
+                )  # fmt: skip
+    for what, found in ratios.items():
+        yield Figure(
+            f"geometric mean: {what}", statistics.geometric_mean(found), "x",
+            1.02 if what.endswith(_CLANG) else None,
+        )  # fmt: skip
+
+
+def _others() -> dict[str, str]:
+    """Programs of a folder of one's own, `C_BENCHMARKS`: files of C with a `main`."""
+    folder = os.environ.get("C_BENCHMARKS", "")
+    files = sorted(Path(folder).glob("*.c")) if folder else []
+    return {file.stem: "\n".join(main_renamed(file.read_text())) for file in files}
 
 
 def _compilers() -> dict[str, Callable[[Path, Path], None]]:
@@ -95,10 +113,14 @@ def _run_in_turn(
     program: str, compilers: Mapping[str, Callable[[Path, Path], None]], rounds: int
 ) -> Comparison:
     """Milliseconds of processor time of each side, in every round one run of each."""
-    source = PROGRAMS[program] + TIMED
-    with TemporaryDirectory() as folder, Session() as s, ExitStack() as stack:
-        s.run(source, "c")
-        sides: dict[str, Callable[[], float]] = {"C cell": lambda: float(s.call("timed"))}
+    source = program + TIMED
+    with TemporaryDirectory() as folder, Session() as one, Session() as many, ExitStack() as stack:
+        one.run(source, "c")
+        for cell in in_cells(source):
+            many.run(cell, "c")
+        sides: dict[str, Callable[[], float]] = {
+            _ONE: lambda: float(one.call("timed")), _MANY: lambda: float(many.call("timed")),
+        }  # fmt: skip
         for number, (name, build) in enumerate(compilers.items()):
             file, built = Path(folder, f"{number}.c"), Path(folder, str(number))
             file.write_text(source + _MAIN, encoding="utf-8")

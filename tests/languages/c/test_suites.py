@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.c_programs import in_cells as cells
 from jitkernel import Session
 from jitkernel.languages.c.pieces import PieceKind, cut
 from jitkernel.languages.c.tokens import Unfinished
@@ -26,37 +27,6 @@ SUITE = Path(os.environ.get("C_TESTSUITE", "")) / "tests" / "single-exec"
 CSMITH = Path("/usr/include/csmith")
 LINES = "00152"  # checks `#line` across cells
 TWICE = "00136"  # a branch that its own `#define` closes cannot be run again
-
-
-def cells(source):
-    """One cell for each top-level declaration; what stands between `#if` and `#endif` is one."""
-    found, rest, group, depth, braces = [], [], [], 0, 0
-
-    def flush():
-        text = "\n".join(rest)
-        rest.clear()
-        try:
-            found.extend(piece.text for piece in cut(text))
-        except Unfinished:
-            found.append(text)
-
-    for line in source.split("\n"):
-        word = m[1] if (m := re.match(r"\s*#\s*(\w+)", line)) else ""
-        if group or (braces == 0 and word in ("if", "ifdef", "ifndef")):
-            if not group:
-                flush()
-            group.append(line)
-            depth += (word in ("if", "ifdef", "ifndef")) - (word == "endif")
-            if not depth:
-                found.append("\n".join(group))
-                group.clear()
-            continue
-        rest.append(line)
-        plain = re.sub(r'"(\\.|[^"\\])*"|\'(\\.|[^\'\\])*\'|//.*|/\*.*?\*/', "", line)
-        braces += plain.count("{") - plain.count("}")
-    rest.extend(group)
-    flush()
-    return [cell for cell in found if cell.strip()]
 
 
 def defines(cell):
