@@ -14,16 +14,16 @@ __all__ = ["HEADERS", "PROGRAMS", "TIMED", "in_cells", "main_renamed", "names"]
 #: Milliseconds of processor time that one call of `work` takes.
 TIMED = """
 #include <time.h>
-static double now(void) {
+static double milliseconds(void) {
     struct timespec t;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
     return t.tv_sec * 1e3 + t.tv_nsec / 1e6;
 }
 double timed(void) {
-    double before = now();
+    double before = milliseconds();
     volatile long result = work();
     (void)result;
-    return now() - before;
+    return milliseconds() - before;
 }
 """
 
@@ -396,13 +396,18 @@ long work(void) { return tries(5000000); }
 
 
 def main_renamed(source: str) -> tuple[str, str]:
-    """A program with its `main` called `whole`, and a function `long work(void)` that runs it."""
+    """A program with its `main` called `whole`, and a function `long work(void)` that runs it and
+    throws away what it prints."""
     head = re.search(r"\bmain\s*\(([^)]*)\)", source)
     if head is None:
         raise ValueError("it has no main")
     arguments = "" if head[1].strip() in ("", "void") else '1, (char *[]){(char *)"whole", 0}'
     text = re.sub(r"\bmain\s*\(", "whole(", source)
-    return text, f"long work(void) {{ whole({arguments}); return 0; }}"
+    return text, (
+        "#include <stdio.h>\n"
+        'long work(void) { FILE *kept = stdout; stdout = fopen("/dev/null", "w"); '
+        f"whole({arguments}); fclose(stdout); stdout = kept; return 0; }}"
+    )
 
 
 def in_cells(source: str) -> list[str]:

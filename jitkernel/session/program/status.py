@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jitkernel.ir.names import CONTROL, quote_name, shown
 from jitkernel.linker import Image
-from jitkernel.linker.records import holds, sites
+from jitkernel.linker.records import SITE, holds
 from jitkernel.printable import shortened
 from jitkernel.session.program.cell import Cell, Change
 from jitkernel.session.program.signatures import Signature
@@ -95,8 +95,8 @@ def _moves(
         if moved is None or moved.image is not image:
             continue
         users = {i: p for i, p in (moved.users or {}).items() if i is not image and i.cell}
-        uses = sum(len(sites(packed)) for packed in users.values())
-        holders = sum(map(holds, users.values()))
+        holders = sum(map(holds, users.values()))  # each has one site that is no use
+        uses = sum(map(len, users.values())) // SITE.size - holders
         called = name.removeprefix(CONTROL) if name in spelled else program.called(name)
         one = _Moved(called, isinstance(info, Signature), set(map(id, users)), uses, holders)
         found.setdefault(owner, []).append(one)
