@@ -12,7 +12,6 @@ import ctypes
 import errno
 import mmap
 import os
-import random
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -66,7 +65,8 @@ class Arena(Recorded):
         self.capacity = capacity
         highest = HIGHEST - capacity
         lowest = max(LOWEST, min(_ABOVE_HEAPS, highest & -PAGE))
-        self.base = base or random.SystemRandom().randrange(lowest, highest + 1, PAGE)
+        places = (highest - lowest) // PAGE + 1
+        self.base = base or lowest + PAGE * (int.from_bytes(os.urandom(8), "little") % places)
         self.trim_size = max(trim_size, PAGE)
         #: Asked when something is freed: whether threads of the program run, which may use it yet.
         self.in_use: Callable[[], bool] | None = None

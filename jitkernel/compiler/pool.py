@@ -8,13 +8,11 @@ from __future__ import annotations
 import struct
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.compiler.answers import ask, compiled, interrupted, refuse
-from jitkernel.compiler.pass_trace import PassTrace
 from jitkernel.compiler.questions import Question, question
 from jitkernel.compiler.records import (
     BODY,
@@ -35,6 +33,7 @@ from jitkernel.settings import SessionSettings
 
 if TYPE_CHECKING:
     from jitkernel.compiler.cache import ObjectCache
+    from jitkernel.compiler.pass_trace import PassTrace
 
 _COMPILE, _CONTEXTS = "pipeline:compiled", "its contexts"
 _NO_LIMIT = 1e6  # seconds
@@ -175,6 +174,8 @@ class CompilerPool:
                 self.cache.put(request, result)
             return result
 
+        from concurrent.futures import ThreadPoolExecutor  # with `logging`: not for the first cell
+
         # One more than there are workers: it reads the last answer and writes the next request.
         with self._lock, ThreadPoolExecutor(self._count + 1) as threads:
             try:
@@ -268,6 +269,8 @@ class CompilerPool:
         with self._lock:
             if self._traced is None or self._traced[0] != request:
                 answer = self._answer("pass_tracing:trace", request, tick=tick)
+                from jitkernel.compiler.pass_trace import PassTrace  # few sessions ask
+
                 self._traced = request, PassTrace.of(*answer)
             return self._traced[1]
 

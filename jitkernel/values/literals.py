@@ -13,8 +13,11 @@ import math
 import re
 import struct
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, ROUND_HALF_UP, Context, Decimal
-from fractions import Fraction
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # they are imported where numbers with points are: most cells have none
+    from decimal import Decimal
+    from fractions import Fraction
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,8 @@ def _round(value: Fraction, form: Format) -> int:
     """The bits of a value >= 0, rounded to nearest, ties to even; infinity beyond the largest."""
     if not value:
         return 0
+    from fractions import Fraction
+
     exponent = value.numerator.bit_length() - value.denominator.bit_length()
     if value < Fraction(2) ** exponent:
         exponent -= 1
@@ -109,6 +114,8 @@ def bits_of(text: str, form: Format) -> int:
         return sign
     if power + len(digits) > 20000:
         raise ValueError(f"{text} is beyond the largest {form.name}")
+    from fractions import Fraction
+
     number = Fraction(int(digits)) * (Fraction(10) ** power)
     bits = _round(number, form)
     if bits >= form.infinity and not (form.explicit and bits < form.infinity):
@@ -142,6 +149,8 @@ def _bits_in(value: int, form: Format, text: str) -> int:
 
 def fraction_of(bits: int, form: Format) -> Fraction:
     """The exact value of finite bits, sign included."""
+    from fractions import Fraction
+
     negative = bits >> form.width - 1 & 1
     field = bits >> form.stored & (2 * form.max_exponent + 1)
     significand = bits & (1 << form.stored) - 1
@@ -199,6 +208,9 @@ def decimal_of(bits: int, form: Format) -> Decimal | None:
     Tries 1, 2, 3... significant digits until the nearest decimal rounds back to the same bits;
     at a power of two it may be the one above that does.
     """
+    from decimal import ROUND_CEILING, ROUND_HALF_UP, Context, Decimal
+    from fractions import Fraction
+
     if not _is_finite(bits, form):
         return None
     magnitude = bits & (1 << form.width - 1) - 1
@@ -252,6 +264,8 @@ def convert(bits: int, source: Format, target: Format) -> int:
 
 def from_number(value: int | float, form: Format) -> int:
     """The bits of a Python number, rounded to nearest.  Raises ValueError beyond the largest."""
+    from fractions import Fraction
+
     if isinstance(value, float):
         bits = int.from_bytes(struct.pack("<d", value), "little")
         found = convert(bits, FORMATS["double"], form)

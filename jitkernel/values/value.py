@@ -7,7 +7,6 @@ Start from `TypedValue`; `conversion.from_python` makes them of Python values.
 
 from __future__ import annotations
 
-import html
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -80,7 +79,9 @@ def value_html(text: str, result: bool = True) -> str:
     below: that of a cell's result stands lower than that of other values."""
     top = "6px" if result else "0"
     style = f"margin:0;padding:{top} 0 0 0.6em;font-size:0.93em"
-    return f'<pre style="{style}">{html.escape(text)}</pre>'
+    from html import escape  # its table of names is long
+
+    return f'<pre style="{style}">{escape(text)}</pre>'
 
 
 def void(layouts: Layouts) -> TypedValue:

@@ -10,14 +10,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, takewhile
 from operator import attrgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jitkernel.arena import Extent
 from jitkernel.arena.writes import Range
 from jitkernel.errors import EvictError, UsageError
 from jitkernel.linker import Image
 from jitkernel.rollback import RecordedDict, RecordedList
-from jitkernel.session.history.dependence import Obstacle, obstacles, overwritten, patch
 from jitkernel.session.history.reverting import forget, reconcile
 from jitkernel.session.history.snapshot import (
     DataShadow,
@@ -34,6 +33,9 @@ from jitkernel.session.program.program import Program
 from jitkernel.session.run.results import Results
 from jitkernel.settings import SessionSettings
 from jitkernel.wording import listed
+
+if TYPE_CHECKING:
+    from jitkernel.session.history.dependence import Obstacle
 
 #: Pages by address, with their old bytes.
 Pages = list[tuple[int, bytes]]
@@ -257,6 +259,8 @@ class UndoHistory:
 
     def obstacles(self, change: Change) -> list[Obstacle]:
         """The later changes that build on one, the earliest first."""
+        from jitkernel.session.history.dependence import obstacles  # most runs stay
+
         self.settle()
         return obstacles(self._program, self._done, self._done.index(change))
 
@@ -307,6 +311,8 @@ class UndoHistory:
         was in their place before is nobody's."""
         extents = [block.extent for cell in change.arrived for block in cell.strings]
         if extents and change.only_looked:
+            from jitkernel.session.history.dependence import patch
+
             arena = self._program.linker.arena
             now = {e.start: arena.read(e.start, e.size) for e in extents}
             for other in self.every():
@@ -318,6 +324,8 @@ class UndoHistory:
         at = self._done.index(change)
         later = self._done[at + 1 :]
         if later:
+            from jitkernel.session.history.dependence import overwritten, patch
+
             change.pages = RecordedDict(overwritten(self._program, change, later))
             for other in later:
                 patch(other, change.pages)

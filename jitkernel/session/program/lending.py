@@ -16,7 +16,6 @@ from jitkernel.ir.bodies import Bodies, Body
 from jitkernel.ir.names import symbols_in
 from jitkernel.linker import SymbolState
 from jitkernel.linker.layout import ReadObject
-from jitkernel.linker.linkmap import read_symbols
 from jitkernel.linker.records import holds
 from jitkernel.session.settings import stored_options, stored_request
 
@@ -123,6 +122,8 @@ class Lender:
 
     def _local_places(self, image: Image, object: bytes) -> dict[str, int]:
         """The addresses of an object's local variables and constants."""
+        from jitkernel.linker.linkmap import read_symbols  # few bodies have any
+
         return {
             symbol.name: symbol.address for symbol in read_symbols(self._linker, image, object)
             if symbol.binding == "local" and symbol.kind == "object"

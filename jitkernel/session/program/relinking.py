@@ -23,7 +23,6 @@ from jitkernel.languages.llvm.plan import Remake
 from jitkernel.linker import Former, Image, Symbol, SymbolKind, SymbolState
 from jitkernel.linker.editing import add_variable, adopt, attach_variable
 from jitkernel.linker.layout import ReadObject, same_places
-from jitkernel.linker.linkmap import LinkedVariable, linked_variables
 from jitkernel.linker.records import NOWHERE, appended
 from jitkernel.linker.retargeting import Retargeting, keep_stale, stale_symbols
 from jitkernel.linker.thread_locals import value_of
@@ -39,6 +38,7 @@ from jitkernel.session.program.signatures import Signature, Variable, described,
 from jitkernel.session.saved.store import Record
 
 if TYPE_CHECKING:
+    from jitkernel.linker.linkmap import LinkedVariable
     from jitkernel.session.program.program import Program
 
 
@@ -115,7 +115,7 @@ def _link_again(
     text = image.text.start if image.text else 0
     former = Former(at, () if anew else ("data",), takeover | frozenset(image.groups), text)
     fresh = place_again(program, cell, object, names, owned, pins.items(), former)
-    for variable in linked_variables(program.linker, fresh, object) if own else ():
+    for variable in _linked(program, fresh, object) if own else ():
         content = own.get((variable.name, variable.size), b"")
         if content and variable.is_local:
             arena.write(variable.address, content)
@@ -183,7 +183,13 @@ def bring_back(program: Program, was: Version, owned: frozenset[str]) -> None:
 def _variables_of(program: Program, cell: Cell, image: Image) -> list[LinkedVariable]:
     """The variables of a cell, those that it has for itself too, as `static` ones of functions."""
     record = program.store.get(cell.number)
-    return linked_variables(program.linker, image, record.object) if record is not None else []
+    return _linked(program, image, record.object) if record is not None else []
+
+
+def _linked(program: Program, image: Image, object: bytes) -> list[LinkedVariable]:
+    from jitkernel.linker.linkmap import linked_variables  # few cells are made anew
+
+    return linked_variables(program.linker, image, object)
 
 
 def extend(

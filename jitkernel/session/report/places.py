@@ -22,13 +22,13 @@ from jitkernel.ir.module import functions
 from jitkernel.ir.names import shown
 from jitkernel.linker import Image, Linker, Symbol, SymbolState
 from jitkernel.linker.layout import arrange
-from jitkernel.linker.linkmap import MappedSymbol, read_symbols
 from jitkernel.linker.records import sites
 from jitkernel.linker.x86_64 import STUB_SIZE
 from jitkernel.session.saved.store import Record
 
 if TYPE_CHECKING:
     from jitkernel.compiler.pool import CompilerPool
+    from jitkernel.linker.linkmap import MappedSymbol
     from jitkernel.session.engine import Engine
     from jitkernel.session.program.cell import Cell
     from jitkernel.session.program.program import Program
@@ -447,6 +447,8 @@ def own_symbols(
     (`@.str`)."""
     image, record = cell.image, program.store.get(cell.number)
     if image is not None and record is not None and record.object:
+        from jitkernel.linker.linkmap import read_symbols
+
         for symbol in read_symbols(program.linker, image, record.object):
             named = symbol.binding == "local" and not symbol.name.startswith(".")
             if named and symbol.kind == kind and symbol.address:

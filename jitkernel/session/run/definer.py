@@ -24,7 +24,6 @@ from jitkernel.linker import Image, SymbolState
 from jitkernel.linker.archives import offered
 from jitkernel.linker.editing import drop_initialisers, unname
 from jitkernel.linker.layout import ReadObject
-from jitkernel.session.handles import CompiledCell
 from jitkernel.session.program.cell import Cell, names_of, title
 from jitkernel.session.program.lending import Lending
 from jitkernel.session.program.program import CellText
@@ -40,7 +39,6 @@ from jitkernel.session.program.signatures import (
 )
 from jitkernel.session.program.status import status_lines, type_line
 from jitkernel.session.report.places import cell_lines
-from jitkernel.session.report.undefined import retold
 from jitkernel.session.run.host import Execution
 from jitkernel.session.run.results import Result
 from jitkernel.session.saved.store import Record
@@ -48,6 +46,7 @@ from jitkernel.session.settings import CellOptions, options_for, row, stored_opt
 
 if TYPE_CHECKING:
     from jitkernel.session.core import Core
+    from jitkernel.session.handles import CompiledCell
 
 NO_PLAN = Plan("")  # of an object, which no language has read
 _TOLD = 4  # lines on cells that were compiled again
@@ -234,6 +233,8 @@ class Definer(Execution):
         self.tee.compiled()
         warnings = compiled.warnings
         if warnings and (source_of := self._translated(request)) is not None:
+            from jitkernel.session.report.undefined import retold
+
             lines = _Lines(request, source_of)
             told = {w.line for w in self.plan.warnings if w.severity == "warning"}
             warnings = tuple(
@@ -506,6 +507,8 @@ class Definer(Execution):
 
     def compile_only(self, source: str) -> CompiledCell:
         """Compile definitions; see `Session.compile`."""
+        from jitkernel.session.handles import CompiledCell
+
         plan = _definitions(source)
         _, request = self.request(plan, "entities")
         compiled = self.compile(request, plan.source)

@@ -19,7 +19,6 @@ from jitkernel.ir.names import quote_name, written
 from jitkernel.ir.types import Type, function_type
 from jitkernel.languages import find
 from jitkernel.languages.llvm.assemble import Assembled, stands_alone
-from jitkernel.languages.llvm.assignment import ASSIGNED, assign
 from jitkernel.languages.llvm.evaluate import evaluate
 from jitkernel.languages.llvm.plan import (
     ENTRY,
@@ -281,6 +280,8 @@ class Runner(Definer):
             case BlockAction():
                 return self._block(self._blocks[id(action)])
             case AssignAction(name=name, expr=expr):
+                from jitkernel.languages.llvm.assignment import assign
+
                 found = assign(name, expr, self, self.plan.source)
                 if found.address is not None:
                     self.store(found.address, found.value.data)
@@ -304,6 +305,8 @@ class Runner(Definer):
             change = self.change
             if extend(self.program, self.cell, name, info, value.data, layout.align, change):
                 return
+            from jitkernel.languages.llvm.assignment import ASSIGNED
+
             plan = parse_cell(f"@{quote_name(name)} = global {type} zeroinitializer{ASSIGNED}")
             silent = Definer(self.core, options=self.options)
             silent.plan = plan

@@ -7,7 +7,6 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
-import tempfile
 import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -15,8 +14,6 @@ from typing import TYPE_CHECKING, Any
 from jitkernel.compiler.worker_process import WorkerProcess, close_first, first_worker
 from jitkernel.errors import JitError, UsageError, present
 from jitkernel.session.operation import without_collections
-from jitkernel.session.saved.rebuilding import rebuild, recompile
-from jitkernel.session.saved.restoring import named_libraries, read_head, restore
 from jitkernel.session.saved.rows import numbering
 from jitkernel.session.saved.store import Store, copied
 from jitkernel.session.saved.tables import (
@@ -63,6 +60,8 @@ class SessionFile:
                 store.keep_before()
         facts = {key: body for key, body, _ in rows.get("facts", ())}
         if "session" in facts:
+            from jitkernel.session.saved.restoring import read_head
+
             self._rows = rows
             self._head = read_head(store.name, facts["session"])
             kept: dict[str, Any] = self._head["settings"]
@@ -87,6 +86,9 @@ class SessionFile:
         if rows is None:
             self._ready = True
             return
+        from jitkernel.session.saved.rebuilding import recompile
+        from jitkernel.session.saved.restoring import named_libraries, restore
+
         self._rows = None
         executor, trust = session.engine.executor, session.settings.trust
         restored = session.restored = restore(
@@ -238,6 +240,10 @@ def open_rebuilt(
         return open_copy(cls, path, worker, overrides)
     except JitError as error:
         why = str(error)
+    import tempfile
+
+    from jitkernel.session.saved.rebuilding import rebuild
+
     with tempfile.TemporaryDirectory(prefix="jitkernel-") as folder:
         copy = copied(path, folder)
         session = cls(**overrides)

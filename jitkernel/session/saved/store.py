@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import sqlite3
-import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, TypeVar
@@ -335,6 +333,8 @@ def _copy(source: str, target: sqlite3.Connection) -> None:
     try:
         _back_up(source, source, target)
     except Unopened:  # SQLite writes beside a file that it reads: there may be no room
+        import tempfile
+
         with tempfile.TemporaryDirectory(prefix="jitkernel-") as folder:
             _back_up(copied(source, folder), source, target)
 
@@ -347,6 +347,8 @@ def _back_up(source: str, name: str, target: sqlite3.Connection) -> None:
 
 def copied(path: str, folder: str) -> str:
     """A copy of a file and its log in a folder, which may be changed.  Raises UsageError."""
+    import shutil
+
     copy = os.path.join(folder, "copy.jks")
     refuse_odd(path)
     try:
