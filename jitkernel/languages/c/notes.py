@@ -204,7 +204,7 @@ def on_line(text: str) -> str:
     return " ".join(text.split()).removeprefix("extern ").rstrip(" ;")
 
 
-@lru_cache(maxsize=1 << 14)
+@lru_cache(maxsize=1 << 12)
 def spelling(text: str) -> str:
     """A text with a blank between its tokens, and no comments."""
     return " ".join(t.text for t in tokens(text))

@@ -40,7 +40,7 @@ def forward(text: str) -> Forward | None:
     return Forward(f"typedef {found[1]} {found[2]} {found[3]};", found[2], found[3])
 
 
-@lru_cache(maxsize=1 << 14)
+@lru_cache(maxsize=1 << 12)
 def pointers(text: str) -> tuple[Pointers, ...]:
     """The names that the members of a struct point at, or that a typedef does; what anything else
     in the text needs as well is in none of them."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import lru_cache
+from sys import intern
 from typing import Literal, NamedTuple, TypeAlias
 
 Kind: TypeAlias = Literal[
@@ -167,14 +168,15 @@ def without_digraphs(source: str) -> str:
     return _DIGRAPH.sub(lambda match: _DIGRAPHS.get(match[0], match[0]), source)
 
 
-@lru_cache(maxsize=1 << 15)
+@lru_cache(maxsize=1 << 12)
 def words(text: str) -> frozenset[str]:
     """The names in a text, apart from those of members: those in strings and comments are none."""
-    return frozenset(_WORD.findall(_IGNORED.sub(" ", text)))
+    return frozenset(map(intern, _WORD.findall(_IGNORED.sub(" ", text))))
 
 
-@lru_cache(maxsize=1 << 15)
+@lru_cache(maxsize=1 << 12)
 def all_words(text: str) -> frozenset[str]:
     """The names in a text, with those of members: any of them may be a macro."""
-    found, plain = frozenset(_ANY_WORD.findall(_IGNORED.sub(" ", text))), words(text)
+    found = frozenset(map(intern, _ANY_WORD.findall(_IGNORED.sub(" ", text))))
+    plain = words(text)
     return plain if found == plain else found  # one set, where no member is named
