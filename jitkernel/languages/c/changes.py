@@ -59,7 +59,7 @@ class Changes:
         self.keys = changed
         leaving = [n for key in self._reading.leaving if (n := self._notes.get(key)) is not None]
         changed |= {note.key for note in leaving if note.folded}
-        reached, stale = self._notes.affected(changed, self._new_in_headers())
+        reached, stale = self._notes.affected(changed, self._new_in_headers(changed))
         self.unchanged = {
             note.name for note in self._own
             if note.kind == "variable" and note.key in self._notes and note.key not in reached
@@ -125,12 +125,14 @@ class Changes:
             for key in note.keys
         }  # fmt: skip
 
-    def _new_in_headers(self) -> set[str]:
-        """The keys of what is otherwise in headers that the cell includes again."""
+    def _new_in_headers(self, changed: Set[str]) -> set[str]:
+        """The keys of what may be otherwise in headers that read what is `changed`, and of what is
+        in those that the cell includes again."""
         new: set[str] = set()
         before, now = self._packed_before, self._packing
-        for note in self._notes.directives() if before or now else ():
-            if note.content and before.at(note.position) != now.at(note.position):
+        for note in self._notes.directives():
+            packed = bool(before or now) and before.at(note.position) != now.at(note.position)
+            if note.content and (packed or not changed.isdisjoint(note.needs)):
                 new |= note.content.keys()
         for text, header in self._reading.headers.items():
             known = self._notes.directive(text)

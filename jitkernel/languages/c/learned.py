@@ -24,7 +24,7 @@ from jitkernel.languages.c.notes import (
     on_line,
     plan_notes,
 )
-from jitkernel.languages.c.tokens import tokens, words
+from jitkernel.languages.c.tokens import all_words, tokens, words
 from jitkernel.languages.c.unit import Unit
 from jitkernel.languages.llvm.plan import LanguageNote
 from jitkernel.values.c import declare, promoted
@@ -54,6 +54,8 @@ def learned(
         if kind == "include":
             needs |= {MACRO + name for name in unit.reading.guesses.taken_back}
         header = unit.reading.headers.get(note.text)
+        if header is not None:
+            needs |= _macros_read(note, header.text, unit, before)
         notes[note.key] = replace(
             _completed(note, types, note.text), kind=kind, needs=needs,
             macros=tuple(sorted(macros_of(note.line))),
@@ -87,6 +89,17 @@ def learned(
             *left(before, unit.reading.replaces, unit.owned),
         ],
     ) | {key: LanguageNote("") for key in before.hidden if key not in unit.owned}
+
+
+def _macros_read(note: Note, text: str, unit: Unit, before: Notes) -> frozenset[str]:
+    """The keys of the macros of cells that a header's text mentions, of those before it."""
+    own = {n.key: n for n in unit.own}
+    found = {}
+    for key in map(MACRO.__add__, all_words(text)):
+        macro = own.get(key) or before.get(key)
+        if macro is not None and macro.kind == "define" and macro.position < note.position:
+            found[key] = macro
+    return frozenset(found)
 
 
 def _meant_otherwise(unit: Unit, before: Notes) -> Iterator[Note]:
@@ -214,6 +227,7 @@ def outdated(unit: Unit, before: Notes) -> list[str]:
         f"{note.text.split(None, 1)[1]} is read with the new {names} from now on; what was "
         "compiled with it before is as it was"
         for note in (before.directives() if types else ())
+        if not note.content
         if (names := ", ".join(sorted({key_name(key) for key in note.needs & types})))
     ]  # fmt: skip
     found: dict[tuple[int, str], list[str]] = {}

@@ -713,3 +713,25 @@ def test_a_user_that_was_evicted_is_in_the_way_of_an_undo(s):
     s.redo(2)
     s.undo()
     assert s.call("f") == 8
+
+
+@pytest.mark.parametrize(
+    ("header", "use"), (
+        ("enum { SIZE = N };\n", "SIZE"),
+        ("struct buf { char c[N]; };\n", "sizeof(struct buf)"),
+        ("#define TWICE (2 * N)\nstatic inline int n(void) { return TWICE; }\n", "n() / 2"),
+        ("#ifndef N\n#define N 9\n#endif\nenum { SIZE = N };\n", "SIZE"),
+    )
+)  # fmt: skip
+def test_macros_that_headers_of_one_s_own_read(s, tmp_path, monkeypatch, header, use):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own.h").write_text(header)
+    s.run("#define N 3", "c", cell_id="n")
+    s.run('#include "own.h"', "c", cell_id="o")
+    s.run(f"int used(void) {{ return {use}; }}", "c")
+    for number in (3, 4, 7):
+        s.run(f"#define N {number}", "c", cell_id="n")
+        assert s.call("used") == number
+        assert s.run(use, "c").value == number
+    s.undo(2)
+    assert s.call("used") == 4

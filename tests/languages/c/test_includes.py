@@ -53,7 +53,7 @@ def test_a_header_may_need_a_struct_and_a_function(s, include):
     run(s, "int offset(void) { return 200; }")
     assert run(s, "length(&q)").value == 203
     note = run(s, "struct pt { int x, y, z; };").notes[0]
-    assert "is read with the new pt from now on" in str(note)
+    assert note == "q (cell 4) has another type now and its first value again"
     assert run(s, "sizeof(struct segment)").value == 24
     s.undo()
     s.undo()
