@@ -33,6 +33,7 @@ from jitkernel.files import working_folder
 from jitkernel.ir.attributes import values
 from jitkernel.languages.c.flags import Flags, answer, flags_of
 from jitkernel.languages.c.included import files_of
+from jitkernel.languages.c.lead import lead_of
 from jitkernel.languages.c.precompiled import HeaderCache
 from jitkernel.languages.c.resident import Resident, lent, start
 from jitkernel.linker.libraries import find_library
@@ -152,7 +153,10 @@ class Clang:
         and variables that nothing uses, too."""
         every = ["-femit-all-decls"] * whole
         arguments = [*every, "-emit-llvm", "-x", "c", "-o", "-", "-"]
-        return self._run(arguments, source, header, again=not whole)
+        lead = None if whole else lead_of(source, self.asked.folders)
+        if lead is None:
+            return self._run(arguments, source, header, again=not whole)
+        return self._run(arguments, lead.rest, header + lead.text, True, lead.files)
 
     def preprocess(self, source: str, header: str = "") -> Output:
         """Preprocess a text: what `#if` leaves of it, macros expanded."""
@@ -174,15 +178,16 @@ class Clang:
         return self._run(["-E", "-dM", "-x", "c", "-o", "-", "-"], more, header).text
 
     def _run(
-        self, arguments: Sequence[str], source: str, header: str, again: bool = False
-    ) -> Output:
+        self, arguments: Sequence[str], source: str, header: str, again: bool = False,
+        known: Sequence[str] = (),
+    ) -> Output:  # fmt: skip
         # What is only preprocessed has its headers as text: clang would look for that of an entry.
         without: tuple[list[str], str] = [], header
-        first = without if "-E" in arguments else self._precompiled(header)
+        first = without if "-E" in arguments else self._precompiled(header, known)
         for paths, rest in (first, without):
             command = [*self.flags, *_including(paths), *arguments]
             text = rest + source
-            files = partial(self._files, header, paths) if again else None
+            files = partial(self._files, header, (*paths, *known)) if again else None
             status, out, err = _ask(command, text, self.timeout, self.waiting, files)
             complaints = complaints_of(err)
             blamed = _blamed(paths, status, err, complaints)
@@ -198,22 +203,24 @@ class Clang:
         completing = any(a.startswith("-code-completion-at") for a in arguments)
         return Output(out if completing or not status else "", complaints)
 
-    def _files(self, header: str, precompiled: Sequence[str]) -> list[str]:
-        """The files that clang reads for any text behind a header, but for the system's."""
+    def _files(self, header: str, known: Sequence[str]) -> list[str]:
+        """The files that clang reads for any text behind a header, but for the system's; of those
+        some are `known`."""
         found = (files_of(line, self.asked.folders) for line in header.split("\n"))
-        return [*precompiled, *(path for path, _ in itertools.chain(*found))]
+        return [*known, *(path for path, _ in itertools.chain(*found))]
 
     @property
     def _cache(self) -> HeaderCache:
         return _header_cache(os.path.join(cache_home(), "c"))
 
-    def _precompiled(self, header: str) -> tuple[list[str], str]:
-        """The paths of what is precompiled of a header, the last is for clang, and the rest."""
+    def _precompiled(self, header: str, known: Sequence[str]) -> tuple[list[str], str]:
+        """The paths of what is precompiled of a header, the last is for clang, and the rest; the
+        content of some files is `known` from the header's text."""
         if not header.strip() or not cache_home():
             return [], header
         here = working_folder() if '"' in header or self.asked.more else ""
         identity = "\0".join([self.identity, *self.flags, here])
-        return self._cache.chain(identity, header, self._precompile, _HEADERS)
+        return self._cache.chain(identity, header, self._precompile, _HEADERS, known)
 
     def _precompile(self, text: str, below: list[str], path: str, files: str) -> list[str] | None:
         """Make a precompiled header: see `precompiled.Build`."""

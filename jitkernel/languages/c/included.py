@@ -6,6 +6,7 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 from jitkernel.errors import CompileError
 from jitkernel.files import kind_of, working_folder
@@ -56,9 +57,9 @@ def files_of(directive: str, folders: Sequence[str]) -> Iterator[tuple[str, str]
         seen.add(path)
         text = _text(path)
         yield path, text
-        for match in INCLUDE.finditer(text):
-            refuse_others(match[0], folders, "", os.path.dirname(path))
-            todo.append(_found(match[0], os.path.dirname(path), folders))
+        for line in _includes(text):
+            refuse_others(line, folders, "", os.path.dirname(path))
+            todo.append(_found(line, os.path.dirname(path), folders))
 
 
 def _looked_for(directive: str, beside: str, folders: Sequence[str]) -> Iterator[str]:
@@ -73,9 +74,22 @@ def _found(directive: str, beside: str, folders: Sequence[str]) -> str:
     return next(filter(os.path.isfile, _looked_for(directive, beside, folders)), "")
 
 
+@lru_cache(maxsize=256)
+def _includes(text: str) -> tuple[str, ...]:
+    """The directives of a header that include others."""
+    return tuple(match[0] for match in INCLUDE.finditer(text))
+
+
 def _text(path: str) -> str:
     try:
-        with open(path, encoding="utf-8-sig", errors="surrogateescape") as file:
-            return file.read(LARGEST + 1)  # what is larger is not followed
+        status = os.stat(path)
+        return _read(path, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
     except OSError:
         return ""
+
+
+@lru_cache(maxsize=256)
+def _read(path: str, *now: int) -> str:
+    """The text of a file, as it is `now`; of what is larger the beginning: it is not followed."""
+    with open(path, encoding="utf-8-sig", errors="surrogateescape") as file:
+        return file.read(LARGEST + 1)

@@ -21,7 +21,7 @@ import re
 import shutil
 import stat
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from hashlib import sha256
@@ -76,19 +76,22 @@ class HeaderCache:
         self._chains: dict[str, list[_Entry]] = {}  # by key: those of this process
         self._refused: dict[str, float] = {}  # by key: until when
 
-    def chain(self, identity: str, header: str, build: Build, limit: int) -> tuple[list[str], str]:
+    def chain(
+        self, identity: str, header: str, build: Build, limit: int, known: Collection[str] = ()
+    ) -> tuple[list[str], str]:  # fmt: skip
         """The paths of the entries that make up a header, of which the last is for clang, and what
         of its text has none: clang refuses it, or there is no place.  What is missing is made.
 
-        `identity` is all that an entry depends on besides the text.  At most `limit` bytes are
-        kept, but for the header's own entries.
+        `identity` is all that an entry depends on besides the text, which has the content of the
+        files that are `known`, by their paths.  At most `limit` bytes are kept, but for the
+        header's own entries.
         """
         directives, keys = _keyed(identity, header)
         found = self._known(keys[-1])
         if not found:
             found = self._longest(keys) if self._is_private() else []
             if not found or found[-1].key != keys[-1]:
-                found = self._extended(found, keys, directives, build)
+                found = self._extended(found, keys, directives, build, known)
                 self._trim(limit, found)
             if len(self._chains) > _REMEMBERED:
                 self._chains.clear()
@@ -167,8 +170,9 @@ class HeaderCache:
     # -- what is made ------------------------------------------------------------------------------
 
     def _extended(
-        self, found: list[_Entry], keys: Sequence[str], directives: Sequence[str], build: Build
-    ) -> list[_Entry]:
+        self, found: list[_Entry], keys: Sequence[str], directives: Sequence[str], build: Build,
+        known: Collection[str],
+    ) -> list[_Entry]:  # fmt: skip
         """A chain for the whole text, where there is one for its beginning, or for nothing of it;
         that one where no other can be made."""
         if self._refused.get(keys[-1], 0.0) > time.monotonic():
@@ -176,7 +180,7 @@ class HeaderCache:
         for _ in keys:
             base = _base(found, keys)
             first = keys.index(base[-1].key) if base else 0
-            made = self._made(keys[-1], base, "".join(directives[first:]), build)
+            made = self._made(keys[-1], base, "".join(directives[first:]), build, known)
             if made is not None:
                 return [*base, made]
             if all(map(self._is_sound, base)):
@@ -187,7 +191,9 @@ class HeaderCache:
         self._refused[keys[-1]] = time.monotonic() + _AGAIN
         return found
 
-    def _made(self, key: str, base: Sequence[_Entry], text: str, build: Build) -> _Entry | None:
+    def _made(
+        self, key: str, base: Sequence[_Entry], text: str, build: Build, known: Collection[str]
+    ) -> _Entry | None:
         """A new entry; None where clang refuses its text, or there is no place for it."""
         private = f"{self._folder}/{_PRIVATE}{os.getpid()}-{next(_numbers)}-{time.time_ns()}"
         files = f"{private}.d"
@@ -201,7 +207,7 @@ class HeaderCache:
                 self.drop(blamed)
                 return None
             # A file that changes again within the same second looks to clang as it did.
-            if _latest(files) > began - _TICK:
+            if _latest(files, {*map(os.path.realpath, known)}) > began - _TICK:
                 return None
             os.chmod(private, 0o600)
             os.utime(private, ns=(time.time_ns(), _WRITTEN))
@@ -311,14 +317,17 @@ def _sum(path: str, entry: _Entry) -> str:
     return f"{sum:08x}{size & 0xFFFFFFFF:08x}"
 
 
-def _latest(files: str) -> float:
-    """The time when the newest of the files was written that a list of clang's names."""
+def _latest(files: str, known: Container[str]) -> float:
+    """The time when the newest of the files was written that a list of clang's names, apart from
+    those whose content is known."""
     with open(files, encoding="utf-8", errors="surrogateescape") as file:
         words = _WORD.findall(file.read().partition(":")[2].replace("\\\n", " "))
     latest = 0.0
     for word in words:
         with suppress(OSError):
-            latest = max(latest, os.stat(re.sub(r"\\(.)|\$(\$)", r"\1\2", word)).st_mtime)
+            path = re.sub(r"\\(.)|\$(\$)", r"\1\2", word)
+            if os.path.realpath(path) not in known:
+                latest = max(latest, os.stat(path).st_mtime)
     return latest
 
 
