@@ -24,9 +24,11 @@ class Question(NamedTuple):
     def known_to(self, keys: Container[str]) -> Question:
         """The same for a worker that knows the texts of some bodies, by their keys."""
         request = self.request
-        if request is None or not any(lent.key in keys for lent in request.bodies):
+        if request is None or not request.bodies:
             return self
         bodies = [b._replace(text="") if b.key in keys else b for b in request.bodies]
+        if bodies == list(request.bodies):
+            return self
         short = question(self.function, request._replace(bodies=bodies))
         return self._replace(data=short.data)
 

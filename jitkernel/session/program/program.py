@@ -251,11 +251,12 @@ class Program(Recorded):
         numbers = {old.number} if old else set()
         numbers.update([was.cell for was in change.facts("name").values()])
         numbers.update(change.facts("owner").values())
+        others = [self.cells[n] for n in numbers if n in self.cells and n != cell.number]
+        if not others:
+            return
         with self.world_stopped:
-            for number in numbers:
-                other = self.cells.get(number)
-                if other is not None and other is not cell:
-                    self._retire(other, cell, old, change)
+            for other in others:
+                self._retire(other, cell, old, change)
 
     def _join(self, cell: Cell, change: Change) -> None:
         """A cell without code is in memory from now on."""

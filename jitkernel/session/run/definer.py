@@ -546,10 +546,8 @@ def _defined(compiled: Compiled, read: ReadObject | None) -> list[str]:
     where another compiler made it."""
     if read is not None:
         return [export.name for export in read.names.exports if export.binding == STB_GLOBAL]
-    summary = compiled.summary
-    found = [(f.name, f.linkage) for f in summary.functions if f.defined]
-    found += [(v.name, v.linkage) for v in summary.variables if v.defined]
-    return [name for name, linkage in found if linkage == "external"]
+    known = (*compiled.summary.functions, *compiled.summary.variables)
+    return [entity.name for entity in known if entity.defined and entity.linkage == "external"]
 
 
 def run_many(core: Core, sources: Sequence[str], options: CellOptions) -> list[Result]:
