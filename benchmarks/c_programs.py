@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 
-from jitkernel.languages.c.pieces import Unfinished, cut
+from jitkernel.languages.c.pieces import cut
+from jitkernel.languages.c.tokens import Unfinished
 
 __all__ = ["HEADERS", "PROGRAMS", "TIMED", "in_cells", "main_renamed", "names"]
 

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
 
 from jitkernel.printable import printable
+from jitkernel.regex import regex
 
 __all__ = [
     "ArenaFull",
@@ -136,7 +137,7 @@ def _part(source: str, column: int) -> tuple[str, int]:
 
 
 #: A hint that asks for a name that is near the one written, and what it says besides.
-_NEAR = re.compile(r"(did you mean .*?\?)(?:\s+|\Z)(.*)", re.DOTALL)
+_NEAR = regex(r"(did you mean .*?\?)(?:\s+|\Z)(.*)", re.DOTALL)
 
 
 class CompileError(JitError):

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import re
 
+from jitkernel.regex import regex
+
 #: Controls but tab and line feed, marks of direction and others that show nothing, lone halves of
 #: characters, and what is no character.
-_HIDDEN = re.compile(
+_HIDDEN = regex(
     "\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
     "\ud800-\udfff\ufeff\ufff9-\ufffb\ufffe\uffff\U000e0000-\U000e007f]"
 )

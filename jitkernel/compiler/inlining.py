@@ -10,7 +10,6 @@ symbols again must have the object made anew.
 from __future__ import annotations
 
 import os
-import re
 from collections import OrderedDict
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from typing import Any
@@ -21,8 +20,9 @@ from jitkernel.compiler.prepare import prepare
 from jitkernel.compiler.records import Lent, Request
 from jitkernel.elf.constants import HELD
 from jitkernel.ir.names import can_be_held
+from jitkernel.regex import regex
 
-_REMARK = re.compile(r"remark: .*?'(.*)' inlined into '(.*)' with \(.*")
+_REMARK = regex(r"remark: .*?'(.*)' inlined into '(.*)' with \(.*")
 _STDERR = 2
 _MOST = 1 << 20  # bytes of remarks that are read
 _KEPT = 8 << 20  # bytes of bitcode

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jitkernel.compiler.pass_trace import PassTrace, Step
+from jitkernel.regex import regex
 
 LEFT_OUT = "Left out: the implicit operands $rsp and $ssp, and $eflags where it is dead."
 
@@ -23,15 +24,15 @@ STAGES = {
 
 _SELECTION = ("x86-isel", "finalize-isel")
 _ALLOCATION = ("greedy", "regallocfast", "regallocbasic", "virtregrewriter")
-_OBJECT = re.compile(r"^  fi#(-?\d+): (?:size=(\d+))?", re.M)
-_STORE = re.compile(r"\(store [^)]*?\(?[^)]*\)? ?into %stack\.(\d+)")
-_LOAD = re.compile(r"\(load [^)]*?\(?[^)]*\)? ?from %stack\.(\d+)")
+_OBJECT = regex(r"^  fi#(-?\d+): (?:size=(\d+))?", re.M)
+_STORE = regex(r"\(store [^)]*?\(?[^)]*\)? ?into %stack\.(\d+)")
+_LOAD = regex(r"\(load [^)]*?\(?[^)]*\)? ?from %stack\.(\d+)")
 # What every call says of registers and the stack: forty registers, and operands that never differ.
-_MASK = re.compile(r"<regmask [^>]*>")
-_NO_POINTS = re.compile(r"^save/restore points:\nsave points are empty\nrestore .* empty\n", re.M)
-_ALWAYS = re.compile(r", implicit(?:-def)?(?: dead| killed)? \$(?:[re]?sp|ssp)\b")
-_UNUSED = re.compile(r", implicit-def dead \$eflags\b")
-_VIRTUAL = re.compile(r"(?<![\w.])%(\d+)\b")
+_MASK = regex(r"<regmask [^>]*>")
+_NO_POINTS = regex(r"^save/restore points:\nsave points are empty\nrestore .* empty\n", re.M)
+_ALWAYS = regex(r", implicit(?:-def)?(?: dead| killed)? \$(?:[re]?sp|ssp)\b")
+_UNUSED = regex(r", implicit-def dead \$eflags\b")
+_VIRTUAL = regex(r"(?<![\w.])%(\d+)\b")
 _NOT_INSTRUCTIONS = ("successors:", "liveins:", ";", "callSites:")
 
 

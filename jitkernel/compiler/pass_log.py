@@ -14,15 +14,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-_HEAD = re.compile(
+from jitkernel.regex import regex
+
+_HEAD = regex(
     rb"^\*\*\* IR (?:Dump (?P<start>At Start)|"
     rb"(?:Dump|Deleted) After (?P<title>.+?) on (?P<unit>(?s:.+?))"
     rb"(?P<same> omitted because no change)?(?P<out> filtered out)?|"
     rb"Pass (?P<gone>.+?) invalidated|Pass .* ignored) \*\*\*\n",
     re.M,
 )
-_RUNNING = re.compile(r" Running pass \d+ (.+?) on ")
-_EXECUTING = re.compile(
+_RUNNING = regex(r" Running pass \d+ (.+?) on ")
+_EXECUTING = regex(
     r"^\[(?P<time>[-\d]+ [\d:.]+)\] 0x[0-9a-f]+ +"
     r"(?:(?P<what>Executing Pass) '(?P<title>.+?)' on Function '(?P<unit>(?s:.*?))'\.\.\.|)",
     re.M,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 
 from jitkernel.errors import CompileError
+from jitkernel.regex import regex
 from jitkernel.wording import did_you_mean
 
 #: The passes: name in pipelines, class in LLVM's logs less `Pass`, what it does.  A `+`: llvmlite's
@@ -118,7 +119,7 @@ tailcallelim TailCallElim+: turns a function that calls itself last into a loop
 transform-warning WarnMissedTransformations:
 vector-combine VectorCombine: improves vector instructions by what they cost on this machine
 """
-_ROW = re.compile(r"^(\S+) (\w+)(\+?)(-?):(.*(?:\n  .*)*)$", re.M)
+_ROW = regex(r"^(\S+) (\w+)(\+?)(-?):(.*(?:\n  .*)*)$", re.M)
 _ROWS = [(*match.groups()[:4], " ".join(match[5].split())) for match in _ROW.finditer(_TABLE)]
 
 #: by name, the middle of llvmlite's function

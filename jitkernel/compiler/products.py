@@ -10,7 +10,6 @@ what nobody uses then goes.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
@@ -23,10 +22,11 @@ from jitkernel.compiler.records import Options, Part, Request
 from jitkernel.errors import CompileError
 from jitkernel.ir.module import without_targets
 from jitkernel.ir.names import written
+from jitkernel.regex import regex
 
 Answer = tuple[dict[str, Any], bytes]
 
-_X86 = re.compile(r"(?:x86_64|i[3-6]86)\b")
+_X86 = regex(r"(?:x86_64|i[3-6]86)\b")
 
 
 @cache

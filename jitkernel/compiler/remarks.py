@@ -4,15 +4,15 @@ only.  Start from `inlining`."""
 from __future__ import annotations
 
 import os
-import re
 from typing import Any
 
 from jitkernel.compiler import binding, pipeline
 from jitkernel.compiler.forks import content, in_child
 from jitkernel.compiler.records import Request
+from jitkernel.regex import regex
 
 _STDERR = 2
-_REMARK = re.compile(
+_REMARK = regex(
     r"remark: .*?'(?P<callee>.*)' (?:(?P<yes>inlined)|not inlined|will not be inlined) into "
     r"'(?P<caller>.*?)'(?: because| with)? ?(?P<why>.*?)(?: at callsite .*)?$"
 )

@@ -18,6 +18,7 @@ from hashlib import sha256
 from types import MappingProxyType
 
 from jitkernel.executor import abi
+from jitkernel.regex import regex
 
 #: What session code gets for the functions that would end the executor, and for the one whose child
 #: runs on its parent's stack: it would return from the cell there.
@@ -42,8 +43,8 @@ _PLACES = {
 }
 _PARTS = ("base", "enter", "record", "handler", "health", "wake", "ask", "fork", "serve", "inline")
 _BESIDE = os.path.join(os.path.dirname(__file__), "native", "")
-_NAME = re.compile(r"\$([A-Za-z]\w*)")
-_TYPED = re.compile(r"(i64 )?" + _NAME.pattern)
+_NAME = regex(r"\$([A-Za-z]\w*)")
+_TYPED = regex(r"(i64 )?" + _NAME.pattern)
 
 
 def runtime_ir() -> str:

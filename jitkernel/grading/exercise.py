@@ -36,6 +36,7 @@ from jitkernel.ir.types import (
 )
 from jitkernel.languages.llvm.assemble import assemble
 from jitkernel.languages.llvm.plan import parse_cell
+from jitkernel.regex import regex
 from jitkernel.wording import did_you_mean
 
 if TYPE_CHECKING:
@@ -45,8 +46,8 @@ if TYPE_CHECKING:
 REFERENCE = "jk.reference"
 FOLDER = "exercises"
 SAMPLES, SEED = 200, 1
-_HEAD = re.compile(r"[ \t]*;[ \t]*([a-z]+):[ \t]*(.*)$")
-_BRACES = re.compile(r'"[^"]*"|[{}]')  # a struct is written as one; texts stay as they are
+_HEAD = regex(r"[ \t]*;[ \t]*([a-z]+):[ \t]*(.*)$")
+_BRACES = regex(r'"[^"]*"|[{}]')  # a struct is written as one; texts stay as they are
 _KEYS = (
     "task", "hint", "function", "inputs", "try", "show", "must", "samples", "seed", "tolerance",
 )  # fmt: skip

@@ -17,16 +17,17 @@ from typing import Any
 from jitkernel.errors import UsageError
 from jitkernel.ir.names import written
 from jitkernel.ir.types import FloatType, FunctionType, IntType, PointerType, Type
+from jitkernel.regex import regex
 from jitkernel.values.python import LETTERS
 
 MOST = 32  # elements of an array, characters of a text
 
 _ELEMENT = r"(?P<element>i\d+|float|double)"
 _RANGE = r"\s*(?:(?P<low>-?\d+)\s*\.\.\s*(?P<high>-?\d+))?$"
-_KIND = re.compile(rf"(?P<sorted>sorted\s+)?(?P<name>any|text|length|{_ELEMENT}\[\])?{_RANGE}")
-_STRUCT = re.compile(r"(?P<sorted>sorted\s+)?\{(?P<fields>[^{}]*)\}\s*(?P<many>\[\])?$")
-_FIELD = re.compile(_ELEMENT + _RANGE)
-_PARTS = re.compile(r",(?![^{]*\})")  # a comma that stands in no braces
+_KIND = regex(rf"(?P<sorted>sorted\s+)?(?P<name>any|text|length|{_ELEMENT}\[\])?{_RANGE}")
+_STRUCT = regex(r"(?P<sorted>sorted\s+)?\{(?P<fields>[^{}]*)\}\s*(?P<many>\[\])?$")
+_FIELD = regex(_ELEMENT + _RANGE)
+_PARTS = regex(r",(?![^{]*\})")  # a comma that stands in no braces
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from IPython.core.completer import SimpleCompletion, context_matcher
 
+from jitkernel.regex import regex
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
 
     from jitkernel.ipython.notebook import Notebook
 
-_JIT = re.compile(r"(%{1,2})jit[ \t]+")
+_JIT = regex(r"(%{1,2})jit[ \t]+")
 
 
 def matcher(notebook: Notebook) -> Callable[[CompletionContext], Any]:

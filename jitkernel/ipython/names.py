@@ -10,11 +10,11 @@ from __future__ import annotations
 import builtins
 import inspect
 import keyword
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from jitkernel.regex import regex
 from jitkernel.wording import cut_list
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _SHOWN = 4  # names in a sentence
 #: IPython's own: the last results and inputs.
-_HISTORY = re.compile(r"_+i*\d*\Z")
+_HISTORY = regex(r"_+i*\d*\Z")
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 
 from jitkernel.kernel.magics import MAGICS
+from jitkernel.regex import regex
 
-_MAGIC = re.compile(r"(?<![\w%@.])(%{1,2})([a-z]\w*)")
+_MAGIC = regex(r"(?<![\w%@.])(%{1,2})([a-z]\w*)")
 
 
 def in_python(text: str) -> str:

@@ -12,17 +12,18 @@ from __future__ import annotations
 import re
 
 from jitkernel.ir.names import SKIP
+from jitkernel.regex import regex
 
-_OPTNONE = re.compile(r"^[ \t]*(?:attributes\b|define\b).*\boptnone\b.*$", re.M)
-_DROPPED = re.compile(SKIP + r"|\boptnone\b|\bnoinline\b")
-_CPU = re.compile(r' "(?:target-cpu|target-features|tune-cpu)"="[^"]*"')
+_OPTNONE = regex(r"^[ \t]*(?:attributes\b|define\b).*\boptnone\b.*$", re.M)
+_DROPPED = regex(SKIP + r"|\boptnone\b|\bnoinline\b")
+_CPU = regex(r' "(?:target-cpu|target-features|tune-cpu)"="[^"]*"')
 
 _MARK = '"target-cpu"="x86-64"'
-_LINE = re.compile(rf"^.*{_MARK}.*$", re.M)
-_WORDS = re.compile(
+_LINE = regex(rf"^.*{_MARK}.*$", re.M)
+_WORDS = regex(
     r'"target-cpu"="x86-64"|"tune-cpu"="(?:generic|x86-64)"|"target-features"="([^"\n]*)"'
 )
-_EMPTY = re.compile(r"^\s*attributes\b[^{]*\{\s*\}")
+_EMPTY = regex(r"^\s*attributes\b[^{]*\{\s*\}")
 _NOTHING = '"default-cpu"'
 # What every x86-64 has (psABI, table 3.1), and what is said of its speed alone.
 _BASELINE = frozenset("64bit cmov cx8 fxsr mmx sse sse2 x87 crc32 nopl".split())

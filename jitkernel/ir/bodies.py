@@ -19,11 +19,12 @@ from jitkernel.ir.module import Entity, entities
 from jitkernel.ir.names import ASK, NAME, can_be_held, decode_name, mentions, renamed
 from jitkernel.ir.text import has_word, split_at_commas
 from jitkernel.reach import reached
+from jitkernel.regex import regex
 
 #: Instructions of a function, as a compiler first writes it, and of all that goes with it.
 _LARGEST, _LARGEST_ALL = 250, 600
 _SMALL = 120  # characters of a constant that is copied
-_REFUSED = re.compile(
+_REFUSED = regex(
     r"\b(?:noinline|optnone|naked|returns_twice|strictfp|indirectbr|callbr|blockaddress|"
     r"thread_local|va_arg|llvm\.va_start|llvm\.eh\.\w+|prefix|prologue|comdat)\b"
 )
@@ -34,8 +35,8 @@ _PLAIN = frozenset(
     "nounwind noundef mustprogress zeroext signext uwtable null_pointer_is_valid inlinehint "
     "alwaysinline local_unnamed_addr unnamed_addr dso_local nobuiltin norecurse inreg".split()
 )
-_ATTRIBUTE = re.compile(rf'"[^"]*"(?:="[^"]*")?|#\d+|[%@]{NAME}|[a-z_]+(?![-\w$.:])(?:\([^()]*\))?')
-_TYPE_WORDS = re.compile(
+_ATTRIBUTE = regex(rf'"[^"]*"(?:="[^"]*")?|#\d+|[%@]{NAME}|[a-z_]+(?![-\w$.:])(?:\([^()]*\))?')
+_TYPE_WORDS = regex(
     r"define|available_externally|external|void|ptr|i\d+|half|bfloat|float|double|fp128|x86_fp80|"
     r"x|align|c|cc|fastcc|ccc|coldcc|type|opaque|vscale|addrspace"
 )

@@ -5,7 +5,6 @@ With opaque pointers `call i32 @sq(i64 1)` is valid IR whatever `@sq` is.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
@@ -19,10 +18,11 @@ from jitkernel.ir.text import (
     squeeze,
     type_at,
 )
+from jitkernel.regex import regex
 
-_CALL = re.compile(SKIP + r"|c(?<![-\w$.@%]c)all(?:br)?\b|i(?<![-\w$.@%]i)nvoke\b")
-_MORE = re.compile(rf"{SPACE}([(*])")
-_CALLEE = re.compile(rf"{SPACE}@({NAME}){SPACE}(?=\()")
+_CALL = regex(SKIP + r"|c(?<![-\w$.@%]c)all(?:br)?\b|i(?<![-\w$.@%]i)nvoke\b")
+_MORE = regex(rf"{SPACE}([(*])")
+_CALLEE = regex(rf"{SPACE}@({NAME}){SPACE}(?=\()")
 
 
 class Call(NamedTuple):

@@ -10,9 +10,10 @@ from typing import NamedTuple
 
 from jitkernel.ir.module import Entity, functions
 from jitkernel.ir.names import NAME, SKIP
+from jitkernel.regex import regex
 
 # `i32 7`, and the second operand of `add i32 %x, 7`, which has no type of its own.
-_CONSTANT = re.compile(
+_CONSTANT = regex(
     SKIP + r"|\b(add|sub|mul|[su]div|[su]rem|shl|[al]shr|and|or|xor|icmp)\b((?:\s+[a-z]+){0,6})"
     r"\s+i(\d+)\s+"
     rf"(-?\d+|[%@]{NAME}|true|false)\s*,\s*(-?\d+)(?![\w.])"
@@ -21,13 +22,13 @@ _CONSTANT = re.compile(
 # Where one of those may not fit, by the number of its digits: seldom there, and quickly found.  A
 # statement that has it is read in full: it may be in a string or a comment.
 _FIRST = rf"\s+(?:(?:-?\d+|[%@]{NAME}|true|false)\s*,\s*)?-?"
-_SUSPECT = re.compile(
+_SUSPECT = regex(
     r"i(?<![%@\w$.-]i)(?:"
     rf"32{_FIRST}\d{{10}}|64{_FIRST}\d{{19}}|8{_FIRST}\d{{3}}|16{_FIRST}\d{{5}}"
     rf"|1{_FIRST}(?:[2-9]|\d\d)|(?!(?:1|8|16|32|64)\s)\d+{_FIRST}\d)"
 )
 _END = r"(?=[ \t]*(?:$|;|,[ \t]*(?:!|align\b)))"
-_UNDEFINED = re.compile(
+_UNDEFINED = regex(
     r"(?m)\b(?:(?P<divide>[su](?:div|rem))[ \t]+(?:exact[ \t]+)?"
     r"(?:i\d+[ \t]+[^,\n]+,[ \t]*0|<[^>\n]+>[ \t]+[^,\n]+,[ \t]*zeroinitializer)" + _END + r"|"
     r"(?P<shift>shl|lshr|ashr)[ \t]+(?:(?:nuw|nsw|exact)[ \t]+)*i(?P<bits>\d+)[ \t]+[^,\n]+,[ \t]*"
@@ -36,7 +37,7 @@ _UNDEFINED = re.compile(
     r"(?P<where>null|undef|poison)\b" + _END + r"|"
     r"call[ \t][^;\n\"]*?[ \t](?P<callee>null|undef|poison)[ \t]*\()"
 )
-_DIVIDED = re.compile(r"\b[su](?:div|rem)[ \t]+i\d+[ \t]+[^,\n]+,[ \t]*%")
+_DIVIDED = regex(r"\b[su](?:div|rem)[ \t]+i\d+[ \t]+[^,\n]+,[ \t]*%")
 # One of these stands in every text that has any of the above.
 _WORDS = ("div ", "rem ", " null", " undef", " poison", "shl ", "lshr ", "ashr ")
 

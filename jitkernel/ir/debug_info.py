@@ -17,26 +17,27 @@ from jitkernel.ir.instructions import blocks
 from jitkernel.ir.module import functions
 from jitkernel.ir.names import SKIP, decode_name
 from jitkernel.ir.text import replaced
+from jitkernel.regex import regex
 
-_OWN = re.compile(r"!llvm\.dbg\.cu\b|!DILocation\(")
+_OWN = regex(r"!llvm\.dbg\.cu\b|!DILocation\(")
 _ATTACHED = r",?[ \t]*!dbg[ \t]+!(\d+|DILocation\([^()\n]*\))"
-_AT = re.compile(_ATTACHED)
-_ATTACHMENTS = re.compile(_ATTACHED + r"|,[ \t]*![A-Za-z_][\w.]*[ \t]+!\d+")
+_AT = regex(_ATTACHED)
+_ATTACHMENTS = regex(_ATTACHED + r"|,[ \t]*![A-Za-z_][\w.]*[ \t]+!\d+")
 # What is to be read over comes first: strings, comments, variables with their own kind of !dbg.
-_REMOVED = re.compile(
+_REMOVED = regex(
     rf"(?m)(?P<kept>^[ \t]*@[^\n]*|{SKIP})"
     r"|^[ \t]*(?:#dbg_\w+|(?:tail[ \t]+)?call[ \t]+void[ \t]+@llvm\.dbg\.\w+)\([^\n]*"
     r"|" + _ATTACHED + r"|(?<==)(?P<node>[ \t]*(?:distinct[ \t]+)?!)DILocation\([^\n]*"
 )
-_RECORD = re.compile(r"(?m)^[ \t]*#dbg_\w+\([^\n]*\n|^!\d+ = [^\n]*(?:\n|\Z)")
-_NODE = re.compile(r"(?m)^!(\d+)[ \t]*=[ \t]*([^\n]*)")
-_FIELD = re.compile(
+_RECORD = regex(r"(?m)^[ \t]*#dbg_\w+\([^\n]*\n|^!\d+ = [^\n]*(?:\n|\Z)")
+_NODE = regex(r"(?m)^!(\d+)[ \t]*=[ \t]*([^\n]*)")
+_FIELD = regex(
     r'(\w+): (?:"((?:[^"\\]|\\.)*)"|!?(\{[^}]*\}|\w*\((?:[^()]|\([^()]*\))*\)|[^,()]*))(?:, |\)?$)'
 )
-_REFERENCE = re.compile(r"!(\d+)|(null)")
+_REFERENCE = regex(r"!(\d+)|(null)")
 _DEPTH = 64  # of scopes and of inlining that are followed
 
-_NUMBER = re.compile(r"!(\d+)")
+_NUMBER = regex(r"!(\d+)")
 _FLAGS = ('i32 7, !"Dwarf Version", i32 4', 'i32 2, !"Debug Info Version", i32 3')
 
 

@@ -7,17 +7,17 @@ types are the same where their texts or digests are.  Start from `Expansion`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
 from jitkernel.ir.names import NAME, decode_name
+from jitkernel.regex import regex
 
 LIMIT = 1 << 16  # characters; a longer text is told by its digest
 # A text's bytes as one number, modulo a prime: that of two texts one after the other follows from
 # theirs.
 _PRIME = (1 << 255) - 19
 
-_STRUCT = re.compile("%(" + NAME + ")")
+_STRUCT = regex("%(" + NAME + ")")
 
 
 def is_digest(text: str) -> bool:

@@ -19,6 +19,7 @@ from jitkernel.ir.names import NAME, bare, symbol_name, unescape
 from jitkernel.ir.statements import diagnostic
 from jitkernel.ir.text import TYPE_WORD, Cursor
 from jitkernel.ir.types import NamedType, Type, TypeSyntaxError, parse_type_at
+from jitkernel.regex import regex
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,23 +96,23 @@ class Aggregate(_Node):
 Expr: TypeAlias = Number | Word | Text | SymbolRef | Load | Call | Result | Aggregate
 
 # An integer, or (in a group) a fraction.
-_NUMBER = re.compile(
+_NUMBER = regex(
     r"([-+]?(?:[us]?0x[HKLMR]?[0-9a-fA-F][0-9a-fA-F_]*|0b[01][01_]*|(\d[\d_]*\.[\d_]*(?:[eE][-+]?\d+)?"
     r"|\d[\d_]*[eE][-+]?\d+|\.\d+(?:[eE][-+]?\d+)?|inf|nan)|\d[\d_]*)(?![\w.]))"
     # What the display adds to an address of unknown origin, `ptr 0x7f12 (heap)`, `ptr 0x7f14
     # (stdout, libc.so.6)`, and to a hex form: `double 0x7FF0000000000000 (inf)`.
     r"(?:[ \t]*\(-?[A-Za-z_][\w ,.+-]*\))?"
 )
-_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
-_GLOBAL = re.compile(f"@({NAME})")
-_OFFSET = re.compile(r"[ \t]*([+-][ \t]*(?:0x[0-9a-fA-F]+|\d+))(?![\w.])")
-_STRING = re.compile(r'(c)"([^"\n]*)"|"((?:\\[^\n]|[^"\\\n])*)"')
-_RESULT = re.compile(r"_(\d*)(?![\w.])")
+_WORD = regex(r"[A-Za-z_][A-Za-z0-9_.]*")
+_GLOBAL = regex(f"@({NAME})")
+_OFFSET = regex(r"[ \t]*([+-][ \t]*(?:0x[0-9a-fA-F]+|\d+))(?![\w.])")
+_STRING = regex(r'(c)"([^"\n]*)"|"((?:\\[^\n]|[^"\\\n])*)"')
+_RESULT = regex(r"_(\d*)(?![\w.])")
 # How it writes many zeros at the end of a string.
-_ZEROS = re.compile(r"[ \t]*\((\d{1,9}) more \\00\)")
-_TYPE_BEGINS = re.compile(rf"%|[{{\[<]|(?:{TYPE_WORD})\b")
+_ZEROS = regex(r"[ \t]*\((\d{1,9}) more \\00\)")
+_TYPE_BEGINS = regex(rf"%|[{{\[<]|(?:{TYPE_WORD})\b")
 # `[4 x`, `<4 x`, `{ i32,`: a cheap look, so that long lists of values are not read twice.
-_TYPE_IN_BRACKET = re.compile(r"[\[<]\s*(?:vscale\b|\d+\s*x\b)|<?\{\s*(?:\}|[%\[{<a-z])")
+_TYPE_IN_BRACKET = regex(r"[\[<]\s*(?:vscale\b|\d+\s*x\b)|<?\{\s*(?:\}|[%\[{<a-z])")
 _WORDS = ("true", "false", "null", "zeroinitializer")
 _CLOSING = {"{": "}", "[": "]", "<": ">"}
 _MAX_DEPTH = 60

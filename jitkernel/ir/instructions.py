@@ -32,17 +32,18 @@ from jitkernel.ir.types import (
     parse_type_at,
     resolve,
 )
+from jitkernel.regex import regex
 
-_HEAD = re.compile(
+_HEAD = regex(
     rf"\s*(?:(%{NAME})\s*=\s*)?"
     r"(?:(?:tail|musttail|notail)\s+(?=call\b))?([a-z_]+)(?![-\w$.:])"
 )
-_TO = re.compile(SKIP + r"|(?<![-\w$.%@])to(?![-\w$.])")
-_LABEL = re.compile(f"({NAME}):")
+_TO = regex(SKIP + r"|(?<![-\w$.%@])to(?![-\w$.])")
+_LABEL = regex(f"({NAME}):")
 # What an instruction goes on with at a new line: `to label` of an invoke, clauses of a landingpad.
-CONTINUES = re.compile(r"cleanup\b|catch\b|filter\b|to\s+label\b|unwind\b|,")
-_LABELLED = re.compile(r'\basm\b[^"\n]*"[^"\n]*(?:(?<![\w$%.])|(?<=\\0[9A]))[A-Za-z_.][\w.]*:')
-_TARGET = re.compile(rf"(?:i\d+ (-?\d+|true|false), )?label %({NAME})")
+CONTINUES = regex(r"cleanup\b|catch\b|filter\b|to\s+label\b|unwind\b|,")
+_LABELLED = regex(r'\basm\b[^"\n]*"[^"\n]*(?:(?<![\w$%.])|(?<=\\0[9A]))[A-Za-z_.][\w.]*:')
+_TARGET = regex(rf"(?:i\d+ (-?\d+|true|false), )?label %({NAME})")
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from jitkernel.ir.keywords import (
 )
 from jitkernel.ir.names import NAME, decode_name, unescape
 from jitkernel.ir.text import SCALAR, integer_bits, without_comments
+from jitkernel.regex import regex
 
 _T = rf"(?:{SCALAR}|%{NAME})"
 _V = r"(?:[%@]" + NAME + r"|[-+]?[\d.]+(?:e[-+]?\d+)?|true|false|null|undef|poison)"
@@ -37,7 +38,7 @@ _ORDER = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
 def rules(*told: tuple[str, str | Callable[..., Any]], begin: str = "") -> Rules:
     """Rules of patterns and what is told where one is found, with the groups in it or by a
     function; `begin` is what all begin with."""
-    return [(re.compile(f"{begin}(?:{pattern})"), rule) for pattern, rule in told]
+    return [(regex(f"{begin}(?:{pattern})"), rule) for pattern, rule in told]
 
 
 def said(rules: Rules, text: str, *asked: object) -> Any:
@@ -260,7 +261,7 @@ _RULES = rules(
 
 # -- lines that are no statement -------------------------------------------------------------------
 
-_WHOLE = re.compile(r"[-+]?\d+")
+_WHOLE = regex(r"[-+]?\d+")
 _SHELL = frozenset("ls cat cp mv rm mkdir man less grep gcc clang git python".split())
 _NOT_C = (
     "this cell holds LLVM IR; functions begin with `define`. A cell of C has `%%c` above it, and "

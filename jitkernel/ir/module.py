@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from jitkernel.ir.names import COMMENT, NAME, SKIP, SPACE, symbol_name
 from jitkernel.ir.text import after_space, closing, line_end, replaced, split_at_commas, type_at
+from jitkernel.regex import regex
 
 # A keyword's first letter stands before what may not precede it, so that the search can skip to it.
 _WORD = r"(?<![-\w$.@%!]{0})"
@@ -37,24 +38,22 @@ _HEADS = {
     rf"|u{_WORD.format('u')}(?P<order>selistorder(?:_bb)?)\b{SPACE}"
     rf"|\^(?P<summary>\d+){SPACE}={SPACE}",
 }
-_BODY_BEGINS = re.compile(rf"{SKIP}|\b(?P<data>prefix|prologue)\b{SPACE}|[(\[{{<]")
-_BODY = re.compile(SKIP + r'|[{}]|"|/\*')
-_LAST = re.compile(rf"%({NAME})\s*\Z")
-_LINKAGE = re.compile(
+_BODY_BEGINS = regex(rf"{SKIP}|\b(?P<data>prefix|prologue)\b{SPACE}|[(\[{{<]")
+_BODY = regex(SKIP + r'|[{}]|"|/\*')
+_LAST = regex(rf"%({NAME})\s*\Z")
+_LINKAGE = regex(
     r"\b(?:private|internal|external|weak|weak_odr|linkonce|linkonce_odr|available_externally|"
     r"extern_weak|common|appending)\b"
 )
-_DEFINING = re.compile(
+_DEFINING = regex(
     r"\b(?:available_externally|dso_local|dso_preemptable|weak|hidden|protected|linkonce_odr|"
     r"weak_odr) "
     r'| comdat(?:\([^)]*\))?| section "[^"]*"| align \d+(?= |$)(?!.*\))|(?: !\w+ !\d+)+\s*$'
 )
-_BEHIND = re.compile(r" (?:personality|prefix|prologue|gc) .*", re.S)  # only of definitions
-_SWITCH = re.compile(r"\bswitch\b[^\[\]]*\[[^\]]*\]")
-_SAID_ARRAY = re.compile(rf"^@({NAME}) = .*; (\[\d+ x [^;\n]*\])$", re.M)
-_PLACED = re.compile(
-    r"\((?:localdynamic|initialexec|localexec)\)|\b(?:dso_local|hidden|protected)\b"
-)
+_BEHIND = regex(r" (?:personality|prefix|prologue|gc) .*", re.S)  # only of definitions
+_SWITCH = regex(r"\bswitch\b[^\[\]]*\[[^\]]*\]")
+_SAID_ARRAY = regex(rf"^@({NAME}) = .*; (\[\d+ x [^;\n]*\])$", re.M)
+_PLACED = regex(r"\((?:localdynamic|initialexec|localexec)\)|\b(?:dso_local|hidden|protected)\b")
 
 
 class Entity(NamedTuple):
@@ -193,7 +192,7 @@ def body_end(text: str, brace: int) -> int:
 
 @cache
 def _heads(kinds: tuple[str, ...]) -> re.Pattern[str]:
-    return re.compile("|".join([SKIP, *(_HEADS[kind] for kind in kinds or _HEADS)]))
+    return regex("|".join([SKIP, *(_HEADS[kind] for kind in kinds or _HEADS)]))
 
 
 def entities(text: str, *kinds: str) -> Iterator[Entity]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from jitkernel.regex import regex
+
 #: A pattern for a name behind its `@`, `%`, `$` or `!`, quoted or not.
 NAME = r'(?:"[^"]*"|[-a-zA-Z$._0-9]+)'
 # Possessive quantifiers do not match as they should before Python 3.11.5.  What follows is written
@@ -29,12 +31,12 @@ CONTROL = "__emutls_v."
 #: The runtime's function that hands a call of a function of Python's to Python.
 ASK = "jk_ask"
 
-_PLAIN = re.compile(r"[-a-zA-Z$._][-a-zA-Z$._0-9]*\Z")
-_IN_QUOTES = re.compile(r"[ !#-\[\]-~]+")
-_ESCAPE = re.compile(r"\\([0-9a-fA-F]{2}|.)?", re.DOTALL)
+_PLAIN = regex(r"[-a-zA-Z$._][-a-zA-Z$._0-9]*\Z")
+_IN_QUOTES = regex(r"[ !#-\[\]-~]+")
+_ESCAPE = regex(r"\\([0-9a-fA-F]{2}|.)?", re.DOTALL)
 _C_ESCAPES = dict(zip("ntrabfve0\\'\"", b"\n\t\r\a\b\f\v\x1b\0\\'\"", strict=True))
-_LABELS = re.compile(rf"(?m)^\s*({NAME}):")
-_MENTIONS = {sign: re.compile(f"{SKIP}|{re.escape(sign)}({NAME})") for sign in "@%$#!"}
+_LABELS = regex(rf"(?m)^\s*({NAME}):")
+_MENTIONS = {sign: regex(f"{SKIP}|{re.escape(sign)}({NAME})") for sign in "@%$#!"}
 
 
 def can_be_held(name: str) -> bool:

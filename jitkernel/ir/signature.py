@@ -5,11 +5,10 @@ Start from `headers`.
 
 from __future__ import annotations
 
-import re
-
 from jitkernel.ir.attributes import values
 from jitkernel.ir.module import functions
 from jitkernel.ir.text import closing, integer_bits
+from jitkernel.regex import regex
 
 # Attributes by which a callee finds what it is passed, and those of them that are of a type.
 _PASSED = "signext zeroext noext inreg nest swiftself swifterror swiftasync".split()
@@ -43,13 +42,13 @@ _NUMBERED = {
     "92": "x86_regcallcc",
 }
 
-_CONVENTION = re.compile(r"(?<![%\w.$-])(?:cc\s*(\d+)|([a-z]\w*cc))(?![\w.$-])")
+_CONVENTION = regex(r"(?<![%\w.$-])(?:cc\s*(\d+)|([a-z]\w*cc))(?![\w.$-])")
 # No part of a name: `%nest`, `%struct.nest`, `%"inreg"`.
-_PASSING = re.compile(
+_PASSING = regex(
     rf'(?<![%\w.$"-])(?:({"|".join(_PASSED)})(?![\w.$"-])|({"|".join(_OF_A_TYPE)})\s*(?=\())'
 )
-_ALIGN = re.compile(r"\balign\s+(\d+)")
-_WIDE = re.compile(r"<(\d+) x ([^>]+)>")
+_ALIGN = regex(r"\balign\s+(\d+)")
+_WIDE = regex(r"<(\d+) x ([^>]+)>")
 _WIDTHS = {"half": 16, "bfloat": 16, "float": 32, "double": 64, "ptr": 64, "fp128": 128}
 
 

@@ -5,11 +5,11 @@ The line may be wrong there: what is read is what it looks like.  Start from `Sp
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 from jitkernel.ir.names import NAME
 from jitkernel.ir.text import SCALAR
+from jitkernel.regex import regex
 
 # What may begin at a place, and what may end there.
 _HERE = {
@@ -25,10 +25,10 @@ _BEFORE = {
     "arguments": r"\b(call\b[^(]*\((?:[^()]*,)?)",  # the call up to the one that begins
 }
 _PATTERNS = {
-    **{what: re.compile(rf"\s*{form}") for what, form in _HERE.items()},
-    **{what: re.compile(rf"{form}\s*$") for what, form in _BEFORE.items()},
+    **{what: regex(rf"\s*{form}") for what, form in _HERE.items()},
+    **{what: regex(rf"{form}\s*$") for what, form in _BEFORE.items()},
 }
-_TYPES = re.compile(rf"\b({SCALAR})\b")
+_TYPES = regex(rf"\b({SCALAR})\b")
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ from `word_at` for the word at a place.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from enum import Enum
 
@@ -18,6 +17,7 @@ from jitkernel.ir.keywords import ENTITY_WORDS, OPCODES, VARIABLE_WORDS
 from jitkernel.ir.module import body_end
 from jitkernel.ir.names import COMMENT, INLINE_SPACE, NAME, SKIP, SPACE, symbol_name
 from jitkernel.ir.text import after_space, without_comments
+from jitkernel.regex import regex
 
 
 class Kind(Enum):
@@ -115,28 +115,28 @@ _FORMS: tuple[tuple[Kind, str], ...] = (
     (Kind.ENTITY, rf"(?:{'|'.join(ENTITY_WORDS)})(?![\w.])"),
     (Kind.INSTRUCTION, rf"(?:{'|'.join(OPCODES)})(?![\w.])"),
 )
-_BEGINS = re.compile("|".join(f"({form})" for _, form in _FORMS))
+_BEGINS = regex("|".join(f"({form})" for _, form in _FORMS))
 # What ends with its line, or where its first words end; all else is read to its end.
 _EXTENTS = {
-    **dict.fromkeys((Kind.MAGIC, Kind.INSPECT), re.compile(r"[^\n]*")),
+    **dict.fromkeys((Kind.MAGIC, Kind.INSPECT), regex(r"[^\n]*")),
     # A shell command goes on where its line ends in a backslash, as in a shell.
-    Kind.SHELL: re.compile(r"(?:[^\n\\]|\\[^\n]|\\\n)*\\?"),
-    Kind.CELL_MAGIC: re.compile(r"(?s:.*)"),
-    Kind.LABEL: re.compile(f"{NAME}:"),  # an instruction may follow on the same line
+    Kind.SHELL: regex(r"(?:[^\n\\]|\\[^\n]|\\\n)*\\?"),
+    Kind.CELL_MAGIC: regex(r"(?s:.*)"),
+    Kind.LABEL: regex(f"{NAME}:"),  # an instruction may follow on the same line
 }
 # What a definition begins with, whose name and sign may stand on several lines.
-_DEFINED = re.compile(rf"[@%!]{NAME}{SPACE}=")
-_MAGIC = re.compile(r"%%?([A-Za-z_][\w.]*)[ \t]*([^\n]*)")
-_MAGIC_COMMENT = re.compile(r"""("[^"]*"|'[^']*')|(?<![^ \t]);""")
-_GLOBAL = re.compile(rf"@({NAME})(?:{SPACE}=)?")
+_DEFINED = regex(rf"[@%!]{NAME}{SPACE}=")
+_MAGIC = regex(r"%%?([A-Za-z_][\w.]*)[ \t]*([^\n]*)")
+_MAGIC_COMMENT = regex(r"""("[^"]*"|'[^']*')|(?<![^ \t]);""")
+_GLOBAL = regex(rf"@({NAME})(?:{SPACE}=)?")
 # `@f(1); @f(2)`, as C has it: no blank before the comment, and a whole call in it.
-_CALL_BEHIND = re.compile(rf";[ \t]*(@{NAME}\([^\n]*\))[ \t]*;?[ \t]*(?=\n|\Z)")
+_CALL_BEHIND = regex(rf";[ \t]*(@{NAME}\([^\n]*\))[ \t]*;?[ \t]*(?=\n|\Z)")
 # NUL would end the text in LLVM's eyes, and a lone surrogate has no UTF-8 form.
-_NO_TEXT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
+_NO_TEXT = regex("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 
-_TOKEN = re.compile(SKIP + r'|"|/\*|[()\[\]{}<>@\n]')
+_TOKEN = regex(SKIP + r'|"|/\*|[()\[\]{}<>@\n]')
 # In call lines and assignments `"..."` has C's escapes: \" goes on, but not in names and c"...".
-_LINE_STRING_TOKEN = re.compile(
+_LINE_STRING_TOKEN = regex(
     r'(?<=[@%])"[^"]*"|(?<![c@%])"(?:\\[^\n]|[^"\\\n])*"|"[^"\n]*"|"|'
     rf"{COMMENT}|/\*|[()\[\]{{}}<>@\n]"
 )
@@ -336,7 +336,7 @@ class _Scanner:
 
 
 _STRING = r'"(?:\\[^\n]|[^"\\\n])*(?:"|\\?(?=\n)|\\?\Z)'
-_AT_CURSOR = re.compile(
+_AT_CURSOR = regex(
     rf"""(?P<string>c"[^"\n]*(?:"|(?=\n)|\Z)|{_STRING})"""
     r"|(?P<comment>;[^\n]*|/\*[^\n]*?(?:\*/|(?=\n)|\Z))"
     r"""|%%[\w.]*|[@%](?:"[^"\n]*"?|[-a-zA-Z$._0-9]*)|![-a-zA-Z$._0-9]*|[A-Za-z_][\w.]*"""

@@ -11,31 +11,32 @@ from collections.abc import Iterable, Iterator
 
 from jitkernel.ir.keywords import FLOAT_TYPES
 from jitkernel.ir.names import COMMENT, NAME, SKIP, SPACE
+from jitkernel.regex import regex
 
-_SPACE = re.compile(SPACE)
+_SPACE = regex(SPACE)
 _SPACE_BEGINS = frozenset(" \t\r\n;/")
-_BRACKETS = re.compile(SKIP + r"|[(\[{<>}\])]")
-_PIECES = re.compile(SKIP + r"|[(\[{<>}\]),]")
-_LINES = re.compile(SKIP + r"|[(\[{<>}\])\n]")
+_BRACKETS = regex(SKIP + r"|[(\[{<>}\])]")
+_PIECES = regex(SKIP + r"|[(\[{<>}\]),]")
+_LINES = regex(SKIP + r"|[(\[{<>}\])\n]")
 # A line without strings, comments and brackets within brackets.
 _RUN = r'[^\n"()\[\]{}<>;/]*'
-_WHOLE_LINE = re.compile(rf"{_RUN}(?:[(\[{{<]{_RUN}[)\]}}>]{_RUN})*(?=\n|\Z)")
-_COMMENT = re.compile(rf'("[^"]*")|(?:{COMMENT})')
-_SKIPPED = re.compile(SKIP)
-_VISIBLE = re.compile(r"[^\n]")
-_PLAIN = re.compile(r"[^([{<\";/]*")  # neither brackets nor strings nor comments
-_SPACES = re.compile(r'("[^"]*")|\s+')
+_WHOLE_LINE = regex(rf"{_RUN}(?:[(\[{{<]{_RUN}[)\]}}>]{_RUN})*(?=\n|\Z)")
+_COMMENT = regex(rf'("[^"]*")|(?:{COMMENT})')
+_SKIPPED = regex(SKIP)
+_VISIBLE = regex(r"[^\n]")
+_PLAIN = regex(r"[^([{<\";/]*")  # neither brackets nor strings nor comments
+_SPACES = regex(r'("[^"]*")|\s+')
 #: A pattern for the word that a type begins with, and that of a scalar one.
 SCALAR = rf"i\d+|ptr|{'|'.join(FLOAT_TYPES)}"
 TYPE_WORD = rf"{SCALAR}|void|ppc_fp128|x86_amx|label|metadata|token|target"
 # Words between an opcode and its first type: flags, conventions, attributes.
-_FLAG = re.compile(
+_FLAG = regex(
     rf"\s*(?!(?:{TYPE_WORD}|asm)\b)(?:(?:cc|align|alignstack)\s+\d+\b|[a-z_][a-z_0-9]*"
     r"|\"[^\"]*\"(?:=\"[^\"]*\")?|#\d+)"
 )
-_INTEGER = re.compile(r"i\d{1,8}")
+_INTEGER = regex(r"i\d{1,8}")
 _DEPTH = {**dict.fromkeys("([{<", 1), **dict.fromkeys(")]}>", -1)}
-_PLAIN_TYPE = re.compile(
+_PLAIN_TYPE = regex(
     r"ptr(?:\s+addrspace\(\s*\d+\s*\))?|%" + NAME + r"|(?:i\d+|[a-z]\w*)(?![\w(])|target\("
 )
 

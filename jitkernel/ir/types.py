@@ -6,7 +6,6 @@ Start from `parse_type`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -15,6 +14,7 @@ from typing import TypeAlias
 from jitkernel.ir.keywords import FLOAT_TYPES
 from jitkernel.ir.names import NAME, SPACE, decode_name, quote_name
 from jitkernel.ir.text import Cursor
+from jitkernel.regex import regex
 
 
 class TypeSyntaxError(ValueError):
@@ -147,15 +147,15 @@ _WORDS: dict[str, Type] = {
 MAX_INT_BITS = (1 << 23) - 1  # LLVM's own limit (IntegerType::MAX_INT_BITS)
 _MAX_DEPTH = 100
 
-_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_WORD = regex(r"[A-Za-z_][A-Za-z0-9_]*")
 _SUFFIXES = dict(zip(("f16", "bf16", "f32", "f64", "f80", "f128"), FLOAT_TYPES, strict=True))
-_SUFFIX = re.compile(r"(nx)?(?:v(\d+))?(i\d+|bf16|f16|f32|f64|f80|f128|p(\d+))\Z")
-_NUMBER = re.compile(r"\d{1,20}(?!\d)")
-_LOCAL = re.compile("%" + NAME)
-_TIMES = re.compile(r"x(?!\w)")
-_SCALABLE = re.compile(r"vscale(?!\w)")
-_ADDRESS_SPACE = re.compile(rf"addrspace{SPACE}\(")
-_TARGET = re.compile(r'\(\s*"[^"]*"[^()]*\)')
+_SUFFIX = regex(r"(nx)?(?:v(\d+))?(i\d+|bf16|f16|f32|f64|f80|f128|p(\d+))\Z")
+_NUMBER = regex(r"\d{1,20}(?!\d)")
+_LOCAL = regex("%" + NAME)
+_TIMES = regex(r"x(?!\w)")
+_SCALABLE = regex(r"vscale(?!\w)")
+_ADDRESS_SPACE = regex(rf"addrspace{SPACE}\(")
+_TARGET = regex(r'\(\s*"[^"]*"[^()]*\)')
 
 
 class _Reader(Cursor):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from glob import escape, glob
 from typing import TYPE_CHECKING
@@ -19,11 +18,12 @@ from jitkernel.kernel.magics.parsing import given
 from jitkernel.kernel.magics.registry import Argument, Magic
 from jitkernel.kernel.settings import SETTINGS
 from jitkernel.languages.language import Suggestion
+from jitkernel.regex import regex
 
 if TYPE_CHECKING:
     from jitkernel.kernel.frontend import Frontend
 
-_DEFINED = re.compile(rf"(?m)^\s*(?:(?:define|declare)\b[^@\n]*)?(@(?!\d){NAME})\s*[=(]")
+_DEFINED = regex(rf"(?m)^\s*(?:(?:define|declare)\b[^@\n]*)?(@(?!\d){NAME})\s*[=(]")
 #: Arguments with what was typed for each, as `given` reads them.
 Given = Sequence[tuple[Argument, str | None]]
 #: More cells than this are not offered by number.

@@ -23,19 +23,20 @@ from jitkernel.kernel.arguments import (
 from jitkernel.kernel.magics.parsing import cell_magic
 from jitkernel.kernel.magics.registry import Magic
 from jitkernel.languages.language import Suggestion
+from jitkernel.regex import regex
 
 if TYPE_CHECKING:
     from jitkernel.kernel.frontend import Frontend
     from jitkernel.languages import Language
 
-_TOKEN = re.compile(r'(?:[@%!]{0,2}"[^"\n]*|[@!]?[\w.$-]*|%{1,2}[\w.$-]*|--?[\w-]*)\Z')
-_WORD = re.compile(r"%{1,2}\w*\Z|[A-Za-z_]\w*\Z|\Z")
-_MAGIC_LINE = re.compile(r"[ \t]*(%{1,2})([A-Za-z_][\w.]*)(\s+)(.*)\Z", re.DOTALL)
-_MAGIC_HEAD = re.compile(r"[ \t]*(%{1,2})([A-Za-z_][\w.]*)?\Z")
-_LOCAL = re.compile(rf"^\s*(%(?!\d){NAME})\s*=", re.MULTILINE)
-_PARAMETER = re.compile(rf"[\s(](%(?!\d){NAME})\s*[,)]")
-_LABEL = re.compile(rf"^\s*((?!\d){NAME}):", re.MULTILINE)
-_UNFINISHED = re.compile(r'(?:@"[^"]*|[^\s"]|"[^"]*")*\Z')
+_TOKEN = regex(r'(?:[@%!]{0,2}"[^"\n]*|[@!]?[\w.$-]*|%{1,2}[\w.$-]*|--?[\w-]*)\Z')
+_WORD = regex(r"%{1,2}\w*\Z|[A-Za-z_]\w*\Z|\Z")
+_MAGIC_LINE = regex(r"[ \t]*(%{1,2})([A-Za-z_][\w.]*)(\s+)(.*)\Z", re.DOTALL)
+_MAGIC_HEAD = regex(r"[ \t]*(%{1,2})([A-Za-z_][\w.]*)?\Z")
+_LOCAL = regex(rf"^\s*(%(?!\d){NAME})\s*=", re.MULTILINE)
+_PARAMETER = regex(rf"[\s(](%(?!\d){NAME})\s*[,)]")
+_LABEL = regex(rf"^\s*((?!\d){NAME}):", re.MULTILINE)
+_UNFINISHED = regex(r'(?:@"[^"]*|[^\s"]|"[^"]*")*\Z')
 MANY = 500  # matches; more help nobody
 
 

@@ -7,18 +7,18 @@ Start from `error_content`.
 
 from __future__ import annotations
 
-import re
 import textwrap
 
 from jitkernel.errors import CompileError, JitError
 from jitkernel.printable import printable
+from jitkernel.regex import regex
 
 # No red: JupyterLab's reds are hard to read on the red of an error, in its dark theme above all.
 _BOLD, _OFF = "\x1b[1m", "\x1b[0m"
 FOLD = 100  # columns, as of any plain text
-_ANSI = re.compile(r"\x1b\[[0-9;]*m")
-_ADDRESS = re.compile(r"\b0x[0-9a-f]{7,16}\b")
-_TIME = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?:e[+-]?\d+)? ?(?:ns|us|µs|ms|s)\b")
+_ANSI = regex(r"\x1b\[[0-9;]*m")
+_ADDRESS = regex(r"\b0x[0-9a-f]{7,16}\b")
+_TIME = regex(r"(?<![\w.])\d+(?:\.\d+)?(?:e[+-]?\d+)? ?(?:ns|us|µs|ms|s)\b")
 
 
 def plain(text: str) -> str:

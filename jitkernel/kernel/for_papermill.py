@@ -20,10 +20,11 @@ from papermill.models import Parameter
 from papermill.translators import Translator, papermill_translators
 
 from jitkernel.ir.names import NAME, decode_name, escaped, written
+from jitkernel.regex import regex
 
-_ASSIGNED = re.compile(rf"^\s*@({NAME})\s*=\s*([^;\n]+?)\s*(?:;\s*(.*))?$", re.M)
-_FUNCTION = re.compile(r"^\s*def\s+([A-Za-z]\w*)\s*\(\s*\)\s*([^#\n]+?)\s*(?:#\s*(.*))?$", re.M)
-_TYPE = re.compile(r"(?:global\s+|constant\s+)?(\[.*?\]|<.*?>|\{.*?\}|[A-Za-z]\w*)\s+(.*)$")
+_ASSIGNED = regex(rf"^\s*@({NAME})\s*=\s*([^;\n]+?)\s*(?:;\s*(.*))?$", re.M)
+_FUNCTION = regex(r"^\s*def\s+([A-Za-z]\w*)\s*\(\s*\)\s*([^#\n]+?)\s*(?:#\s*(.*))?$", re.M)
+_TYPE = regex(r"(?:global\s+|constant\s+)?(\[.*?\]|<.*?>|\{.*?\}|[A-Za-z]\w*)\s+(.*)$")
 
 
 class LLVMTranslator(Translator):

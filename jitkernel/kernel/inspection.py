@@ -15,6 +15,7 @@ from jitkernel.ir.names import NAME, bare, written
 from jitkernel.kernel.completion import cell_body, cell_language, magic_of
 from jitkernel.kernel.magics.parsing import help_text, split_option
 from jitkernel.kernel.magics.registry import Magic
+from jitkernel.regex import regex
 from jitkernel.views.view import View, join, listing, prose
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from jitkernel.languages import Language
     from jitkernel.session.handles import Symbol
 
-_WORD = re.compile("[@%!]{0,2}" + NAME)
+_WORD = regex("[@%!]{0,2}" + NAME)
 
 
 def inspect_at(context: Frontend, code: str, position: int, level: int) -> View | None:

@@ -28,13 +28,14 @@ from traitlets import (
 )
 from traitlets.config import Application, Config, Configurable
 
+from jitkernel.regex import regex
 from jitkernel.setting import Setting, declared, setting
 from jitkernel.settings import SessionSettings
 
 CONFIG_NAME = "jitkernel_config"
 Section = TypeVar("Section", bound=Configurable)
 
-_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?\s*$", re.IGNORECASE)
+_SIZE = regex(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?\s*$", re.IGNORECASE)
 
 
 def parse_size(text: str) -> int:

@@ -24,6 +24,7 @@ from jitkernel.errors import CompileError
 from jitkernel.ir.names import renamed, shown
 from jitkernel.ir.types import FunctionType, Type
 from jitkernel.languages.llvm.plan import ENTRY, Kept, Plan, RunAction, parse_cell
+from jitkernel.regex import regex
 from jitkernel.values.conversion import Host as ValueHost
 from jitkernel.values.ir import Layouts
 from jitkernel.values.value import TypedValue
@@ -191,7 +192,7 @@ def _word_at(source: str, position: int) -> str:
 
 
 _CONSTANT = r'-?(?:0|[1-9]\d*)(?:\.\d+)?|"[^"\\\n]*"'
-_PLAIN_CALL = re.compile(
+_PLAIN_CALL = regex(
     rf"\s*([A-Za-z_]\w*)\s*\(\s*((?:{_CONSTANT})(?:\s*,\s*(?:{_CONSTANT}))*)?\s*\)\s*;?\s*"
 )
 
@@ -285,7 +286,7 @@ class Commands:
     after: str
 
 
-_COMMAND = re.compile(r"%[A-Za-z_]|\?{1,2}\S+$|\S+\?{1,2}$")
+_COMMAND = regex(r"%[A-Za-z_]|\?{1,2}\S+$|\S+\?{1,2}$")
 
 
 def split_commands(source: str) -> Commands:

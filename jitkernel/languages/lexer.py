@@ -6,7 +6,6 @@ Pygments itself; to it are added the lines of a cell that are no IR.  Start from
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
@@ -17,7 +16,9 @@ from pygments.lexers.c_cpp import CLexer
 from pygments.token import Comment, Keyword, Name, Number, Operator, Punctuation, Text
 from pygments.util import ClassNotFound
 
-_HEAD = re.compile(r"[ \t]*%%([\w.]+)([^\n]*)(?:\n|\Z)")
+from jitkernel.regex import regex
+
+_HEAD = regex(r"[ \t]*%%([\w.]+)([^\n]*)(?:\n|\Z)")
 #: Cell magics whose body is no cell language by itself.
 _BODIES = {"python": "python", "pass": "python", "cpp": "cpp", "exercise": "llvm"}
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import mmap
 import os
-import re
 import struct
 import time
 from collections.abc import Iterator, Sequence
@@ -17,9 +16,10 @@ from functools import lru_cache
 
 from jitkernel.linker.instrumented import remedy
 from jitkernel.linker.libraries import folders
+from jitkernel.regex import regex
 
 _GNU_HASH = 0x6FFFFFF6  # SHT_GNU_HASH
-_NAME = re.compile(r"lib(.+)\.so((?:\.\d+)*)")
+_NAME = regex(r"lib(.+)\.so((?:\.\d+)*)")
 _LONGEST = 0.5  # seconds: what was not read from the disk for long takes its time
 _SHORT = 4  # characters; shorter names are anybody's
 

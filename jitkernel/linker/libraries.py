@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from jitkernel.elf.archive import is_archive
 from jitkernel.errors import UsageError
 from jitkernel.files import read_bytes
+from jitkernel.regex import regex
 
 #: What ld looks through on x86-64 (`ld --verbose`, SEARCH_DIR), Debian's and others'.
 _FOLDERS = (
@@ -20,9 +21,9 @@ _FOLDERS = (
     "/usr/local/lib64", "/lib64", "/usr/lib64", "/usr/local/lib", "/lib", "/usr/lib",
 )  # fmt: skip
 _SCRIPT = 1 << 16  # bytes of a linker's script, at most
-_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
-_INPUT = re.compile(r"(?:GROUP|INPUT)\s*\(((?:[^()]|\([^()]*\))*)\)")
-_VERSION = re.compile(r"\d+")
+_COMMENT = regex(r"/\*.*?\*/", re.DOTALL)
+_INPUT = regex(r"(?:GROUP|INPUT)\s*\(((?:[^()]|\([^()]*\))*)\)")
+_VERSION = regex(r"\d+")
 
 
 def folders() -> list[str]:

@@ -14,12 +14,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from jitkernel.errors import UsageError
+from jitkernel.regex import regex
 from jitkernel.session.arrays import dtype_of, numpy, of_dtype, refuse_order
 from jitkernel.values.c import code_of
 from jitkernel.values.datatype import DataType, number
 
-_PARAMETER = re.compile(r"\s*([A-Za-z_][\w ]*?)\s*(?:\[([^\]]*)\])?\s*\Z")
-_SIDE = re.compile(r"\d+|[A-Za-z_]\w*|:")
+_PARAMETER = regex(r"\s*([A-Za-z_][\w ]*?)\s*(?:\[([^\]]*)\])?\s*\Z")
+_SIDE = regex(r"\d+|[A-Za-z_]\w*|:")
 #: LLVM's names that mean something else to numpy.
 _OF_LLVM = {"i8": "i1", "i16": "i2", "i32": "i4", "i64": "i8"}
 _Pointer: Any = ctypes._Pointer

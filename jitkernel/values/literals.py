@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import itertools
 import math
-import re
 import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from jitkernel.regex import regex
 
 if TYPE_CHECKING:  # they are imported where numbers with points are: most cells have none
     from decimal import Decimal
@@ -58,8 +59,8 @@ FORMATS = {
         Format("fp128", 128, 113, 16383, "L"),
     )
 }
-_DECIMAL = re.compile(r"([-+]?)(\d*)\.?(\d*)(?:[eE]([-+]?\d+))?\Z")
-_HEX = re.compile(r"([-+]?)0x([HKLMR]?)([0-9a-fA-F]+)\Z")
+_DECIMAL = regex(r"([-+]?)(\d*)\.?(\d*)(?:[eE]([-+]?\d+))?\Z")
+_HEX = regex(r"([-+]?)0x([HKLMR]?)([0-9a-fA-F]+)\Z")
 
 
 def _round(value: Fraction, form: Format) -> int:

@@ -16,6 +16,7 @@ from jitkernel.errors import UsageError
 from jitkernel.ir.debug_info import Origins
 from jitkernel.ir.names import bare
 from jitkernel.linker.linkmap import MappedSymbol
+from jitkernel.regex import regex
 from jitkernel.session.program.cell import CellState
 from jitkernel.views.view import View, join, listing
 
@@ -23,10 +24,10 @@ if TYPE_CHECKING:
     from jitkernel.linker import Image
     from jitkernel.session import Cell, Session
 
-_IMMEDIATE = re.compile(r"(?<![\w+-] )(?<!\w)\$?(0x[0-9a-f]+)(?![\w(])")
+_IMMEDIATE = regex(r"(?<![\w+-] )(?<!\w)\$?(0x[0-9a-f]+)(?![\w(])")
 # A check of clang's sanitizer that failed, with its number.
-_CHECK = re.compile(rb"\x67\x0f\xb9(?:\x40(.)|\x00)", re.DOTALL)
-_RELATIVE = re.compile(r"\[rip ([+-]) (0x[0-9a-f]+|\d+)\]|(-?)(0x[0-9a-f]+|\d+)\(%rip\)")
+_CHECK = regex(rb"\x67\x0f\xb9(?:\x40(.)|\x00)", re.DOTALL)
+_RELATIVE = regex(r"\[rip ([+-]) (0x[0-9a-f]+|\d+)\]|(-?)(0x[0-9a-f]+|\d+)\(%rip\)")
 _ROW = 8  # bytes in a row; the rest of a longer instruction stands in the next
 _INT3 = b"\xcc"  # the one-byte trap (Intel SDM, volume 2, INT3)
 _MOST_TRAPS = 16  # bytes: the rest of a granule

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from jitkernel.errors import UsageError
 from jitkernel.ir.names import bare
+from jitkernel.regex import regex
 from jitkernel.views.asm import source_lines
 from jitkernel.views.view import View, join, listing
 from jitkernel.wording import counted
@@ -36,16 +37,16 @@ TARGETS = {
     "nvptx64": "nvptx64-nvidia-cuda",
     "bpf": "bpfel-unknown-none",
 }
-_LABEL = re.compile(r'("[^"\n]*"|[\w.$@-]+):')
-_LOCATION = re.compile(r"\s*\.loc\s+\d+\s+(\d+)")
+_LABEL = regex(r'("[^"\n]*"|[\w.$@-]+):')
+_LOCATION = regex(r"\s*\.loc\s+\d+\s+(\d+)")
 _CONSTANTS = (".LCPI", ".L.str", "$CPI")
 _SKIPPED = (".debug", ".note", ".llvm", ".eh_frame", ".custom")
-_SECTION = re.compile(r"\s*\.(?:section\s+(\S+)|(text|data|bss)\b)")
-_DATA = re.compile(
+_SECTION = regex(r"\s*\.(?:section\s+(\S+)|(text|data|bss)\b)")
+_DATA = regex(
     r"\s*\.(?:byte|[248]?byte|short|hword|half|word|long|int(?:8|16|32|64)?|quad|xword|dword|ascii|asciz|string"
     r"|zero|space|skip|single|double|float)\b"
 )
-_DROPPED_LABELS = re.compile(r"\.?L?(?:func_begin|func_end|tmp|cfi|debug|info|line|exception)")
+_DROPPED_LABELS = regex(r"\.?L?(?:func_begin|func_end|tmp|cfi|debug|info|line|exception)")
 
 
 class ForeignCode:

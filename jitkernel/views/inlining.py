@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from jitkernel.errors import UsageError
 from jitkernel.ir.names import symbols_in
 from jitkernel.linker import SymbolState
+from jitkernel.regex import regex
 from jitkernel.views.view import View, table
 
 if TYPE_CHECKING:
     from jitkernel.session import Session
 
-_COST = re.compile(r"\(cost=(-?\d+), threshold=(-?\d+)\)")
-_NEVER = re.compile(r"\(cost=(?:never|always)\)(?:: )?")
+_COST = regex(r"\(cost=(-?\d+), threshold=(-?\d+)\)")
+_NEVER = regex(r"\(cost=(?:never|always)\)(?:: )?")
 _APART = "LLVM is not given it: too long, noinline, or in many cells"
 
 

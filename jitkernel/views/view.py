@@ -7,13 +7,13 @@ Start from `View` and `table`.
 
 from __future__ import annotations
 
-import re
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
 from jitkernel.printable import printable
+from jitkernel.regex import regex
 
 WIDTH = 100  # columns of a plain-text view
 
@@ -165,10 +165,10 @@ def prose(text: str) -> str:
     return _LONG.sub(r"\g<0><wbr>", html)
 
 
-_FORMULA = re.compile(r"\S*(?:\$|\\[\[(])[^\s,]*")
-_OPTION = re.compile(r"\[--?[^\[\]<>]{1,60}\]")  # which a page would break behind its hyphens
+_FORMULA = regex(r"\S*(?:\$|\\[\[(])[^\s,]*")
+_OPTION = regex(r"\[--?[^\[\]<>]{1,60}\]")  # which a page would break behind its hyphens
 # Every so many letters of a word, but never within `&lt;` or a tag.
-_LONG = re.compile(r"[\w.$]{28}(?=[\w.$]{12})")
+_LONG = regex(r"[\w.$]{28}(?=[\w.$]{12})")
 
 
 def shorten(text: str, letters: int) -> str:

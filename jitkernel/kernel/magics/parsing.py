@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 import textwrap
 from collections.abc import Callable, Iterator
@@ -12,14 +11,15 @@ from typing import Any
 
 from jitkernel.errors import UsageError
 from jitkernel.kernel.magics.registry import Argument, Magic
+from jitkernel.regex import regex
 
 SHOWN = Argument(
     "target", "a function or a cell; without it, the last cell", "?", completes="target"
 )
 CELLS = Argument("target", "cells (3, 3-5) or names (sq)", "*", completes="target")
 
-_CELL_HEAD = re.compile(r"%%([\w.]+)(\?{0,2})[ \t]*([^\n]*)(?:\n|$)")
-_RANGE = re.compile(r"(\d+)(?:-(\d+))?$")
+_CELL_HEAD = regex(r"%%([\w.]+)(\?{0,2})[ \t]*([^\n]*)(?:\n|$)")
+_RANGE = regex(r"(\d+)(?:-(\d+))?$")
 
 
 @dataclass(frozen=True, slots=True)

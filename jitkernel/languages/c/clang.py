@@ -15,7 +15,6 @@ import glob
 import itertools
 import math
 import os
-import re
 import resource
 import shutil
 import time
@@ -38,6 +37,7 @@ from jitkernel.languages.c.precompiled import HeaderCache
 from jitkernel.languages.c.resident import Resident, lent, start
 from jitkernel.linker.libraries import find_library
 from jitkernel.printable import printable
+from jitkernel.regex import regex
 
 #: Tried: 22.1 (ziglang 0.17, by the tests), and Debian's 19.1 and 22.1.
 OLDEST = 19
@@ -64,12 +64,12 @@ int used(int x) { both.first = x; return twice(both.first); }
 #: What LLVM's runtime for OpenMP has, and GCC's has not.  openmp.llvm.org, kmp.h.
 _FORK = "__kmpc_fork_call"
 _SHOWN = 3  # features that are named
-_VERSION = re.compile(r"clang version (\d+)")
-_COMPLAINT = re.compile(
+_VERSION = regex(r"clang version (\d+)")
+_COMPLAINT = regex(
     r"(?:(?P<file>[^\n]*?):(?P<line>\d+):(?P<column>\d+)(?::\{[^:]*\})*: )?"
     r"(?P<severity>fatal error|error|warning|note): (?P<message>.*)"
 )
-_FIX = re.compile(r'fix-it:"(?:[^"\\]|\\.)*":\{\d+:\d+-\d+:\d+\}:"(?P<text>(?:[^"\\]|\\.)*)"')
+_FIX = regex(r'fix-it:"(?:[^"\\]|\\.)*":\{\d+:\d+-\d+:\d+\}:"(?P<text>(?:[^"\\]|\\.)*)"')
 
 
 class Complaint(NamedTuple):

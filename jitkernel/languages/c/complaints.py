@@ -6,7 +6,6 @@ Start from `Complaints`.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 
@@ -21,6 +20,7 @@ from jitkernel.languages.c.notes import MACRO, Notes
 from jitkernel.languages.c.pieces import Piece, PieceKind
 from jitkernel.languages.c.tokens import Token, Unfinished, closing, tokens
 from jitkernel.languages.c.unit import Unit
+from jitkernel.regex import regex
 from jitkernel.wording import did_you_mean
 
 _DIFFERS = (
@@ -31,18 +31,18 @@ _DIFFERS = (
 _INCOMPLETE = (
     r"incomplete (?:\w+ )*type '(?:[^']*' \(aka ')?(?:(?:const|volatile) )*(?:struct|union|enum) "
 )
-_MISSED = re.compile(rf"(?:(?:{UNKNOWN}|{_DIFFERS})(?=\w+')|{_INCOMPLETE})(\w+)")
+_MISSED = regex(rf"(?:(?:{UNKNOWN}|{_DIFFERS})(?=\w+')|{_INCOMPLETE})(\w+)")
 _ERRORS = 3  # complaints that are shown
 _ALIKE = 0.75  # as `difflib` has it: names that are taken for another that was meant
-_TYPE_OF = re.compile(r"'(?:__)?typeof(?:__)? ?\([^)]*\)' \(aka ('[^']*')\)")
-_RETURNS = re.compile(rf"void function '{OWN}\w+' should not return a value")
-_MEANT = re.compile(r"did you mean '([^']*)'\?")  # in a note of its own
-_CELL = re.compile(r"cell \d+")
-_ADVICE = re.compile(r"use '([^']*)' to turn")  # in a note, too
+_TYPE_OF = regex(r"'(?:__)?typeof(?:__)? ?\([^)]*\)' \(aka ('[^']*')\)")
+_RETURNS = regex(rf"void function '{OWN}\w+' should not return a value")
+_MEANT = regex(r"did you mean '([^']*)'\?")  # in a note of its own
+_CELL = regex(r"cell \d+")
+_ADVICE = regex(r"use '([^']*)' to turn")  # in a note, too
 _RETURN = "no function stands around this `return`: a cell's last expression is its value"
 #: What tells of a line all that is wrong with it.
-_WHOLE_LINE = re.compile(r"missing terminating .* character|unexpected character <U\+")
-_HEADER_OF = re.compile(r"include the header (<[^>]*>)")
+_WHOLE_LINE = regex(r"missing terminating .* character|unexpected character <U\+")
+_HEADER_OF = regex(r"include the header (<[^>]*>)")
 
 
 def missed(message: str) -> str:

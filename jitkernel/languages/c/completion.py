@@ -28,6 +28,7 @@ from jitkernel.languages.c.reading import Reading
 from jitkernel.languages.c.tokens import CLOSING, Token, Unfinished, tokens
 from jitkernel.languages.c.unit import Unit, unit_of
 from jitkernel.languages.language import Completions, StateView, Suggestion, split_commands
+from jitkernel.regex import regex
 from jitkernel.values.c import function_in_c
 
 _SECONDS = 2.0  # for clang, and for man
@@ -35,18 +36,16 @@ _HERE = f"{OWN}here"
 _KINDS = {
     "typedef": "type", "constant": "variable", "variable": "variable", "function": "function",
 }  # fmt: skip
-_WORD = re.compile(r"[A-Za-z_$\u0080-\U0010ffff][\w$]*")
-_TYPED = re.compile(r"(?:[A-Za-z_$\u0080-\U0010ffff][\w$]*)?\Z")
-_FILE = re.compile(
-    r'#\s*(?:include|include_next|embed)\s*[<"](?P<folder>(?:[^<">\n]*/)?)[^<">/\n]*\Z'
-)
-_LINE = re.compile(r"COMPLETION: (?P<name>\S+)(?: \([^)]*\))*(?: : (?P<form>.*))?")
-_OVERLOAD = re.compile(r"OVERLOAD: (?P<form>.*)")
-_NULLABILITY = re.compile(r"\s*\b_(?:Nonnull|Nullable|Null_unspecified)\b")
-_MARKS = re.compile(r"<#|#>|\{#|#\}")
+_WORD = regex(r"[A-Za-z_$\u0080-\U0010ffff][\w$]*")
+_TYPED = regex(r"(?:[A-Za-z_$\u0080-\U0010ffff][\w$]*)?\Z")
+_FILE = regex(r'#\s*(?:include|include_next|embed)\s*[<"](?P<folder>(?:[^<">\n]*/)?)[^<">/\n]*\Z')
+_LINE = regex(r"COMPLETION: (?P<name>\S+)(?: \([^)]*\))*(?: : (?P<form>.*))?")
+_OVERLOAD = regex(r"OVERLOAD: (?P<form>.*)")
+_NULLABILITY = regex(r"\s*\b_(?:Nonnull|Nullable|Null_unspecified)\b")
+_MARKS = regex(r"<#|#>|\{#|#\}")
 _MAN_LINES = 24
 _LONGEST = 200_000  # characters of a cell that are read while somebody types
-_COMMENT = re.compile(r"(?:^[ \t]*//[^\n]*\n)+\Z|/\*(?:[^*]|\*(?!/))*\*/[ \t]*\n?\Z", re.MULTILINE)
+_COMMENT = regex(r"(?:^[ \t]*//[^\n]*\n)+\Z|/\*(?:[^*]|\*(?!/))*\*/[ \t]*\n?\Z", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)

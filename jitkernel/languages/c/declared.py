@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import takewhile
@@ -29,14 +28,15 @@ from jitkernel.languages.c.pieces import Piece, PieceKind
 from jitkernel.languages.c.reading import Reading
 from jitkernel.languages.c.tokens import closing
 from jitkernel.languages.c.words import TAGS, THREAD_LOCAL
+from jitkernel.regex import regex
 
-_DIRECTIVE = re.compile(r"#\s*(\w+)\s*([A-Za-z_]\w*)?")
-_HEADER = re.compile(r"#\s*(?:include|include_next|import)\s*<")
-_ALIAS = re.compile(
+_DIRECTIVE = regex(r"#\s*(\w+)\s*([A-Za-z_]\w*)?")
+_HEADER = regex(r"#\s*(?:include|include_next|import)\s*<")
+_ALIAS = regex(
     r"__attribute__\s*\(\(\s*(?:__)?(?:alias|ifunc|weakref|target_clones)(?:__)?\s*\([^)]*\)\s*\)\)"
 )
 _ATTRIBUTE = ("__attribute__", "__attribute")
-_ALIASED = re.compile(r"#\s*pragma\s+weak\s+\w+\s*=")  # with a definition of its own cell
+_ALIASED = regex(r"#\s*pragma\s+weak\s+\w+\s*=")  # with a definition of its own cell
 #: A variable that is more than a value.
 _FIXED = THREAD_LOCAL | {"volatile", "_Atomic", *_ATTRIBUTE}
 

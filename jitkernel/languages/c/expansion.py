@@ -43,13 +43,14 @@ from jitkernel.languages.c.words import (
     TYPE_OPERATORS,
 )
 from jitkernel.reach import reached
+from jitkernel.regex import regex
 
-_LINE = re.compile(r'# (\d+) "(.*)"')
-_BRANCH = re.compile(r"#\s*(if|el|endif)")
-_CHANGED = re.compile(r"#\s*(?:define|undef)\s+(\w+)")
+_LINE = regex(r'# (\d+) "(.*)"')
+_BRANCH = regex(r"#\s*(if|el|endif)")
+_CHANGED = regex(r"#\s*(?:define|undef)\s+(\w+)")
 _MARK = f"#pragma {OWN}at"
-_PRAGMA = re.compile(r"#pragma (.*)")
-_MARKED = re.compile(rf"^{_MARK} (\d+)$", re.MULTILINE)
+_PRAGMA = regex(r"#pragma (.*)")
+_MARKED = regex(rf"^{_MARK} (\d+)$", re.MULTILINE)
 _NO_EXPRESSION = CONTROL | STORAGE | {PRAGMA}
 _WORDS_OF_TYPES = STORAGE | QUALIFIERS | BASIC_TYPES | TAGS | TYPE_OPERATORS | ASSERTIONS
 

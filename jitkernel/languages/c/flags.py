@@ -18,6 +18,7 @@ from typing import NamedTuple
 from jitkernel.children import Answer, ask
 from jitkernel.errors import UsageError
 from jitkernel.printable import printable
+from jitkernel.regex import regex
 
 _LINKED = "cells are linked by the session: %lib and %link take libraries, archives and objects"
 _INCLUDED = "#include it in a cell: later cells have it too"
@@ -25,7 +26,7 @@ _SHOWN = "a cell is compiled for the session and nothing else; %ir and %asm show
 _MACHINE = "cells run on this machine, as x86-64 code; %asm --target shows other machines' code"
 #: What cannot be, and what there is instead; `{0}` is what the expression's group has found.
 _REFUSED = tuple(
-    (re.compile(expression), words)
+    (regex(expression), words)
     for expression, words in (
         (r"-load.*|-fplugin.*|-fpass-plugin.*|-mllvm|-cc1.*|-X(?:preprocessor|assembler|arch.*)",
          "the session takes the driver's flags"),
@@ -49,16 +50,16 @@ _REFUSED = tuple(
     )
 )  # fmt: skip
 _PATIENCE = 20.0  # seconds
-_LEVEL = re.compile(r"-O(0|1|2|3|4|s|z|fast|g)?")
+_LEVEL = regex(r"-O(0|1|2|3|4|s|z|fast|g)?")
 _LEVELS = {"0": 0, "1": 1, "g": 1, None: 1, "2": 2, "s": 2, "z": 2, "3": 3, "4": 3, "fast": 3}
 #: What the session says itself: where code lies, what lines it has, when it is optimised.
-_OURS = re.compile(
+_OURS = regex(
     r"-O.*|-debug.*|-dwarf.*|-debugger-.*|-m(?:relocation-model|code-model)|-pic-.*|-vectorize-.*"
     r"|-fdebug-.*|-fcoverage-.*|-main-file-name|-disable-.*|-emit-.*|-fno-verbose-asm|-g.*"
     r"|-triple|-o|-x|-faddrsig|-object-file-.*|-resource-dir|-internal-.*|-ferror-limit"
 )
-_ERROR = re.compile(r'(?m)^[^\s"][^"\n]*?: error: (.*)$')
-_UNUSED = re.compile(r'(?m)^[^\s"][^"\n]*?: warning: (.*) \[-Wunused-command-line-argument\]$')
+_ERROR = regex(r'(?m)^[^\s"][^"\n]*?: error: (.*)$')
+_UNUSED = regex(r'(?m)^[^\s"][^"\n]*?: warning: (.*) \[-Wunused-command-line-argument\]$')
 _TAKES_NEXT = frozenset(("-target-feature", "-target-cpu", "-mllvm"))
 _TAKEN_BACK = frozenset(("-fmath-errno",))  # those of ours that go where the driver has them not
 _BASE = ("--target=x86_64-linux-gnu", "-###", "-O2", "-c", "-x", "c")

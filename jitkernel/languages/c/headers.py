@@ -19,15 +19,16 @@ from jitkernel.languages.c.notes import DIRECTIVE, Note, Notes, plan_notes, spel
 from jitkernel.languages.c.pieces import Mismatch, PieceKind, cut
 from jitkernel.languages.c.reading import Reading
 from jitkernel.languages.c.tokens import Unfinished, tokens
+from jitkernel.regex import regex
 
-_DEFINED = re.compile(r"^#define (\w+).*", re.MULTILINE)
-_DEFINES = re.compile(r"#\s*define\s+(\w+)")
-_INCLUDES = re.compile(r"#\s*(?:include|include_next|import)\b")
-_GUARD = re.compile(
+_DEFINED = regex(r"^#define (\w+).*", re.MULTILINE)
+_DEFINES = regex(r"#\s*define\s+(\w+)")
+_INCLUDES = regex(r"#\s*(?:include|include_next|import)\b")
+_GUARD = regex(
     r"^\s*#\s*(?:pragma[ \t]+once\b.*|ifndef[ \t]+(\w+)[ \t]*\n\s*#[ \t]*define[ \t]+\1[ \t]*)$",
     re.MULTILINE,
 )
-_CONDITION = re.compile(r"^\s*#\s*(?:if|el|endif).*$", re.MULTILINE)
+_CONDITION = regex(r"^\s*#\s*(?:if|el|endif).*$", re.MULTILINE)
 _TYPES = frozenset(("typedef", "tag", "constant", "define", "header", "include"))
 _SETS = 8  # of headers whose macros are kept
 

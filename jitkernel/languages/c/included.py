@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -11,8 +10,9 @@ from functools import lru_cache
 from jitkernel.errors import CompileError
 from jitkernel.files import kind_of, working_folder
 from jitkernel.printable import printable
+from jitkernel.regex import regex
 
-INCLUDE = re.compile(r'#\s*(?:include|include_next|import)\s*(?:"([^"\n]+)"|<([^>\n]+)>)')
+INCLUDE = regex(r'#\s*(?:include|include_next|import)\s*(?:"([^"\n]+)"|<([^>\n]+)>)')
 LARGEST = 64 << 10  # bytes of a header that is followed
 
 

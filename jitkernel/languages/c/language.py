@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from jitkernel.ir.names import CONTROL
@@ -18,10 +17,11 @@ from jitkernel.languages.c.words import THREAD_LOCAL
 from jitkernel.languages.language import Completeness, Language, plain_call, split_commands
 from jitkernel.languages.llvm.plan import Kept
 from jitkernel.printable import printable
+from jitkernel.regex import regex
 from jitkernel.values.value import TypedValue
 
 _INDENT = "    "
-_CONDITION = re.compile(r"#\s*(if|endif)")
+_CONDITION = regex(r"#\s*(if|endif)")
 
 
 def is_complete(source: str) -> Completeness:

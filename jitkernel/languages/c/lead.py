@@ -14,12 +14,13 @@ from itertools import chain
 from typing import NamedTuple
 
 from jitkernel.languages.c.included import INCLUDE, LARGEST, files_of
+from jitkernel.regex import regex
 
-_LINES = re.compile(r"(?:[ \t]*(?:#(?:[^\n\\/]|\\.|/(?![/*]))*)?\n)*")  # blank ones and directives
-_PLACE = re.compile(r'^[ \t]*# (\d+) ("[^"\n]*")[ \t]*\n', re.MULTILINE)
-_IF, _ENDIF = (re.compile(rf"^[ \t]*#[ \t]*{word}", re.MULTILINE) for word in ("if", "endif"))
+_LINES = regex(r"(?:[ \t]*(?:#(?:[^\n\\/]|\\.|/(?![/*]))*)?\n)*")  # blank ones and directives
+_PLACE = regex(r'^[ \t]*# (\d+) ("[^"\n]*")[ \t]*\n', re.MULTILINE)
+_IF, _ENDIF = (regex(rf"^[ \t]*#[ \t]*{word}", re.MULTILINE) for word in ("if", "endif"))
 #: What clang does not keep in a precompiled header as it is in a text, or for one text only.
-_APART = re.compile(
+_APART = regex(
     r"\b(?:diagnostic|_Pragma|embed|__has_\w+|__COUNTER__|__TIME__|__DATE__|__TIMESTAMP__)\b|"
     r"#[ \t]*pragma\b(?![ \t]+once\b)"
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,12 +16,13 @@ from jitkernel.languages.c.words import (
     TYPE_OPERATORS,
     WITH_ARGUMENTS,
 )
+from jitkernel.regex import regex
 
 _DEEPEST = 200
-_DEFINE = re.compile(r"#\s*define\s+([A-Za-z_]\w*)(\([^)]*\))?((?:.|\n)*)")
+_DEFINE = regex(r"#\s*define\s+([A-Za-z_]\w*)(\([^)]*\))?((?:.|\n)*)")
 #: Source: clang.llvm.org/docs/UsersManual.html, "Microsoft extensions".
-PUSHED = re.compile(r'#\s*pragma\s+(push|pop)_macro\s*\(\s*"(\w+)"\s*\)')
-_UNDEFINE = re.compile(r"#\s*undef\s+([A-Za-z_]\w*)")
+PUSHED = regex(r'#\s*pragma\s+(push|pop)_macro\s*\(\s*"(\w+)"\s*\)')
+_UNDEFINE = regex(r"#\s*undef\s+([A-Za-z_]\w*)")
 
 
 @dataclass(frozen=True, slots=True)

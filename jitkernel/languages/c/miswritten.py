@@ -10,11 +10,12 @@ from difflib import get_close_matches
 
 from jitkernel.ir.miswritten import rules, said
 from jitkernel.languages.c.words import C23, STANDARD_HEADERS, STANDARD_NAMES
+from jitkernel.regex import regex
 
 #: clang's words for a name that it does not know.
 UNKNOWN = r"(?:undeclared (?:identifier|(?:library )?function)|unknown type name) '"
-NAMELESS = re.compile(rf"{UNKNOWN}(\w+)'")
-_FOREIGN = re.compile(r"this is (?:C\+\+|Python),|for the shell,|no compiler is")
+NAMELESS = regex(rf"{UNKNOWN}(\w+)'")
+_FOREIGN = regex(r"this is (?:C\+\+|Python),|for the shell,|no compiler is")
 _CXX, _PYTHON = "this is C++, and cells are C", "this is Python, and cells are C"
 _OWN_CXX = "; what has to be C++, compile with `g++ -c` and %link the object"
 _NO_BOOL = "a truth value is `1` or `0`, or with `#include <stdbool.h>` `true` or `false`"
@@ -74,14 +75,12 @@ _CXX_HEADERS = {
     "cstdio": "stdio.h", "cstdlib": "stdlib.h", "cstring": "string.h", "cassert": "assert.h",
 }  # fmt: skip
 _CXX_ALONE = frozenset("vector map set algorithm memory utility functional bits/stdc++.h".split())
-_PYTHON_HEAD = re.compile(
-    r"\s*(?:if|elif|else|for|while|def|class|try|with)\b[^;{}?]*:\s*(?:#.*)?$"
-)
-_RANGE = re.compile(r"\s*for\s+(\w+)\s+in\s+range\(\s*(?:(\w+)\s*,\s*)?(\w+)\s*\)")
-_HEAD = re.compile(r"(if|elif|while|for|switch)\b")
-_SHELL = re.compile(r"\s*(!(\w+)[^\n]*)")  # a command line of IPython
-_FIRST_WORD = re.compile(r"\s*(alignas|static_assert|typeof_unqual)\b")
-_SET = re.compile(r"(\w+)\s*=(?!=)\s*([^;,)]*)")
+_PYTHON_HEAD = regex(r"\s*(?:if|elif|else|for|while|def|class|try|with)\b[^;{}?]*:\s*(?:#.*)?$")
+_RANGE = regex(r"\s*for\s+(\w+)\s+in\s+range\(\s*(?:(\w+)\s*,\s*)?(\w+)\s*\)")
+_HEAD = regex(r"(if|elif|while|for|switch)\b")
+_SHELL = regex(r"\s*(!(\w+)[^\n]*)")  # a command line of IPython
+_FIRST_WORD = regex(r"\s*(alignas|static_assert|typeof_unqual)\b")
+_SET = regex(r"(\w+)\s*=(?!=)\s*([^;,)]*)")
 
 
 def is_foreign(hint: str) -> bool:

@@ -22,6 +22,7 @@ from jitkernel.languages.c.pointed import forward, pointers
 from jitkernel.languages.c.tokens import all_words, asked_for, tokens, words
 from jitkernel.languages.llvm.plan import Kept, LanguageNote
 from jitkernel.reach import reached
+from jitkernel.regex import regex
 
 NoteKind: TypeAlias = Literal[
     "include",
@@ -37,14 +38,14 @@ NoteKind: TypeAlias = Literal[
 ]
 IDENTIFIER, TAG, MACRO, DIRECTIVE = "c:i:", "c:t:", "c:m:", "c:d:"
 #: What gives a name another symbol. GCC manual, "Controlling Names Used in Assembler Code".
-LABEL = re.compile(r'\b(?:asm|__asm__|__asm)\s*\(\s*"((?:[^"\\]|\\.)*)"\s*\)')
-_TYPE_NAME = re.compile(
+LABEL = regex(r'\b(?:asm|__asm__|__asm)\s*\(\s*"((?:[^"\\]|\\.)*)"\s*\)')
+_TYPE_NAME = regex(
     r"(?:\b(struct|union|enum)\s+)?\b([A-Za-z_]\w*)\b"
     r"(?!\s*(?:(?:const|volatile|restrict)\b\s*)*\*)"
 )  # that no pointer goes to
-_LOOKS_INTO = re.compile(r"[\[{]|\b(?:__)?typeof")
-_LAID_OUT = re.compile(r"\b(?:struct|union)\b[^;{}]*\{")
-_ASKS_TYPE = re.compile(r"\b(?:__)?typeof|\bsizeof\b|alignof\b|\boffsetof\b")
+_LOOKS_INTO = regex(r"[\[{]|\b(?:__)?typeof")
+_LAID_OUT = regex(r"\b(?:struct|union)\b[^;{}]*\{")
+_ASKS_TYPE = regex(r"\b(?:__)?typeof|\bsizeof\b|alignof\b|\boffsetof\b")
 _OBJECTS = ("function", "variable")
 #: A macro by the name of anything else, and the other way round.
 _OTHER = {MACRO: IDENTIFIER, IDENTIFIER: MACRO}

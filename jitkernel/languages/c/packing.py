@@ -7,13 +7,13 @@ Clang's manual, "Microsoft extensions"; GCC manual, "Structure-Layout Pragmas".
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from collections.abc import Iterable
 
 from jitkernel.languages.c.notes import Note
+from jitkernel.regex import regex
 
-_PACK = re.compile(r"#\s*pragma\s+pack\s*\(([^)]*)\)")
+_PACK = regex(r"#\s*pragma\s+pack\s*\(([^)]*)\)")
 Place = tuple[int, int]
 
 

@@ -8,7 +8,6 @@ earlier cells.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -28,11 +27,12 @@ from jitkernel.languages.c.words import (
     TYPE_OPERATORS,
     WITH_ARGUMENTS,
 )
+from jitkernel.regex import regex
 
 _BEGINS = STORAGE | QUALIFIERS | BASIC_TYPES | TAGS | ASSERTIONS | (WITH_ARGUMENTS - ASSEMBLY)
-_NO_BREAK = re.compile(r"[^\n]")
+_NO_BREAK = regex(r"[^\n]")
 # However it is spaced, it is the same header's.
-_INCLUDE = re.compile(
+_INCLUDE = regex(
     r'#[ \t]*(include|include_next|import)[ \t]*("[^"\n]+"|<[^>\n]+>)'
     r"[ \t]*(?://.*|/\*[^\n]*\*/)?[ \t]*"
 )

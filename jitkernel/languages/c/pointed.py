@@ -12,9 +12,10 @@ from typing import NamedTuple
 
 from jitkernel.languages.c.tokens import Token, Unfinished, closing, tokens
 from jitkernel.languages.c.words import BASIC_TYPES, QUALIFIERS, STORAGE, TAGS, WITH_ARGUMENTS
+from jitkernel.regex import regex
 
 _KNOWN_WORDS = BASIC_TYPES | QUALIFIERS | STORAGE | TAGS
-_BODY = re.compile(r"\s*typedef\s+(struct|union)\s+(\w+)\s*\{.*\}\s*(\w+)\s*;\s*", re.DOTALL)
+_BODY = regex(r"\s*typedef\s+(struct|union)\s+(\w+)\s*\{.*\}\s*(\w+)\s*;\s*", re.DOTALL)
 
 
 class Pointers(NamedTuple):

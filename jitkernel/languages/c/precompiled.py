@@ -30,8 +30,9 @@ from typing import NamedTuple
 from zlib import crc32
 
 from jitkernel.files import private_folder
+from jitkernel.regex import regex
 
-_NAME = re.compile(r"([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{16})")
+_NAME = regex(r"([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{16})")
 _NOTHING = "0" * 16  # what the first entry of a chain stands on
 _WRITTEN = 1_000_000_000_000_000_000  # nanoseconds: the modification time of every entry
 _PRIVATE = "tmp-"
@@ -42,8 +43,8 @@ _TICK = 2.0  # seconds: clang compares whole ones
 _AGAIN = 10.0  # seconds until what was refused is tried again
 _REMEMBERED = 1000  # texts
 _CHUNK = 1 << 20
-_DIRECTIVE = re.compile(r"^(?=[ \t]*#)", re.MULTILINE)
-_WORD = re.compile(r"(?:\\.|[^\\\s])+")
+_DIRECTIVE = regex(r"^(?=[ \t]*#)", re.MULTILINE)
+_WORD = regex(r"(?:\\.|[^\\\s])+")
 
 #: Makes a precompiled header of a text: the paths of those that it stands on, its own, and that of
 #: the list of files that it is to write.  None where clang took it, else those of the former that

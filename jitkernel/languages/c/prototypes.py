@@ -9,7 +9,6 @@ value goes as clang lays it out.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -37,6 +36,7 @@ from jitkernel.languages.c.unit import unit_of
 from jitkernel.languages.c.words import BASIC_TYPES, QUALIFIERS
 from jitkernel.languages.language import StateView
 from jitkernel.languages.prototypes import Foreign, Prototype, Spelling, pointer_to
+from jitkernel.regex import regex
 from jitkernel.values.c import code_of, declare
 from jitkernel.values.datatype import VOID, DataType, Member, number, plain
 from jitkernel.values.debug_info import Types
@@ -48,7 +48,7 @@ _NUMBERS = ("int", "bool", "float")
 _POINTER = DataType("pointer", size=8, bits=64)  # to anything
 _CONST = ("const", "__const", "__const__")
 _DEEPEST = 20  # typedefs of typedefs
-_INCLUDES = re.compile(r"(?m)^\s*#\s*(?:include|import|embed)")
+_INCLUDES = regex(r"(?m)^\s*#\s*(?:include|import|embed)")
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ named, and where clang says so (`complaints.missed`).  Start from `reached`, and
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from heapq import heappop, heappush
@@ -19,11 +18,12 @@ from jitkernel.languages.c.pieces import PieceKind
 from jitkernel.languages.c.pointed import forward, pointers
 from jitkernel.languages.c.reading import Reading
 from jitkernel.languages.c.tokens import all_words
+from jitkernel.regex import regex
 
 _FIRST = ("define", "undef", "pragma", "header")  # kinds of notes that stand before all others
 _DEEPEST = 3  # pointers that a text may go through before clang is asked
-_TAGGED = re.compile(r"\s*(struct|union)\b")
-_ALIAS = re.compile(r"\s*typedef\s+(?:(?:struct|union)\s+)?\w+\s+\w+\s*;\s*")
+_TAGGED = regex(r"\s*(struct|union)\b")
+_ALIAS = regex(r"\s*typedef\s+(?:(?:struct|union)\s+)?\w+\s+\w+\s*;\s*")
 
 
 def reached(

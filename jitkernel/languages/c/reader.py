@@ -35,18 +35,19 @@ from jitkernel.languages.c.values import present
 from jitkernel.languages.c.words import TAGS
 from jitkernel.languages.language import Known, Once, plan, split_commands
 from jitkernel.languages.llvm.plan import LanguageNote, Plan, Remake
+from jitkernel.regex import regex
 from jitkernel.values.c import function_in_c, type_in_c
 from jitkernel.values.datatype import DataType
 from jitkernel.values.debug_info import Types
 from jitkernel.values.value import TypedValue
 
-_QUOTED = re.compile(r'#\s*(?:include|embed)\s*"([^"\n]+)"')
-_READ_AS_TYPE = re.compile("expected ';' after top level declarator|unexpected type name")
-_MARK = re.compile("^\ufeff", re.MULTILINE)  # also behind lines of magics
-_INCOMPLETE = re.compile("^tentative definition has type .* that is never completed")
-_COMPUTED = re.compile("not a compile-time constant|statement expression not allowed at file scope")
-_LENGTH = re.compile(rf"@{LENGTH}\(.*?\bret i64 (\d+)", re.DOTALL)
-_EXPANDED = re.compile(r"expanded from macro '(\w+)'")
+_QUOTED = regex(r'#\s*(?:include|embed)\s*"([^"\n]+)"')
+_READ_AS_TYPE = regex("expected ';' after top level declarator|unexpected type name")
+_MARK = regex("^\ufeff", re.MULTILINE)  # also behind lines of magics
+_INCOMPLETE = regex("^tentative definition has type .* that is never completed")
+_COMPUTED = regex("not a compile-time constant|statement expression not allowed at file scope")
+_LENGTH = regex(rf"@{LENGTH}\(.*?\bret i64 (\d+)", re.DOTALL)
+_EXPANDED = regex(r"expanded from macro '(\w+)'")
 
 
 def read(source: str, known: Known) -> Plan:

@@ -33,6 +33,7 @@ from jitkernel.children import Answer, Child, decoded
 from jitkernel.files import working_folder
 from jitkernel.languages.c.flags import folders_of
 from jitkernel.languages.language import at_close
+from jitkernel.regex import regex
 
 #: Flags that a folder, or a precompiled header, stands behind.
 _NAMED = "I|iquote|isystem|idirafter|F|isysroot|internal-isystem|include-pch"
@@ -42,14 +43,14 @@ _LONG = 1 << 18  # bytes of text
 _SLOW = 1.0  # seconds for a text
 _ROOM = 1 << 16  # bytes that a pipe holds while it is filled
 #: Words of texts that clang does not forget: it reads files, or has other diagnostics from then on.
-_LASTING = re.compile(rb"\b(?:include\w*|import|embed|__has_\w+|diagnostic|_Pragma)\b")
+_LASTING = regex(rb"\b(?:include\w*|import|embed|__has_\w+|diagnostic|_Pragma)\b")
 #: Names of types that are numbered, and what else stands in quotation marks.
-_NUMBERED = re.compile(
+_NUMBERED = regex(
     r"%(?:struct|union)\.[-\w$.]*\.(\d+)(?![-\w$.])"
     r'|%"(?:struct|union)\.[^"]*\.(\d+)"|"[^"]*"',
     re.ASCII,
 )
-_DEFINED = re.compile(r'^(%(?:"[^"]*"|\S+)) = type ', re.MULTILINE)
+_DEFINED = regex(r'^(%(?:"[^"]*"|\S+)) = type ', re.MULTILINE)
 
 #: Those that wait for a text: at most one; taken out in one step, by whatever thread.
 _waiting: list[Resident] = []

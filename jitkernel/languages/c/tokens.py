@@ -12,6 +12,8 @@ from functools import lru_cache
 from sys import intern
 from typing import Literal, NamedTuple, TypeAlias
 
+from jitkernel.regex import regex
+
 Kind: TypeAlias = Literal[
     "name", "number", "string", "character", "operator", "directive", "other", "end"
 ]
@@ -38,7 +40,7 @@ class Unfinished(Exception):
 
 _LETTER = r"[A-Za-z_$\u0080-\U0010ffff]"
 _QUOTED = r"(?:u8|[uUL])?{0}(?:[^{0}\\\n]|\\(?:.|\n))*{0}"
-_SCANNER = re.compile(
+_SCANNER = regex(
     rf"""(?P<blank>(?:[ \t\f\v\r]|\\\n)+)
     |(?P<break>\n)
     |(?P<comment>//(?:[^\n\\]|\\(?:.|\n))*|/\*(?:[^*]|\*(?!/))*\*/)
@@ -51,22 +53,22 @@ _SCANNER = re.compile(
     |(?P<other>.)""",
     re.VERBOSE | re.DOTALL,
 )
-_DIRECTIVE = re.compile(
+_DIRECTIVE = regex(
     r"""\#(?:\\(?:.|\n)|/\*(?:[^*]|\*(?!/))*\*/|//[^\n]*
     |"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|[^\n\\])*""",
     re.VERBOSE | re.DOTALL,
 )
-_IGNORED = re.compile(
+_IGNORED = regex(
     r'"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\'|//[^\n]*|/\*(?:[^*]|\*(?!/))*\*/', re.DOTALL
 )
-_WORD = re.compile(rf"(?<![\w$.])(?<!->){_LETTER}[\w$]*")
-CONDITION = re.compile(r"#\s*(?:if|ifdef|ifndef|elif|elifdef|elifndef|else|endif)\b")
-HAS_CONDITION = re.compile(r"(?m)^[ \t]*#[ \t]*if")
-_ANY_WORD = re.compile(rf"(?<![\w$]){_LETTER}[\w$]*")
-_DIGRAPH = re.compile(rf"{_IGNORED.pattern}|%:%:|<[:%]|[:%]>|%:", re.DOTALL)
+_WORD = regex(rf"(?<![\w$.])(?<!->){_LETTER}[\w$]*")
+CONDITION = regex(r"#\s*(?:if|ifdef|ifndef|elif|elifdef|elifndef|else|endif)\b")
+HAS_CONDITION = regex(r"(?m)^[ \t]*#[ \t]*if")
+_ANY_WORD = regex(rf"(?<![\w$]){_LETTER}[\w$]*")
+_DIGRAPH = regex(rf"{_IGNORED.pattern}|%:%:|<[:%]|[:%]>|%:", re.DOTALL)
 _DIGRAPHS = {"<:": "[ ", ":>": "] ", "<%": "{ ", "%>": "} ", "%:": "# ", "%:%:": "##  "}
 PRAGMA = "_Pragma"  # an operator
-_ESCAPED = re.compile(r'\\(["\\])')
+_ESCAPED = regex(r'\\(["\\])')
 _SKIPPED = frozenset(("blank", "break", "comment"))
 CLOSING = {"(": ")", "[": "]", "{": "}"}
 

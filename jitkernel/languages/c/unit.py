@@ -36,8 +36,9 @@ from jitkernel.languages.c.reading import Reading
 from jitkernel.languages.c.tokens import Token, all_words, closing, words
 from jitkernel.languages.c.words import STORAGE
 from jitkernel.languages.language import Once
+from jitkernel.regex import regex
 
-_TARGET = re.compile(r"\b(?:__)?target(?:__|_clones)?\s*\(")  # for another processor
+_TARGET = regex(r"\b(?:__)?target(?:__|_clones)?\s*\(")  # for another processor
 
 
 @dataclass(frozen=True, slots=True)

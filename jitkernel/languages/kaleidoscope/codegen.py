@@ -7,7 +7,6 @@ into registers.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
@@ -17,6 +16,7 @@ from llvmlite import ir
 
 from jitkernel.errors import CompileError
 from jitkernel.languages.kaleidoscope.syntax import Node, Prototype
+from jitkernel.regex import regex
 
 DOUBLE, I32 = ir.DoubleType(), ir.IntType(32)
 ZERO, ONE = ir.FormattedConstant(DOUBLE, "0.0"), ir.FormattedConstant(DOUBLE, "1.0")
@@ -28,8 +28,8 @@ SUPPLIED = {"putchard": "%c", "printd": "%f\n"}
 # What `llvmlite` writes otherwise than LLVM: lines on the target, quotes around plain names, and
 # what a pointer points to.
 _HEADER = 'target datalayout = ""\n\n'
-_QUOTED = re.compile(r'([@%])"([A-Za-z$._][\w$.]*)"')
-_POINTER = re.compile(r"(?:double|\[\d+ x i8\])\*")
+_QUOTED = regex(r'([@%])"([A-Za-z$._][\w$.]*)"')
+_POINTER = regex(r"(?:double|\[\d+ x i8\])\*")
 
 # How many parameters a function has that is not the cell's own, None where nobody knows it.
 Find: TypeAlias = Callable[[str, Token], int | None]

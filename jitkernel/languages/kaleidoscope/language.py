@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from lark import Token
 
 from jitkernel.errors import CompileError
@@ -20,10 +18,11 @@ from jitkernel.languages.kaleidoscope.syntax import (
     parse,
 )
 from jitkernel.languages.llvm.plan import Plan
+from jitkernel.regex import regex
 from jitkernel.values.value import TypedValue
 
 _ENTRY = "top.level"  # no name of a program's has a dot
-_WORD = re.compile(r"[A-Za-z]\w*|[-!$%&*+/:<=>?@^|~]")
+_WORD = regex(r"[A-Za-z]\w*|[-!$%&*+/:<=>?@^|~]")
 
 
 def read(source: str, known: Known) -> Plan:

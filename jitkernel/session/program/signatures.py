@@ -22,6 +22,7 @@ from jitkernel.ir.text import split_at_commas
 from jitkernel.ir.types import FunctionType, NamedType, Type, function_type
 from jitkernel.linker import Symbol, SymbolState
 from jitkernel.printable import shortened
+from jitkernel.regex import regex
 from jitkernel.session.program.cell import Cell, cells_words
 from jitkernel.values.datatype import DataType
 from jitkernel.values.ir import data_type
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from jitkernel.session.program.program import Program
 
 _THREAD_LOCAL = "external thread_local"
-_ONE = re.compile(r"(?:(\d+):)?(.*)", re.DOTALL)
+_ONE = regex(r"(?:(\d+):)?(.*)", re.DOTALL)
 
 
 class Signature(NamedTuple):

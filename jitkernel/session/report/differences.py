@@ -20,6 +20,7 @@ from jitkernel.languages import find
 from jitkernel.linker import SymbolState
 from jitkernel.printable import printable, shortened
 from jitkernel.procfs import regions
+from jitkernel.regex import regex
 from jitkernel.session.program.signatures import Signature, Variable
 from jitkernel.session.report.digests import digests
 from jitkernel.session.report.places import own_symbols
@@ -37,8 +38,8 @@ _LONG = 60
 _TEXT = 4096  # bytes of text that are read where a pointer leads
 _LOOKS = 100_000  # numbers and pointers that are looked at in one variable
 _LETTERS = 40  # of a value that is shown
-_PLACE = re.compile(r"0x[0-9a-f]+ \((.*)\)\Z", re.DOTALL)
-_CELL = re.compile(r", cell \d+\Z")
+_PLACE = regex(r"0x[0-9a-f]+ \((.*)\)\Z", re.DOTALL)
+_CELL = regex(r", cell \d+\Z")
 _ZONES = frozenset(("the rodata zone", "the data zone"))
 
 

@@ -7,7 +7,6 @@ at in the same way.
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from hashlib import blake2b
@@ -17,12 +16,13 @@ from jitkernel.elf import constants as c
 from jitkernel.elf import read_object
 from jitkernel.elf.reader import ElfObject
 from jitkernel.linker.instructions import decode
+from jitkernel.regex import regex
 
 #: Relocations relative to where they are: PC32, PLT32, GOTPCREL, GOTPC32, GOTPCRELX and
 #: REX_GOTPCRELX (psABI 4.4.1).
 _RELATIVE = frozenset((2, 4, 9, 26, 41, 42))
 _MERGED, _STRINGS = 0x10, 0x20  # SHF_MERGE, SHF_STRINGS (gABI, "Section Attribute Flags")
-_NUMBER = re.compile(r"(?:\.\d+)+\Z")  # by which LLVM tells names apart
+_NUMBER = regex(r"(?:\.\d+)+\Z")  # by which LLVM tells names apart
 
 
 class _Named(NamedTuple):

@@ -24,6 +24,7 @@ from jitkernel.linker import Image, Linker, Symbol, SymbolState
 from jitkernel.linker.layout import arrange
 from jitkernel.linker.records import sites
 from jitkernel.linker.x86_64 import STUB_SIZE
+from jitkernel.regex import regex
 from jitkernel.session.saved.store import Record
 
 if TYPE_CHECKING:
@@ -35,8 +36,8 @@ if TYPE_CHECKING:
 
 # What is remembered: tables, and rows of all of them together, about 100 bytes each.
 _TABLES_KEPT, _ROWS_KEPT = 256, 20_000
-_DEFINE = re.compile(r"\s*define\b(?!.*@jk\.)")
-_MARK = re.compile(r"\s*; line (\d+)\b")
+_DEFINE = regex(r"\s*define\b(?!.*@jk\.)")
+_MARK = regex(r"\s*; line (\d+)\b")
 
 
 class Places:

@@ -6,10 +6,10 @@ The compiler's words (`compiler/undefined.py`) are of IR: values, passes, names 
 
 from __future__ import annotations
 
-import re
+from jitkernel.regex import regex
 
 _RULES = tuple(
-    (re.compile(pattern), words)
+    (regex(pattern), words)
     for pattern, words in (
         (r"^@(__\S+) (?=returns|is left)", "@this "),  # what runs once has no name of the user's
         (r'^@(?:"([^"]*)"|(\S+)) returns (?:undef|poison): ', r"\1\2 may return anything: "),

@@ -11,7 +11,7 @@ from functools import cached_property, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from jitkernel.compiler.records import Compiled, Options, Request
+from jitkernel.compiler.records import Compiled, FunctionInfo, Options, Request, VariableInfo
 from jitkernel.elf.constants import STB_GLOBAL
 from jitkernel.errors import CompileError, Diagnostic, WorkerDied, present
 from jitkernel.ir.module import of_others
@@ -546,7 +546,8 @@ def _defined(compiled: Compiled, read: ReadObject | None) -> list[str]:
     where another compiler made it."""
     if read is not None:
         return [export.name for export in read.names.exports if export.binding == STB_GLOBAL]
-    known = (*compiled.summary.functions, *compiled.summary.variables)
+    known: tuple[FunctionInfo | VariableInfo, ...] = compiled.summary.functions
+    known += compiled.summary.variables
     return [entity.name for entity in known if entity.defined and entity.linkage == "external"]
 
 
