@@ -16,12 +16,14 @@ _FACTS = ("groupindex", "groups")
 
 
 def regex(expression: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
-    """What `re.compile` returns, compiled at its first use.  An error in `expression` (re.error)
-    is raised there."""
-    return cast("re.Pattern[AnyStr]", _Pattern(expression, flags))
+    """The pattern that `re.compile` makes of an expression, made at its first use: an error in it
+    (re.error) is raised there."""
+    return cast("re.Pattern[AnyStr]", Pattern(expression, flags))
 
 
-class _Pattern:
+class Pattern:
+    """A pattern that is compiled when one of its methods is first asked for."""
+
     def __init__(self, expression: str | bytes, flags: int) -> None:
         self.pattern, self.flags = expression, flags
 

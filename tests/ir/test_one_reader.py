@@ -20,7 +20,8 @@ OTHERS = {"diagnose", "inlining", "remarks", "pass_log", "machine_ir", "passes",
 def compiles(path: Path) -> bool:
     """True if a module makes regular expressions."""
     return any(
-        isinstance(node, ast.Import) and any(name.name == "re" for name in node.names)
+        (isinstance(node, ast.Import) and any(name.name == "re" for name in node.names))
+        or (isinstance(node, ast.ImportFrom) and node.module == "jitkernel.regex")
         for node in ast.walk(ast.parse(path.read_text()))
     )
 
