@@ -411,3 +411,25 @@ def test_two_bodies_of_one_holder(s: Session) -> None:
     s.redo(2)
     assert s.call("f") == 23
     s.check()
+
+
+def test_a_holder_knows_a_retyped_name_as_the_new_body_does(s):
+    """A cell redefines a body and what that calls, with another type: the holder has never called
+    it itself."""
+    s.run("define i64 @t() {\n  ret i64 994\n}")
+    s.run(
+        "declare i64 @t()\ndefine i32 @f() {\n  %c = call i64 @t()\n  %k = trunc i64 %c to i32\n"
+        "  %d = add i32 %k, 1\n  ret i32 %d\n}"
+    )
+    s.run("define i32 @g() {\n  %c = call i32 @f()\n  %d = add i32 %c, 1\n  ret i32 %d\n}")
+    assert s.call("g") == 996
+    s.run(
+        "define i32 @t() {\n  ret i32 411\n}\n"
+        "define i32 @f() {\n  %c = call i32 @t()\n  %d = add i32 %c, 1\n  ret i32 %d\n}",
+        options=CellOptions(retype=True),
+    )
+    assert s.call("g") == 413
+    s.undo()
+    assert s.call("g") == 996
+    s.redo()
+    assert s.call("g") == 413

@@ -56,7 +56,7 @@ def reconcile(program: Program, wanted: Change) -> Change:
         moving = {cell.image for cell in (*leaving, *[was.cell for was in removed])}
         _define(program, names, moving)
         if "stale" in facts:
-            _split(program, facts["stale"], inverse)
+            _split(program, facts["stale"], facts.get("object", {}), inverse)
         for cell in leaving:
             program.remove(cell, CellState.EVICTED, inverse)
         for name, (_, _, why) in names.items():
@@ -128,8 +128,12 @@ def _define(program: Program, names: Mapping[str, Definition], moving: set[Image
         restore_exports(linker, image, given)
 
 
-def _split(program: Program, versions: Mapping[Symbol, Any], inverse: Change) -> None:
-    """Users of a symbol refer to its stale version, or to it again."""
+def _split(
+    program: Program, versions: Mapping[Symbol, Any], objects: Mapping[int, Version],
+    inverse: Change,
+) -> None:  # fmt: skip
+    """Users of a symbol refer to its stale version, or to it again; those that have another object
+    again, one of `objects`, as that did."""
     with Retargeting(program.linker) as retargeting:
         for stale, was in versions.items():
             if was is None:
@@ -139,7 +143,10 @@ def _split(program: Program, versions: Mapping[Symbol, Any], inverse: Change) ->
         for stale, was in versions.items():
             if was is not None:
                 inverse.before["stale", stale] = None
-                cells = [program.cells[n] for n in was[0] if n in program.cells]
+                cells = [
+                    program.cells[n] for n in was[0]
+                    if n in program.cells and (n not in objects or stale in objects[n].stale)
+                ]  # fmt: skip
                 images = [cell.image for cell in cells if cell.image is not None]
                 retargeting.withdraw(stale, images, was[1])
     program.keep_symbols(versions, inverse)
