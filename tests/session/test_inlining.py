@@ -433,3 +433,22 @@ def test_a_holder_knows_a_retyped_name_as_the_new_body_does(s):
     assert s.call("g") == 996
     s.redo()
     assert s.call("g") == 413
+
+
+def test_a_holder_that_knows_a_name_of_another_type_still_does(s):
+    """Whoever mentions a name that was retyped is to be run again, whatever he holds."""
+    retype = CellOptions(retype=True)
+    s.run("define i32 @t() {\n  ret i32 1\n}")
+    s.run("define i32 @f() {\n  ret i32 10\n}")
+    s.run(
+        "declare i32 @t()\ndeclare i32 @f()\ndefine i32 @g() {\n  %a = call i32 @f()\n"
+        "  %b = call i32 @t()\n  %c = add i32 %a, %b\n  ret i32 %c\n}"
+    )
+    assert s.call("g") == 11
+    s.run("define i64 @t() {\n  ret i64 2\n}", options=retype)
+    s.run("define i32 @t() {\n  ret i32 3\n}", options=retype)
+    for body in ("ret i32 20", "%r = call i32 @t()\n  ret i32 %r"):
+        s.run(f"declare i32 @t()\ndefine i32 @f() {{\n  {body}\n}}")
+        with pytest.raises(TypeMismatch):
+            s.call("g")
+    assert s.call("f") == 3

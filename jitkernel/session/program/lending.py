@@ -175,14 +175,18 @@ class Lending:
         cell: int = 0,
         own: Container[str] | None = None,
         only: Container[str] | None = None,
+        apart: Collection[str] = (),
     ) -> Request:
         """The request with the bodies that it may use: of `names`, which it mentions, and of what
-        those use; but for its `own` definitions and those of a `cell`, and `only` some.  Always in
-        the same order: what LLVM makes of them depends on it."""
+        those use; but for its `own` definitions and those of a `cell`, and `only` some.  Of the
+        names that it mentions it knows those `apart` as of another type than they are: neither they
+        nor bodies that use them go with it.  Always in the same order: what LLVM makes of them
+        depends on it."""
         if names is None:
             names = symbols_in(request.source)
         if not names:
             return request
+        apart = frozenset(apart).intersection(names)
         near = self._lender.near(names)
         if not _takes(request.options):
             return request._replace(near=near)
@@ -195,7 +199,7 @@ class Lending:
         found: dict[str, Lent] = {}
         nobuiltin: set[str] = set()
         todo, left = sorted(names), _INSTRUCTIONS
-        seen = {*self._barred}
+        seen = {*self._barred, *apart}
         while todo and len(found) < _MOST:
             later: list[str] = []
             for name in todo:
@@ -206,6 +210,8 @@ class Lending:
                 if there is None or there[0].size > left or len(found) >= _MOST:
                     continue
                 body, known = there
+                if apart and not apart.isdisjoint(body.uses):
+                    continue
                 if only is None and self._lender.is_held_widely(name, cell):
                     continue
                 if only is not None and name not in only:

@@ -44,12 +44,12 @@ if TYPE_CHECKING:
 
 class _Made(NamedTuple):
     """A cell's new object: the names that are its own, the variables that stay with their places
-    and sizes, those of them that begin anew, and what it takes others' names for."""
+    and sizes, those of them that begin anew, and the names of others that it mentions itself."""
 
     owned: frozenset[str]
     places: Mapping[str, tuple[int, int]]
     begins: frozenset[str]
-    taken: Mapping[str, Signature | Variable]
+    taken: frozenset[str]
 
 
 def relink(program: Program, cell: Cell, takeover: frozenset[str]) -> None:
@@ -123,18 +123,10 @@ def _link_again(
     for address, content in values:
         arena.write(address, content)
     stale = stale_symbols(program.linker, image)
-    if made is not None:  # with bodies that know names as they are now
-        stale = tuple(s for s in stale if not _is_up_to_date(program, s.name, made.taken))
+    if made is not None:  # what it has only in others' bodies it knows as those do
+        stale = tuple(s for s in stale if s.name in made.taken)
     keep_stale(program.linker, fresh, stale)
     _exchange(program, cell, fresh)
-
-
-def _is_up_to_date(program: Program, name: str, taken: Mapping[str, Signature | Variable]) -> bool:
-    """True if an object takes a name for what it is now, as bodies that are lent to it do, which it
-    has from those who know that."""
-    symbol, info = program.linker.symbols.get(name), taken.get(name)
-    now = symbol.info if symbol is not None else None
-    return info is None or (now is not None and same_type(info, now))
 
 
 def _exchange(program: Program, cell: Cell, fresh: Image) -> None:
@@ -323,7 +315,7 @@ def remake(
     if again:
         again &= {v.name for v in _variables_of(program, cell, image) if v.is_first}
     blocks = image.blocks
-    taken = {name: info for name, info, defined in described(summary) if not defined}
+    taken = frozenset(name for name, _, defined in described(summary) if not defined)
     made = _Made(frozenset(cell.names) - leaving, places, again, taken)
     _link_again(program, cell, record.object, same, made=made)
     cell.pin_reason = None

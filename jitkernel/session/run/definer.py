@@ -24,6 +24,7 @@ from jitkernel.linker import Image, SymbolState
 from jitkernel.linker.archives import offered
 from jitkernel.linker.editing import drop_initialisers, unname
 from jitkernel.linker.layout import ReadObject
+from jitkernel.linker.retargeting import stale_symbols
 from jitkernel.session.program.cell import Cell, names_of, title
 from jitkernel.session.program.lending import Lending
 from jitkernel.session.program.program import CellText
@@ -468,19 +469,20 @@ class Definer(Execution):
 
     def _anew(self, remade: Remake, cell: Cell, record: Record, leaving: frozenset[str]) -> Request:
         """The compiler's request for a cell that is made again."""
+        apart = [symbol.name for symbol in stale_symbols(self.program.linker, cell.image)]
         if remade.ir is not None:
             plan = parse_cell(remade.ir)
             _, request = self.request(plan, "entities", stored_options(record))
             request = request._replace(label=f"cell {cell.number}", cell=cell.number)
             names = (plan.uses | plan.declares) - plan.defines
-            return self.lending.lend(request, names, cell.number, plan.defines)
+            return self.lending.lend(request, names, cell.number, plan.defines, apart=apart)
         gone = frozenset(names_of(cell.image)) - frozenset(cell.names) | leaving
         request = stored_request(record)
         request = request._replace(
             source=of_others(request.source, gone), cell=cell.number,
             nobuiltin=request.nobuiltin | gone.intersection(names_of(cell.image)),
         )  # fmt: skip
-        return self.lending.lend(request, cell=cell.number)
+        return self.lending.lend(request, cell=cell.number, apart=apart)
 
     def _relink(
         self, remade: Remake, cell: Cell, record: Record, request: Request, compiled: Compiled,
