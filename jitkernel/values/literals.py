@@ -63,7 +63,7 @@ _DECIMAL = regex(r"([-+]?)(\d*)\.?(\d*)(?:[eE]([-+]?\d+))?\Z")
 _HEX = regex(r"([-+]?)0x([HKLMR]?)([0-9a-fA-F]+)\Z")
 
 
-def _round(value: Fraction, form: Format) -> int:
+def rounded(value: Fraction, form: Format) -> int:
     """The bits of a value >= 0, rounded to nearest, ties to even; infinity beyond the largest."""
     if not value:
         return 0
@@ -118,7 +118,7 @@ def bits_of(text: str, form: Format) -> int:
     from fractions import Fraction
 
     number = Fraction(int(digits)) * (Fraction(10) ** power)
-    bits = _round(number, form)
+    bits = rounded(number, form)
     if bits >= form.infinity and not (form.explicit and bits < form.infinity):
         raise ValueError(f"{text} is beyond the largest {form.name}")
     return sign | bits
@@ -224,7 +224,7 @@ def decimal_of(bits: int, form: Format) -> Decimal | None:
     for digits in itertools.count(1):
         for rounding in (ROUND_HALF_UP, ROUND_CEILING):
             found = Context(prec=digits, rounding=rounding).divide(top, bottom)
-            if _round(Fraction(found), form) == magnitude:
+            if rounded(Fraction(found), form) == magnitude:
                 return found
     raise AssertionError  # some number of digits is always enough
 
@@ -254,7 +254,7 @@ def convert(bits: int, source: Format, target: Format) -> int:
     sign = (bits >> source.width - 1) << target.width - 1
     magnitude = bits & (1 << source.width - 1) - 1
     if _is_finite(bits, source):
-        return sign | _round(fraction_of(magnitude, source), target)
+        return sign | rounded(fraction_of(magnitude, source), target)
     if magnitude == source.infinity:
         return sign | target.infinity
     payload = magnitude & (1 << source.precision - 1) - 1
@@ -273,7 +273,7 @@ def from_number(value: int | float, form: Format) -> int:
         if not math.isfinite(value):
             return found
     else:
-        found = _round(Fraction(abs(value)), form) | (value < 0) << form.width - 1
+        found = rounded(Fraction(abs(value)), form) | (value < 0) << form.width - 1
     if not _is_finite(found, form):
         raise ValueError(f"{value} is beyond the largest {form.name}")
     return found

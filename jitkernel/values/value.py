@@ -59,8 +59,7 @@ class TypedValue:
 
     def value_text(self, describe: Describe | None = None) -> str:
         """IR text without the type in front."""
-        type = self.layouts(self.type)
-        return _Writer(describe).value(type, memoryview(self.data))
+        return text_of(self.layouts(self.type), self.data, describe)
 
     def texts(self, describe: Describe | None = None) -> tuple[str, str]:
         """As `text`, and with their unsigned hex beside negative integers."""
@@ -72,6 +71,11 @@ class TypedValue:
             writer.wide = True
             wide = f"{self.type} {writer.value(type, data)}"
         return text, wide
+
+
+def text_of(type: DataType, data: bytes, describe: Describe | None = None) -> str:
+    """A value's IR text without its type, from its bytes."""
+    return _Writer(describe).value(type, memoryview(data))
 
 
 def value_html(text: str, result: bool = True) -> str:
