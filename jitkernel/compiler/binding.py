@@ -11,7 +11,7 @@ import ctypes
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from ctypes import POINTER, byref, c_bool, c_char_p, c_int, c_size_t, c_uint, c_void_p
+from ctypes import POINTER, byref, c_bool, c_char_p, c_int, c_longlong, c_size_t, c_uint, c_void_p
 from functools import cache
 from types import SimpleNamespace
 from typing import Any
@@ -32,6 +32,7 @@ _WALKS = {
     "Instructions": "BlockInstructionsIter",
     "Operands": "InstructionOperandsIter",
     "AttributeList": "FunctionAttributesIter",
+    "Arguments": "FunctionArgumentsIter",
 }
 
 #: LLVMLinkage of llvm-c/Core.h
@@ -75,7 +76,8 @@ _PROTOTYPES: dict[str, _Prototype] = {
     "GetEnumAttributeKindForName": (c_uint, (c_char_p, c_size_t)),
     "AddFunctionAttr": (None, (_REF, c_uint)),
     # types
-    "PrintType": (_REF, (_REF,)),
+    **_each("PrintType TypeOf", _REF, _REF),
+    **_each("ABISizeOfType ABIAlignmentOfType", c_longlong, _REF, _REF),
     "GetNamedStructType": (_REF, (_REF, c_char_p)),
     # passes
     "SetCommandLine": (None, (c_char_p, c_char_p)),
@@ -100,6 +102,7 @@ _PROTOTYPES: dict[str, _Prototype] = {
         (_REF, c_char_p, c_char_p, c_char_p, c_int, c_char_p, c_char_p, c_int, c_int, c_char_p),
     ),
     "CreateTargetMachineData": (_REF, (_REF,)),
+    "CreateTargetData": (_REF, (c_char_p,)),
     **_each("GetTargetMachineTriple CopyStringRepOfTargetData", None, _REF, _OUT),
     # code
     "TargetMachineEmitToMemory": (_REF, (_REF, _REF, c_int, _OUT)),
@@ -198,6 +201,16 @@ def print_type(type_: int) -> str:
     return take(lib.PrintType(type_))
 
 
+@contextmanager
+def layout(text: str) -> Iterator[int]:
+    """The data layout that a text describes, for a while."""
+    data = lib.CreateTargetData(text.encode())
+    try:
+        yield data
+    finally:
+        lib.DisposeTargetData(data)
+
+
 def opcode(instruction: int) -> str:
     """An instruction's name: `ret`, `call`."""
     return take(lib.GetOpcodeName(instruction))
@@ -290,6 +303,11 @@ def blocks(function: int) -> Iterator[int]:
 def instructions(block: int) -> Iterator[int]:
     """A block's instructions, in order."""
     return _walk("Instructions", block)
+
+
+def arguments(function: int) -> Iterator[int]:
+    """A function's arguments, in order."""
+    return _walk("Arguments", function)
 
 
 def operands(instruction: int) -> Iterator[int]:

@@ -81,6 +81,8 @@ class ObjectCache:
         digest = self._front.copy()
         bodies = [lent.key for lent in request.bodies]
         row = [request.options.row(), nobuiltin, request.first_line, bodies, sorted(request.near)]
+        if request.options.debug:
+            row.append(request.marked)
         digest.update(json.dumps(row).encode())
         digest.update(b"\n")
         digest.update(request.source.encode("utf-8", "surrogatepass"))

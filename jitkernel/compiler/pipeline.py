@@ -18,8 +18,8 @@ from jitkernel.compiler.context_pool import ContextPool
 from jitkernel.compiler.diagnose import parse_error, verify_error
 from jitkernel.compiler.forks import in_child
 from jitkernel.compiler.passes import SINGLE, disabled_for, parse_passes
-from jitkernel.compiler.prepare import Prepared, place, prepare
-from jitkernel.compiler.records import Options, Request
+from jitkernel.compiler.prepare import PREFIX_LINES, Prepared, place, prepare
+from jitkernel.compiler.records import FOLLOWED, HOMES, Options, Request
 from jitkernel.compiler.summary import summarise
 from jitkernel.errors import CompileError, Diagnostic
 from jitkernel.ir.module import has_switch
@@ -99,6 +99,10 @@ def compile_module(
     source, options, policy, cell = request.source, request.options, request.context, request.cell
     if watch:
         policy, cell = "throwaway", 0
+    if options.debug:  # nothing is looked into
+        if options.debug == HOMES:
+            options = options._replace(opt_level=0, passes="")
+        request = request._replace(options=options, bodies=())
     target = machine(options)
     ready = prepare(request, target)
     if ready.pic:
@@ -107,7 +111,7 @@ def compile_module(
     _cleanups.append(lambda: contexts.give_back(policy, cell, context))
     try:
         start = perf_counter_ns()
-        module = binding.parse(context, ready.text)
+        module = binding.parse(context, _debugged(ready, request) if options.debug else ready.text)
         _cleanups.append(lambda: lib.DisposeModule(module))
         parsed = perf_counter_ns()
         binding.verify(module)
@@ -119,7 +123,8 @@ def compile_module(
         summarised = perf_counter_ns()
         if watch:
             watch("optimise", module)
-        told = inlining.Watch() if options.inline and not options.internal else None
+        tells = options.inline and not options.internal and not options.debug
+        told = inlining.Watch() if tells else None
         made = _optimise(target, module, options, source)
         if told is not None:
             held += inlining.names_held(request, rows[:2], told)
@@ -145,9 +150,24 @@ def compile_module(
         emitted - optimised,
         summarised - verified,
     ]
-    if not (options.internal or watch):
+    if not (options.internal or options.debug or watch):
         ready.warnings += _undefined(request, made)
     return code, rows, times, ready.warnings
+
+
+def _debugged(ready: Prepared, request: Request) -> bytes:
+    """The text that is compiled for one that is to be debugged: itself, where LLVM refuses it, or
+    where its lines cannot be told."""
+    from jitkernel.compiler import homes  # not needed unless somebody debugs
+
+    text = ready.text.decode("utf-8", "surrogatepass")
+    try:
+        first = request.first_line + PREFIX_LINES
+        followed = request.options.debug == FOLLOWED
+        made = homes.debugged(text, first, request.marked, followed)
+    except LLVMError:
+        return ready.text
+    return made.encode("utf-8", "surrogatepass") or ready.text
 
 
 def _summary(module: int, request: Request, ready: Prepared, target: Machine) -> list[Any]:

@@ -16,6 +16,12 @@ from jitkernel.errors import Diagnostic
 LineTable = tuple[tuple[str, int, int], ...]
 
 
+#: What code is compiled for a debugger: of which each value has a home in memory, or which is
+#: optimised; of that LLVM tells lines, frames, and where variables of C are, as far as it knows.
+HOMES: Final = 1
+FOLLOWED: Final = 2
+
+
 class Options(NamedTuple):
     """The options of a compile; the worker keeps one TargetMachine for each value of this.
 
@@ -25,7 +31,9 @@ class Options(NamedTuple):
     written.
     `passes` takes the place of the level's own pipeline: pipeline names with commas between, see
     `passes.parse_passes`.  `keep_cpu` takes the CPU that functions name at their word also where it
-    is what compilers write when nobody has chosen one: see `ir.attributes`.
+    is what compilers write when nobody has chosen one: see `ir.attributes`.  `debug` asks for code
+    that a debugger can follow, see `homes`: HOMES at -O0, whatever level and passes are asked for,
+    FOLLOWED as they are.
     """
 
     opt_level: int = 2
@@ -38,10 +46,13 @@ class Options(NamedTuple):
     passes: str = ""
     keep_cpu: bool = False
     inline: bool = True
+    debug: int = 0
 
     def row(self) -> list[int | str]:
-        """The form it travels in, and is stored in: `Options(*row)` is this again."""
-        return [int(value) if isinstance(value, bool) else value for value in self]
+        """The form it travels in, and is stored in: `Options(*row)` is this again.  That of what is
+        not compiled to be debugged is as it was before there was any such."""
+        values = self if self.debug else self[:-1]
+        return [int(value) if isinstance(value, bool) else value for value in values]
 
 
 class Lent(NamedTuple):
@@ -75,7 +86,8 @@ class Request(NamedTuple):
     `context` says where LLVM puts it: `throwaway`, `shared` or `kept`; a kept context belongs to
     `cell` (0: to none, and goes).  See `context_pool`.  `bodies` are definitions of other modules
     that it may look into, and `near` those that the session defines: their addresses are in reach
-    of code that has no indirection.
+    of code that has no indirection.  `marked`: its language has marked which lines of the cell
+    instructions come from (see `ir.marks`), and code to be debugged is of those.
     """
 
     source: str
@@ -87,6 +99,7 @@ class Request(NamedTuple):
     cell: int = 0
     bodies: Sequence[Lent] = ()
     near: frozenset[str] = frozenset()
+    marked: bool = False
 
 
 #: A line of a request's k-th body, counted from 1, is k * BODY more in tables that have those.

@@ -25,6 +25,8 @@ _WORDS = regex(
 )
 _EMPTY = regex(r"^\s*attributes\b[^{]*\{\s*\}")
 _NOTHING = '"default-cpu"'
+# A word of a group: `"a"="b"`, `align=16`, `memory(argmem: read)`.
+_MEMBER = regex(r'"[^"]*"(?:="[^"]*")?|[a-z_]\w*(?:=\d+)?(?:\((?:"[^"]*"|[^()"]|\([^()]*\))*\))?')
 # What every x86-64 has (psABI, table 3.1), and what is said of its speed alone.
 _BASELINE = frozenset("64bit cmov cx8 fxsr mmx sse sse2 x87 crc32 nopl".split())
 _TUNING = frozenset(
@@ -50,6 +52,11 @@ def without_optnone(source: str) -> str:
         return " " * len(match[0]) if match[0][0] in "on" else match[0]
 
     return _OPTNONE.sub(lambda line: _DROPPED.sub(blank, line[0]), source)
+
+
+def members(group: str) -> list[str]:
+    """The attributes of a group, `{ nounwind "a"="b" }`."""
+    return _MEMBER.findall(group)
 
 
 def cpu(group: str) -> list[str]:

@@ -12,8 +12,9 @@ LLVM's page on the metadata: llvm.org/docs/SourceLevelDebugging.html.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
-from jitkernel.ir.instructions import blocks
+from jitkernel.ir.instructions import apart, blocks
 from jitkernel.ir.module import functions
 from jitkernel.ir.names import SKIP, decode_name
 from jitkernel.ir.text import replaced
@@ -143,10 +144,19 @@ class Origins:
         return ""
 
 
-def with_locations(source: str, first_line: int = 1) -> str:
+def with_locations(
+    source: str,
+    first_line: int = 1,
+    line_of: Callable[[int], int] | None = None,
+    emission: str = "LineTablesOnly",
+) -> str:
     """`source` with `!dbg` on its instructions, lines counted from `first_line`; the lines stay
     where they are, and locations of its own go.  "" where the text is of a kind that this does not
-    understand."""
+    understand.
+
+    `line_of` maps lines that are counted so to those that are written, see `marks.cell_lines`;
+    `emission` says what LLVM is to make of it (DebugEmissionKind of DICompileUnit).
+    """
     if has_locations(source):
         source = without_locations(source)
     number = 1 + max((int(n) for n in _NUMBER.findall(source)), default=0)
@@ -154,7 +164,7 @@ def with_locations(source: str, first_line: int = 1) -> str:
     metadata = [
         f'{file} = !DIFile(filename: "cell.ll", directory: "")',
         f"{unit} = distinct !DICompileUnit(language: DW_LANG_C99, file: {file}, "
-        "emissionKind: LineTablesOnly)",
+        f"emissionKind: {emission})",
         f"{type_} = !DISubroutineType(types: !{{null}})",
         f"!llvm.dbg.cu = !{{{unit}}}",
     ]
@@ -174,21 +184,28 @@ def with_locations(source: str, first_line: int = 1) -> str:
         scope = f"!{number}"
         line += source.count("\n", counted, function.start)
         counted = function.start
-        name = '"' + function.spelled.strip('"') + '"'
-        metadata.append(
-            f"{scope} = distinct !DISubprogram(name: {name}, scope: {file}, file: {file}, "
-            f"line: {max(line, 1)}, scopeLine: {max(line, 1)}, type: {type_}, "
-            f"spFlags: DISPFlagDefinition, unit: {unit})"
-        )
-        edits.append((brace, brace, f"!dbg {scope} "))
+        head, places = line, []
         for block in blocks(source, brace + 1, end - 1):
             for begin, stop in block.instructions:
                 if source.startswith(("#dbg_", "uselistorder"), begin):
                     continue
                 line += source.count("\n", counted, begin)
-                counted, number = begin, number + 1
-                edits.append((stop, stop, f", !dbg !{number}"))
-                metadata.append(f"!{number} = !DILocation(line: {max(line, 0)}, scope: {scope})")
+                counted = begin
+                place = line_of(line) if line_of else line
+                places += [(end, place) for _, end in apart(source, begin, stop)]
+        if line_of:  # a head is of no line: the first instruction's
+            head = next((place for _, place in places if place), 0)
+        name = '"' + function.spelled.strip('"') + '"'
+        metadata.append(
+            f"{scope} = distinct !DISubprogram(name: {name}, scope: {file}, file: {file}, "
+            f"line: {max(head, 1)}, scopeLine: {max(head, 1)}, type: {type_}, "
+            f"spFlags: DISPFlagDefinition, unit: {unit})"
+        )
+        edits.append((brace, brace, f"!dbg {scope} "))
+        for stop, place in places:
+            number += 1
+            edits.append((stop, stop, f", !dbg !{number}"))
+            metadata.append(f"!{number} = !DILocation(line: {max(place, 0)}, scope: {scope})")
         number += 1
     if not edits:
         return ""

@@ -43,6 +43,12 @@ _LABEL = regex(f"({NAME}):")
 # What an instruction goes on with at a new line: `to label` of an invoke, clauses of a landingpad.
 CONTINUES = regex(r"cleanup\b|catch\b|filter\b|to\s+label\b|unwind\b|,")
 _LABELLED = regex(r'\basm\b[^"\n]*"[^"\n]*(?:(?<![\w$%.])|(?<=\\0[9A]))[A-Za-z_.][\w.]*:')
+# What an instruction begins with, and brackets.
+_BEGINS = regex(
+    rf'{SKIP}|[(\[{{<>}}\])]|(?<![-\w$.@%"])(?:(?P<named>%{NAME}\s*=(?!=))|(?P<opcode>(?:(?:tail|'
+    r"musttail|notail)\s+)?(?:call|invoke|callbr|store|fence|ret|br|switch|indirectbr|resume|"
+    r"unreachable)(?![-\w$.:])))"
+)
 _TARGET = regex(rf"(?:i\d+ (-?\d+|true|false), )?label %({NAME})")
 
 
@@ -113,6 +119,26 @@ def blocks(text: str, start: int, stop: int) -> list[Block]:
         found[-1].instructions.append((at, at + len(text[at:end].rstrip())))
         at = following
     return found if found[0].instructions else found[1:]
+
+
+def apart(text: str, start: int, stop: int) -> list[tuple[int, int]]:
+    """The instructions of a line that has several, where each begins and ends."""
+    begins: list[int] = []
+    depth, named = 0, -1
+    for match in _BEGINS.finditer(text, start, stop):
+        if match["named"] or match["opcode"]:
+            own = named >= 0 and not text[named : match.start()].strip()  # `%x = call`
+            if not depth and not own:
+                begins.append(match.start())
+            named = match.end() if match["named"] else -1
+        elif match[0] in "([{<":
+            depth += 1
+        elif match[0] in ")]}>":
+            depth -= 1
+    if begins[:1] != [start]:
+        return [(start, stop)]
+    ends = [*begins[1:], stop]
+    return [(a, a + len(text[a:b].rstrip())) for a, b in zip(begins, ends, strict=True)]
 
 
 def instructions(function: Entity) -> list[str]:

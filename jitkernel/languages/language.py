@@ -106,6 +106,10 @@ class Known(Names, StateView, Protocol):
         """True if undefined behaviour is to be checked for."""
 
     @property
+    def debug(self) -> bool:
+        """True if what the cell runs once is compiled for a debugger, as `with_debug` is."""
+
+    @property
     def file(self) -> str:
         """The path of the file that the cell is the text of, "" for none."""
 
@@ -225,7 +229,9 @@ class Language:
     has for a variable's value, and is None where IR does.  `declares(note)` is what the text of a
     note declares, wherever that stood and however it was spaced, "" for nothing.
     `foreign(name, type, number, known)` is a cell that defines a function which hands its arguments
-    to Python's function of that number, None where `type` is none of this language.  The rest
+    to Python's function of that number, None where `type` is none of this language.
+    `with_debug(cell, known)` is the module of what an earlier cell defines with debug information
+    of this language's own, whose file is `cell 3`.  The rest
     describes files and editors, see Jupyter's `language_info`; `lexer` is the name that Pygments
     has for it, `cell_lexer` the one for notebooks in it, which follows a cell's `%%` line (the same
     where there is none); `editor_mode` is JupyterLab's mode for it, where that has another name.
@@ -261,6 +267,7 @@ class Language:
     called: Callable[[str, Mapping[str, Kept]], str] = lambda symbol, notes: shown(symbol)
     foreign: Callable[[str, str, int, StateView], Foreign | None] = lambda *asked: None
     superseded: Callable[[Collection[str], Known], Plan] | None = None
+    with_debug: Callable[[int, Known], str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

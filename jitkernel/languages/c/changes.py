@@ -78,7 +78,7 @@ class Changes:
             key: why for key, why in stale.items() if key not in apart and self._has_code(key)
         }
         cells = {n.cell for key in self.stale if (n := self._notes.get(key)) is not None}
-        cells |= self._left_over(changed)
+        cells |= self._left_over(changed) | self._reading.again
         for note in self._notes if cells else ():
             follows = note.cell in cells and note.cell != self._reading.replaces
             if follows and note.is_defined and note.key not in apart and self._has_code(note.key):

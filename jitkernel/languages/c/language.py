@@ -10,7 +10,7 @@ from jitkernel.languages.c.completion import complete, inspect
 from jitkernel.languages.c.notes import IDENTIFIER, MACRO, Notes, declared
 from jitkernel.languages.c.pieces import Mismatch, PieceKind, cut
 from jitkernel.languages.c.prototypes import declaration, foreign, prototype, spelled
-from jitkernel.languages.c.reader import read, superseded
+from jitkernel.languages.c.reader import read, superseded, with_debug
 from jitkernel.languages.c.tokens import Unfinished, tokens, without_digraphs, words
 from jitkernel.languages.c.values import literal
 from jitkernel.languages.c.words import THREAD_LOCAL
@@ -112,4 +112,5 @@ LANGUAGE = Language(
     spelled=spelled,
     foreign=foreign,
     superseded=superseded,
+    with_debug=with_debug,
 )

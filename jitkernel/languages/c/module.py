@@ -20,6 +20,7 @@ from jitkernel.ir.instructions import Instruction
 from jitkernel.ir.names import decode_name, mentions, quote_name, renamed, unnumbered
 from jitkernel.ir.text import has_word, split_at_commas, type_at
 from jitkernel.ir.types import ArrayType, StructType, Type, parse_type
+from jitkernel.languages.c.debugged import debug_metadata
 from jitkernel.languages.c.generated import PLAIN
 from jitkernel.reach import reached
 
@@ -97,6 +98,7 @@ class Module:
     comdats: dict[str, str] = field(default_factory=dict)
     assembly: list[str] = field(default_factory=list)
     metadata: dict[str, str] = field(default_factory=dict)
+    debug: bool = False  # its debug information stays
 
     def reach(self, roots: Iterable[str]) -> list[str]:
         """These names, what is local behind them, and what they use of others', in the text's
@@ -137,6 +139,8 @@ class Module:
         return "\n".join(parts) + "\n"
 
     def _metadata_of(self, text: str) -> list[str]:
+        if self.debug:
+            return debug_metadata(self.metadata, text)
 
         @cache
         def node(number: str) -> str:
@@ -264,6 +268,17 @@ class Module:
                         now = line
                 lines.append(text)
             entity.text = "\n".join(lines)
+
+    def keep_debug(self, lines: Mapping[str, range]) -> None:
+        """Debug information stays.  Functions of these names are of these lines alone: what we
+        have written behind them is of none."""
+        self.debug = True
+        for name in lines.keys() & self.entities.keys():
+            for number in mentions(self.entities[name].text, "!"):
+                node = self.metadata.get(number, "")
+                line = fields(node).get("line", "0") if node.startswith("!DILocation(") else "0"
+                if line != "0" and int(line) not in lines[name]:
+                    self.metadata[number] = node.replace(f"line: {line}", "line: 0", 1)
 
     def keep_literals(self, prefix: str) -> None:
         """Compound literals stay when the function that has them returns, where something else may

@@ -66,6 +66,12 @@ def superseded(names: Collection[str], known: Known) -> Plan:
     return _Reader("", known).without(keys) if keys else Plan("")
 
 
+def with_debug(cell: int, known: Known) -> str:
+    """The module of what an earlier cell defines with its debug information, "" where it defines
+    nothing in C.  Raises CompileError."""
+    return _Reader("", known).debugged(cell)
+
+
 def _plain(source: str) -> str:
     """A text as clang reads it from a file: any end of line is one, and a mark of the order of
     bytes is none of its text."""
@@ -155,6 +161,47 @@ class _Reader:
             [replace(n, definition="", folded=False, deduced=False) for n in gone],
         )
         return replace(made, notes={**made.notes, **plain}, warnings=())
+
+    def debugged(self, cell: int) -> str:
+        """The module of a cell's definitions with its debug information."""
+        self._clang = self._compiler()
+        self._code, self._pieces = ";", cut(";")
+        while True:
+            known, notes = self._known, self._notes
+            unit = unit_of(
+                Reading(
+                    known.number, ";", self._pieces, notes, self._guesses, known.replaces,
+                    foreign=self._prototype, defines=self._is_defined, cell_of=known.cell_of,
+                    users=known.users_of, length=self._length, again=frozenset((cell,)),
+                )
+            )  # fmt: skip
+            output = self._clang.compile(unit.text, notes.header, unit.has_state)
+            if output.text:
+                module = self._with_debug(output.text, unit)
+                return self._text(module, self._owned(unit, module).get(cell, []))
+            try:
+                self._find_hidden(unit, output.complaints)
+                self._mend(output.complaints, unit.reading.pieces)
+            except _Again:
+                continue
+            raise self._complaints.refused(output.complaints, unit)
+
+    def _with_debug(self, text: str, unit: Unit) -> Module:
+        """The module that clang has printed as a debugger wants it."""
+        module = parse(text, self._clang.asked.processor)
+        module.share(lambda name: self._is_elsewhere(name, unit))
+        module.keep_debug({run.entry: range(run.line, run.last_line + 1) for run in unit.runs})
+        self._finish(module, unit)
+        return module
+
+    def _finish(self, module: Module, unit: Unit) -> None:
+        """Make a module the session's."""
+        module.keep_literals(OWN)
+        module.name_anonymous(self._known.number)
+        self._agree(module)
+        for note in (*unit.own, *unit.changes.every):
+            if note.computed:
+                module.make_writable(quote_name(note.symbol))
 
     def _understood(self, headers: Mapping[str, Header], leaving: Set[str] = frozenset()) -> Plan:
         while True:
@@ -329,12 +376,7 @@ class _Reader:
         value = self._value_type(unit, module, types)
         changes = unit.changes
         module.keep_lines(OWN, self._file)
-        module.keep_literals(OWN)
-        module.name_anonymous(self._known.number)
-        self._agree(module)
-        for note in (*unit.own, *changes.every):
-            if note.computed:
-                module.make_writable(quote_name(note.symbol))
+        self._finish(module, unit)
         names = self._owned(unit, module)
         for name in itertools.chain(*names.values()):
             type = types.variable(decode_name(name))
@@ -346,8 +388,9 @@ class _Reader:
         told += outdated(unit, self._notes)
         told += self._how_to_run(unit)
         told += old_objects(self._notes, changes.keys, self._known)
+        once = self._with_debug(output.text, unit) if self._known.debug else module
         made = plan(
-            self._source, self._text(module, own), self._once(unit, module, value), self._commands
+            self._source, self._text(module, own), self._once(unit, once, value), self._commands
         )
         remakes = [
             Remake(

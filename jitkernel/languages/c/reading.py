@@ -64,7 +64,8 @@ class Reading:
     otherwise; `notes` are what the others have declared.  `replaces` is the cell whose place this
     one takes, `position` its place in the notebook (0: its number's), `headers` are the user's own,
     by the cell's directives, `leaving` the keys of what a cell of another language is about to
-    define.
+    define.  `again` are cells whose definitions are compiled with it although nothing of them has
+    changed.
 
     `foreign` declares a name that a cell of another language has, `defines` tells whether somebody
     has a name, `cell_of` which cell does, `users` which cells use it; `length` is what a text's
@@ -86,6 +87,7 @@ class Reading:
     cell_of: Callable[[str], int] = lambda name: 0
     users: Callable[[str], Iterable[int]] = lambda name: ()
     length: Callable[[str], int] = lambda text: 1
+    again: Set[int] = frozenset()
 
     @property
     def place(self) -> int:

@@ -41,7 +41,7 @@ class Memory:
 
 def show(type: DataType, data: bytes, memory: Memory) -> str:
     """A value with its type: `(struct pt) {.x = 1, .y = 2.5}`."""
-    return f"({declare(type.unqualified)}) {_value(type, data, memory)}"
+    return f"({declare(type.unqualified)}) {value_text(type, data, memory)}"
 
 
 def present(
@@ -80,7 +80,7 @@ def literal(value: Any) -> str:
     """A value without its type, from what Python has for it: `{.x = 1, .y = 2.5}`."""
     if isinstance(value, bytes):
         text, _, rest = value[:_LONG].partition(b"\0")
-        return _quoted(text) + " /* ... */" * bool(rest.strip(b"\0") or len(value) > _LONG)
+        return quoted(text) + " /* ... */" * bool(rest.strip(b"\0") or len(value) > _LONG)
     if isinstance(value, tuple):
         names = [f".{name} = " for name in getattr(value, "_fields", ())] or [""] * len(value)
         parts = list(map("".join, zip(names, map(literal, value), strict=True)))
@@ -90,7 +90,8 @@ def literal(value: Any) -> str:
     return str(int(value) if isinstance(value, bool) else value)
 
 
-def _value(type: DataType, data: bytes, memory: Memory, depth: int = 0) -> str:
+def value_text(type: DataType, data: bytes, memory: Memory, depth: int = 0) -> str:
+    """A value without its type, from all of its bytes; `depth` counts the types around it."""
     bare = type.bare
     if depth > _DEPTH:
         return "{/* ... */}"
@@ -98,7 +99,7 @@ def _value(type: DataType, data: bytes, memory: Memory, depth: int = 0) -> str:
         case "bool" | "int" | "float" | "complex":
             return _scalar(bare, data[: bare.size])
         case "enum":
-            return _constant(bare, _integer(data[: bare.size], bare.signed is True))
+            return constant_text(bare, _integer(data[: bare.size], bare.signed is True))
         case "pointer":
             return _pointer(bare, _integer(data[:8]), memory)
         case "array":
@@ -130,10 +131,10 @@ def _members(type: DataType, data: bytes, memory: Memory, depth: int) -> str:
             if not member.name:
                 continue
             value, of = bit_field(member, data[member.offset :]), member.type.bare
-            text = _constant(of, value) if of.kind == "enum" else str(value).lower()
+            text = constant_text(of, value) if of.kind == "enum" else str(value).lower()
         else:
             part = data[member.offset : member.offset + member.type.bare.size]
-            text = _value(member.type, part, memory, depth + 1)
+            text = value_text(member.type, part, memory, depth + 1)
         parts.append(f".{member.name} = {text}" if member.name else text)
     return "{" + ", ".join(parts) + "}"
 
@@ -146,8 +147,8 @@ def _array(type: DataType, data: bytes, memory: Memory, depth: int) -> str:
         text = data[: type.count].rstrip(b"\0")
         if text and b"\0" not in text and all(c >= 32 or c in (9, 10, 13) for c in text):
             if len(text) <= _LONG:
-                return _quoted(text)
-            return f"{_quoted(text[:_LONG])} /* {len(text) - _LONG} more */"
+                return quoted(text)
+            return f"{quoted(text[:_LONG])} /* {len(text) - _LONG} more */"
     return _elements(type, data, memory, depth)
 
 
@@ -157,7 +158,7 @@ def _elements(type: DataType, data: bytes, memory: Memory, depth: int) -> str:
 
     def element(index: int) -> str:
         part = data[index * size : (index + 1) * size]
-        return (_elements if is_rows else _value)(of, part, memory, depth + 1)
+        return (_elements if is_rows else value_text)(of, part, memory, depth + 1)
 
     parts = _elided(count, element)
     if is_rows and not depth and sum(map(len, parts)) + 2 * len(parts) > _LINE:
@@ -177,7 +178,7 @@ def _elided(count: int, element: Callable[[int], str], behind: str = " ") -> lis
 # -- scalars ---------------------------------------------------------------------------------------
 
 
-def _constant(type: DataType, value: int) -> str:
+def constant_text(type: DataType, value: int) -> str:
     """An enum's value by name, or as names of flags with `|` between."""
     for name, number in type.constants:
         if number == value or (number - value) % (1 << 8 * max(type.size, 1)) == 0:
@@ -200,11 +201,11 @@ def _pointer(type: DataType, address: int, memory: Memory) -> str:
         text = memory.read(address, _LONG + 1)
         if text:
             end = text.find(b"\0")
-            return _quoted(text[:end]) if end >= 0 else _quoted(text[:_LONG]) + " /* ... */"
+            return quoted(text[:end]) if end >= 0 else quoted(text[:_LONG]) + " /* ... */"
     return memory.name(address) or f"{address:#x}"
 
 
-def _quoted(data: bytes, quote: str = '"') -> str:
+def quoted(data: bytes, quote: str = '"') -> str:
     text = data.decode("utf-8", "surrogateescape").translate(_ESCAPES)
     return f"{quote}{text.replace(quote, chr(92) + quote)}{quote}"
 
@@ -222,7 +223,7 @@ def _scalar(type: DataType, data: bytes) -> str:
             suffix = "f" if type.name == "float _Complex" else ""  # else the sum is of a wider type
             return f"{real}{suffix} {sign} {imaginary.removeprefix('-')}{suffix}i"
     if type.name == "char":
-        return _quoted(data, "'") if data[0] < 128 else f"'\\{data[0]:03o}'"
+        return quoted(data, "'") if data[0] < 128 else f"'\\{data[0]:03o}'"
     value = _integer(data, type.signed is True)
     return str(value) if -(1 << 63) <= value < 1 << 64 else f"{value}wb"  # C23 6.4.4.2
 

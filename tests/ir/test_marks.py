@@ -1,0 +1,34 @@
+"""Lines of a cell, of the lines of a module that was made of it."""
+
+from __future__ import annotations
+
+from jitkernel.ir.marks import are_marked, cell_lines
+
+MARKED = """declare void @g()
+define void @f() {
+  ; line 4
+  call void @g()
+  call void @g()
+    ; line 2 of it
+  ret void
+}
+define void @h() {
+  ret void
+}"""
+
+
+def test_marks_of_a_language_count() -> None:
+    line_of = cell_lines(MARKED, 1, "def f() g()")
+    assert are_marked(MARKED, 1, "def f() g()")
+    assert [line_of(n) for n in range(12)] == [0, 0, 0, 4, 4, 4, 2, 2, 2, 0, 0, 0]
+    assert [line_of(n) for n in (-1, 99)] == [0, 0]
+
+
+def test_marks_of_the_cells_author_do_not() -> None:
+    assert not are_marked(MARKED, 1, MARKED)
+    assert [cell_lines(MARKED, 1, MARKED)(n) for n in (1, 5, 99)] == [1, 5, 99]
+
+
+def test_what_stands_above_the_cell_does_not_count() -> None:
+    assert not are_marked("  ; line 3\ndefine void @f() { ret void }", 2, "f")
+    assert cell_lines("define void @f() { ret void }", 1, "another text")(1) == 0
