@@ -30,7 +30,9 @@ LOWEST, HIGHEST = 0x1000_0000, 0x7F00_0000
 #: Where there is room, a base is above this: a Python that is not position independent has its heap
 #: below, and to who looks for pointers its whole numbers of up to 30 bits look like some.
 _ABOVE_HEAPS = 1 << 30
-RUNTIME_TEXT, RUNTIME = 0x2_0000, 0x10_0000
+#: The runtime's regions: where slots for displaced instructions begin in its text (see
+#: `Arena.slots`), where that ends, and where its data end.
+SLOTS, RUNTIME_TEXT, RUNTIME = 0x1_0000, 0x3_0000, 0x10_0000
 #: What each zone gets of the capacity, in percent.
 SHARES = {"text": 36, "rodata": 12, "unwind": 8, "data": 44}
 PROTECTION = {"text": "rx", "rodata": "r", "unwind": "r", "data": "rw"}
@@ -92,6 +94,10 @@ class Arena(Recorded):
                 "allow more"
             ) from None
         self.view = memoryview(self._map)
+        #: `(start, stop)` of text beside the zones for slots of breakpoints: no extents are there
+        self.slots = self.base + SLOTS, self.base + RUNTIME_TEXT
+        #: Told of an extent of text before it goes, with its bytes still there.
+        self.leaving: Callable[[Extent], object] = lambda extent: None
         self.writes = Writes(self)
         self.zones: dict[str, Zone] = {}
         regions = [
@@ -179,6 +185,8 @@ class Arena(Recorded):
             raise KeyError(extent.start)
         if extent.zone != "unwind" and self.defer(extent, self.free):
             return extent.start, extent.start
+        if extent.zone == "text":
+            self.leaving(extent)
         if recording():
             if extent.size > _COPIED and z.poison is not None:
                 later(self._free_late, extent)

@@ -8,7 +8,7 @@ the process it came from may be gone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from jitkernel.linker.cfi import REGISTER_NAMES, RETURN_ADDRESS, row_at
@@ -17,6 +17,8 @@ from jitkernel.linker.linker import Linker
 
 #: No more frames than this are looked for, and no wider gap between two of them is believed.
 MAX_FRAMES, MAX_FRAME_SIZE = 256, 8 << 20
+
+_PIECE = 1 << 12  # bytes that are searched at once
 
 ReadStack = Callable[[int, int], "bytes | None"]
 
@@ -48,16 +50,21 @@ def unwind(registers: Mapping[str, int], read_stack: ReadStack, linker: Linker) 
     return [frame.pc for frame in walk(registers, read_stack, linker)[1:] if not frame.library]
 
 
-def walk(registers: Mapping[str, int], read_stack: ReadStack, linker: Linker) -> list[StackFrame]:
+def walk(
+    registers: Mapping[str, int], read_stack: ReadStack, linker: Linker, most: int = MAX_FRAMES
+) -> list[StackFrame]:
     """The frames of the stack, innermost first; the first one's `pc` is where the code stood.
 
-    Arguments as those of `unwind`.  Frames of libraries between those of the session are one.
+    Arguments as those of `unwind`; not more than `most` are looked for.  Who stands in a slot of a
+    breakpoint (breakpoints.py) stands where its instruction is.  Frames of libraries between those
+    of the session are one.
     """
     frames: list[StackFrame] = []
+    registers = linker.breakpoints.original_registers(registers)
     known = {name: registers[name] for name in REGISTER_NAMES if name in registers}
     pc, stack = registers["rip"], registers["rsp"]
     exact = True  # pc is where the code stood, not a return address behind its call
-    while len(frames) < MAX_FRAMES:
+    while len(frames) < most:
         begin, outside = stack, 0
         left = _by_table(linker, read_stack, known, stack, pc if exact else pc - 1)
         if left is not None:
@@ -121,14 +128,27 @@ def _by_table(
 
 def _by_search(linker: Linker, read_stack: ReadStack, stack: int) -> tuple[int, int] | None:
     """The next return address into session code above `stack`, and the stack pointer behind it."""
-    at = stack + (-stack & 7)
-    while (word := _word(read_stack, at)) is not None:
-        at += 8
-        if _is_return_address(linker, word):
-            return word, at
-        if _is_runtime(linker, word) and _follows_call(linker, word):
-            return None  # where the runtime called into session code: nothing of it lies above
+    arena, at = linker.arena, stack + (-stack & 7)
+    low, high = arena.base, arena.base + arena.capacity
+    while words := _words(read_stack, at):
+        for index, word in enumerate(words):
+            if not low <= word < high:
+                continue
+            if _is_return_address(linker, word):
+                return word, at + 8 * index + 8
+            if _is_runtime(linker, word) and _follows_call(linker, word):
+                return None  # where the runtime called into session code: nothing lies above
+        at += 8 * len(words)
     return None
+
+
+def _words(read_stack: ReadStack, at: int) -> Sequence[int]:
+    """The words of a piece of the stack from an address on; none where they are not known."""
+    data = read_stack(at, _PIECE - at % _PIECE)
+    if data is not None:
+        return memoryview(data).cast("Q")
+    word = _word(read_stack, at)
+    return () if word is None else (word,)
 
 
 def _is_runtime(linker: Linker, address: int) -> bool:
@@ -149,7 +169,7 @@ def _is_return_address(linker: Linker, address: int) -> bool:
 def _follows_call(linker: Linker, address: int) -> bool:
     """True if a call instruction ends at `address`: e8 rel32, or ff /2 in any of its lengths."""
     start = max(address - 8, linker.arena.base)
-    before = linker.arena.read(start, address - start)
+    before = linker.breakpoints.original(start, linker.arena.read(start, address - start))
     if len(before) >= 5 and before[-5] == 0xE8:
         return True
     for at in range(max(len(before) - 7, 0), len(before) - 1):  # prefixes do not matter

@@ -21,6 +21,7 @@ from jitkernel.elf import constants as c
 from jitkernel.errors import LinkError, present
 from jitkernel.ir.names import written
 from jitkernel.linker.binding import Bindings, OutOfRange
+from jitkernel.linker.breakpoints import Breakpoints
 from jitkernel.linker.content import Content, refusal
 from jitkernel.linker.layout import ReadObject, arrange, initialisers
 from jitkernel.linker.plan import Plan, make_plan, plan_runtime
@@ -68,6 +69,7 @@ class Linker(Recorded):
         self.resolver = Resolver(self.bind, lookup, self.fixed, dict(interposed or {}))
         self.symbols = self.resolver.symbols
         self.unwind = UnwindRegion(arena)
+        self.breakpoints = Breakpoints(arena)
         arena.rollback.repairs.append(self._repair)
         #: another number whenever an image comes or goes or a symbol moves; never one of before
         #: unless all is again as it was then

@@ -110,7 +110,7 @@ def plan_runtime(job: Job, unwind: UnwindRegion, control: int) -> tuple[Content,
     if "data" in layout.needs:
         raise LinkError("the runtime has writable data of its own")
     constants = room.start + (layout.needs.get("text", (0, 1))[0] + 255 & -256)
-    if constants + layout.needs.get("rodata", (0, 1))[0] > room.stop:
+    if constants + layout.needs.get("rodata", (0, 1))[0] > arena.slots[0]:
         raise LinkError("the runtime is too large for its region")
     starts = {"text": room.start, "rodata": constants}
     targets = local_targets(obj, names, layout, starts)

@@ -46,7 +46,8 @@ class Former(NamedTuple):
     says.  `groups` are COMDAT groups to provide although another image has them.  `text` is where
     the code was, 0 for nowhere: it goes there again if that is free, and fills a hole or has
     pointers to it; otherwise variables that still point into it there are written.  `image` is the
-    one that its code comes back to, whose symbols it has.
+    one that its code comes back to, whose symbols it has.  `dso` is what `__dso_handle` is in it, 0
+    for an address of its own.
     """
 
     blocks: Mapping[str, Block] = {}
@@ -54,6 +55,7 @@ class Former(NamedTuple):
     groups: frozenset[str] = frozenset()
     text: int = 0
     image: Image | None = None
+    dso: int = 0
 
 
 #: Of an object that is linked for the first time.
@@ -313,7 +315,7 @@ def _import(job: Job, layout: Layout, starts: Mapping[str, int], made: Resolutio
         symbol = symbols.get(name) or new.get(name)
         if (symbol is None or symbol.state is not DEFINED) and is_special(name):
             if name == "__dso_handle" or name in x86_64.REGISTERING:
-                dso = dso or min(starts.values(), default=job.bind.base)
+                dso = dso or job.former.dso or min(starts.values(), default=job.bind.base)
             if name in x86_64.REGISTERING:
                 stub = stubs[name] = stubs.get(name) or _registering(job, name, new)
                 targets[index] = stub[0].start
