@@ -9,9 +9,10 @@ import contextlib
 import os
 import stat
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 from select import POLLIN
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from jitkernel.reach import reached
 from jitkernel.syscalls import SYS
@@ -232,14 +233,29 @@ def libraries(pid: int) -> list[Mapped]:
     return list(spans.values())
 
 
-def _calls(pids: Iterable[int]) -> Iterator[tuple[int, int, list[int]]]:
+class SystemCall(NamedTuple):
+    """A system call that a thread waits in; `pc` is the address behind its instruction."""
+
+    number: int
+    arguments: tuple[int, ...]
+    pc: int
+
+
+def system_call(pid: int, task: int | str) -> SystemCall | None:
+    """The system call that a thread of a process waits in, None for none."""
+    words = _text(f"/proc/{pid}/task/{task}/syscall").split()
+    if len(words) < 9:
+        return None
+    number, *arguments = (int(w, 0) for w in words[:7])
+    return SystemCall(number, tuple(arguments), int(words[8], 0))
+
+
+def _calls(pids: Iterable[int]) -> Iterator[tuple[int, int, tuple[int, ...]]]:
     """The system calls that threads of these processes wait in: process, number, arguments."""
     for pid in pids:
         for task in _names(f"/proc/{pid}/task"):
-            words = _text(f"/proc/{pid}/task/{task}/syscall").split()
-            if len(words) >= 7:
-                number, *args = (int(w, 0) for w in words[:7])
-                yield pid, number, args
+            if (call := system_call(pid, task)) is not None:
+                yield pid, call.number, call.arguments
 
 
 def waits_for_input(pids: Iterable[int], pipe: str) -> bool:
@@ -258,7 +274,7 @@ def _link(pid: int, fd: int) -> str:
         return ""
 
 
-def _waited_for(pid: int, number: int, args: list[int]) -> Iterator[int]:
+def _waited_for(pid: int, number: int, args: Sequence[int]) -> Iterator[int]:
     """Descriptors that a system call in progress waits to read."""
     if number in _READS:
         yield args[0]
@@ -289,13 +305,20 @@ def write_memory(pid: int, address: int, data: bytes) -> int:
     """Write to a process's memory where it could itself; how many bytes (process_vm_writev(2))."""
     import ctypes  # only here, and large
 
-    libc = ctypes.CDLL(None, use_errno=True)
     kept = ctypes.create_string_buffer(data, max(len(data), 1))
     source = (ctypes.c_uint64 * 2)(ctypes.addressof(kept), len(data))
     target = (ctypes.c_uint64 * 2)(address, len(data))
-    libc.process_vm_writev.restype = ctypes.c_long
-    done = libc.process_vm_writev(pid, source, 1, target, 1, 0)
+    done = _writer()(pid, source, 1, target, 1, 0)
     return max(int(done), 0)
+
+
+@cache
+def _writer() -> Callable[..., int]:
+    import ctypes
+
+    write: Any = ctypes.CDLL(None).process_vm_writev
+    write.restype = ctypes.c_long
+    return write  # type: ignore[no-any-return]
 
 
 def memory(pid: int, address: int, size: int) -> bytes:

@@ -15,10 +15,15 @@ from jitkernel.syscalls import SYS
 
 # Messages on the socket: what is asked, and what the answer repeats.  From HELLO on they are
 # child.py's, the others are the native loop's.
-CALL, CHECK, PARK, UNPARK, WAKE, ASK = 1, 2, 3, 4, 5, 6
+CALL, CHECK, PARK, UNPARK, WAKE, ASK, STOP = 1, 2, 3, 4, 5, 6, 7
 HELLO, RARE = 16, 17
 HEAD_SIZE = 64  # bytes of a message before its payload: eight words
 
+#: Why a thread has stopped for a debugger, in the order of the control word `stop_why`.
+WHYS = ("", "trap", "step", "pause", "fault", "watch")
+#: The answers to that: go on, end the cell, it is the program's own trap or fault; go on as if no
+#: debugger were there.
+GO, END, OWN, PASS = 0, 1, 2, 3
 #: How a call ended that did not return, in the order of the record's word `kind`.
 KINDS = ("", "fault", "exit", "stub", "interrupted")
 #: What ended it, in the order of the record's word `cause`: the function, and what users read.
@@ -50,10 +55,15 @@ def signal_set(signals: Iterable[int]) -> int:
 
 OUR_SIGNALS = signal_set(HANDLED)
 OTHER_SIGNALS = ~OUR_SIGNALS
+STOP_SIGNALS = signal_set((SIGTRAP, SIGINTERRUPT))  # of breakpoints, and of pauses
+NO_STOP_SIGNALS = ~STOP_SIGNALS
 ALL_SIGNALS = -1
 SIG_BLOCK, SIG_UNBLOCK, SIG_SETMASK = 0, 1, 2
 SA_FLAGS = 0x0C000004  # SA_SIGINFO | SA_ONSTACK | SA_RESTORER, no SA_RESTART
 SIGSET_SIZE = 8
+SIG_DFL, SIG_IGN = 0, 1
+SA_RESETHAND = 0x80000000
+SA_MASK, SA_FLAGS_AT, SIGACTION_SIZE = 8, 136, 152  # struct sigaction of glibc, in bytes
 
 # Linux, on every machine: errno(3), mprotect(2), poll(2), futex(2), send(2), openat(2), mmap(2),
 # lseek(2), mremap(2).
@@ -78,8 +88,13 @@ UC_REGISTERS, UC_RSP, UC_RIP, UC_EFLAGS, UC_ERR, UC_TRAPNO, UC_SIGMASK = (
     40, 160, 168, 176, 192, 200, 296,
 )  # fmt: skip
 UC_REGISTERS_SIZE = 144  # of the registers that a record keeps
+SI_KERNEL, TRAP_TRACE, TRAP_HWBKPT, TRAP_PERF = 0x80, 2, 4, 6  # si_code of int3, and of others
+SI_TKILL = -6  # of a signal that tgkill(2) sent
 PLAIN_EFLAGS = 0x202  # interrupts enabled, the direction up
 TRAP_INT3 = 3
+INT3, INT = 0xCC, 0xCD  # instructions: the second has a byte behind it
+TRAP_FLAG = 0x100
+NO_TRAP_FLAG = ~TRAP_FLAG
 
 # struct _IO_FILE of glibc, and the lock that it points to: offsets in bytes.
 FILE_CHAIN, FILE_FD, FILE_LOCK = 104, 112, 136
@@ -95,6 +110,10 @@ LIST_AT, LIST_SIZE = 0x30000, 0x20000  # addresses for calls in a row
 FRAME_AT, FRAME_SIZE = 0x50000, 0x40000  # the request being served
 PAYLOAD_SIZE = 0x20000  # bytes that a request may have beside its head
 ASK_AT, ASK_SIZE = 0xA0000, 0x10000  # arguments and result of a function of Python's
+# Who stands: a thread, its ucontext, the number of the stop for which it does, and a free word.
+STOP_THREADS_AT, STOP_THREADS = 0xB0000, 1024
+EVERY_STOP = -1
+STOP_TABLES_AT, STOP_TABLE = 0xB8000, 4096  # two tables: pairs of a breakpoint and its slot
 
 #: What the runtime and forked children use of the C library: the control word `libc_NAME` has the
 #: address, 0 where there is none.  Those that end a process are in the order of their causes.
@@ -103,7 +122,8 @@ _LIBC = (
     "clearerr_unlocked "
     "stdin stdout stderr _IO_list_all malloc free fopencookie fdopen setvbuf fclose "
     "pthread_attr_init pthread_attr_setstacksize pthread_create pthread_join "
-    "__register_frame __deregister_frame ftrylockfile funlockfile __errno_location"
+    "__register_frame __deregister_frame ftrylockfile funlockfile __errno_location "
+    "sigprocmask pthread_sigmask sigaction signal"
 ).split()
 
 #: What `jk_up` uses of Python, in words called `python_NAME`.
@@ -111,6 +131,12 @@ _PYTHON = (
     "PyGILState_Ensure PyGILState_Release PyObject_CallFunction PyLong_AsUnsignedLongLong "
     "PyErr_Clear Py_DecRef"
 ).split()
+
+#: In the order of the signal frame's general registers (ucontext `gregs`), then flags.
+REGISTERS = (
+    "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15",
+    "rdi", "rsi", "rbp", "rbx", "rdx", "rax", "rcx", "rsp", "rip", "eflags",
+)  # fmt: skip
 
 _CONTROL = (
     # who runs
@@ -161,6 +187,32 @@ _CONTROL = (
     "ask_number",
     "ask_size",
     "ask_done",  # a futex: 1 when there is an answer
+    # threads that a debugger stops (native/stop.ll): the settings
+    "stop_on",
+    "stop_faults",
+    "stop_low",  # a single step that ends within is followed by another one
+    "stop_high",
+    "stop_table",  # place and size of the table of breakpoints
+    "pause_seq",  # of the request that is to stop; taken back by the handler
+    # who has stopped, and the answer
+    "stop_lock",  # a futex: the thread, 0 while none has
+    "stop_number",  # of the last stop
+    "stop_standing",  # a futex: the same while all stand, else 0
+    "stop_pending",  # 1 from the stop until it is answered
+    "stop_why",
+    "stop_tid",
+    "stop_signal",
+    "stop_code",
+    "stop_address",
+    "stop_context",
+    "stop_answer",
+    "stop_done",  # a futex: 1 when there is an answer
+    "stop_listed",  # rows of `stop_threads` that were ever used
+    *(f"stop_reg_{name}" for name in REGISTERS),
+    # the program's own handler of SIGTRAP, while a debugger is there
+    "trap_handler",
+    "trap_mask",
+    "trap_flags",
     # unwind tables: set by the kernel process, and what is registered now
     "unwind_start",
     "unwind_generation",
@@ -233,12 +285,6 @@ _RECORD = (
     "seq",  # written last: the record is whole
 )
 
-#: In the order of the signal frame's general registers (ucontext `gregs`), then flags.
-REGISTERS = (
-    "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15",
-    "rdi", "rsi", "rbp", "rbx", "rdx", "rax", "rcx", "rsp", "rip", "eflags",
-)  # fmt: skip
-
 #: Offset of each control word, 8 bytes wide.
 FIELDS: Mapping[str, int] = MappingProxyType({n: 8 * i for i, n in enumerate(_CONTROL)})
 #: Index of each word of the fault record; the registers follow the words.
@@ -251,6 +297,7 @@ RECORD_SIZE = 8 * len(RECORD)
 NAMES: Mapping[str, int] = {
     **{name: value for name, value in vars().items() if name.isupper() and isinstance(value, int)},
     **{f"SYS_{name}": number for name, number in SYS.items()},
+    **{f"WHY_{name}": number for number, name in enumerate(WHYS)},
     **{f"KIND_{name}": number for number, name in enumerate(KINDS)},
     **{f"CAUSE_{name}": number for number, name in enumerate(CAUSES)},
 }

@@ -10,9 +10,11 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import threading
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any, TypeVar
 
 from jitkernel import procfs
 from jitkernel.arena.writes import PageTable
@@ -22,11 +24,14 @@ from jitkernel.executor.dirty_pages import Tracking
 from jitkernel.executor.doorbell import Doorbell
 from jitkernel.executor.executor import Executor
 from jitkernel.executor.interrupt import Check, Interruption
+from jitkernel.executor.jobs import Jobs
 from jitkernel.executor.peek import unblock_faults
 from jitkernel.executor.replies import Replies, ThreadRequests
 from jitkernel.executor.spawn import Pipes, Spawned, waiting
+from jitkernel.executor.stops import Stops
 from jitkernel.settings import SessionSettings
 
+T = TypeVar("T")
 _PIECE = 1 << 16  # bytes read at once; as much as a pipe holds
 _END = select.POLLHUP | select.POLLRDHUP | select.POLLERR
 _FIRST_LOOK, _LOOK = 0.02, 0.03  # seconds until a call counts as long, and between looks at it
@@ -40,6 +45,7 @@ class ExecutorChannel(Executor):
     `_stop` is the interruption in progress, `_failure` what a callback raised during this request.
     """
 
+    stops: Stops
     busy = False
     serving = False  # somebody waits for a request: what runs is a callback
 
@@ -52,10 +58,16 @@ class ExecutorChannel(Executor):
         self._stop: Interruption | None = None
         self._failure: BaseException | None = None
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._jobs = Jobs(self._ring)
         # Whether the present request is to be stopped, once that is decided: by what comes first,
         # `interrupt` or the request's end.  (`dict.setdefault` is atomic.)
         self._decided: dict[str, bool] = {}
         self._replies = Replies(self.control, self._bell)
+        self.stops = Stops(
+            self.control,
+            lambda: self._replies.seq if self.serving else 0,
+            lambda: self._interrupt_now(""),
+        )
         self._began, self._due, self._looks = 0.0, 0.0, 0
         self._fed = False  # input was written that may be unread
         self._line = b""  # what stands on the last line of stdout
@@ -64,7 +76,7 @@ class ExecutorChannel(Executor):
 
     def _attach(self, child: Spawned) -> None:
         """Talk to this process from now on."""
-        self._child = child
+        self._child = self.stops.child = child
         self._cut = False
         self._poll = select.poll()
         # The socket first: when its answer is seen, output written before it is seen too.
@@ -76,7 +88,13 @@ class ExecutorChannel(Executor):
     def _detach(self, patience: float = 0.0) -> int:
         """End the process, waiting `patience` seconds for it to do so itself; its exit status."""
         child, self._child = self._child, None
+        self.stops.child = None
+        self.stops.forget()
         return child.end(patience) if child else 0
+
+    def _reset(self, stack_size: int) -> None:
+        super()._reset(stack_size)
+        self.stops.reset()
 
     def close(self) -> None:
         """End the process and all that it started."""
@@ -119,6 +137,8 @@ class ExecutorChannel(Executor):
         self._line = b""
         if self.control["ask_lock"]:
             self._requests.forget()
+        if self.stops.active:
+            self.stops.begin()
         self._begin()
 
     def _request(
@@ -143,10 +163,15 @@ class ExecutorChannel(Executor):
 
     def _wait(self, child: Spawned, check: Check | None = None) -> tuple[int, ...] | None:
         """Serve the streams until the request that was sent is answered; see `_request`."""
-        self.serving = True
+        self.serving, served = True, False
+        self._jobs.taker = threading.get_ident()
         try:
             answer = self._serve(child, check)
+            served = True
         finally:
+            self._jobs.taker = 0
+            if self._jobs.waiting:
+                self._jobs.close(cancelled=not served)
             self.serving = False
         self._pending = False
         self._bell.ended()
@@ -155,6 +180,7 @@ class ExecutorChannel(Executor):
     def _serve(self, child: Spawned, check: Check | None) -> tuple[int, ...] | None:
         self._began = time.monotonic()
         self._due, self._looks = self._began + _FIRST_LOOK, 0
+        self.stops.stood = 0.0
         wait, watched = int(1000 * _FIRST_LOOK), False
         while True:
             try:
@@ -163,7 +189,8 @@ class ExecutorChannel(Executor):
                 if self._bell.rung and not watched:
                     watched = True
                     self._bell.watch()
-                if (answer := self._replies.answer()) is not None:
+                answer = self._replies.answer()
+                if answer is not None and not (self.stops.active and self._stands()):
                     if self._bell.rung == self._replies.seq:  # nobody has said what else there is
                         self._take(child, self._poll.poll(0))
                     return answer
@@ -188,8 +215,15 @@ class ExecutorChannel(Executor):
                 if self._stop is None:
                     self._interrupt_now("")
 
+    def _answer(self) -> tuple[int, ...] | None:
+        """The answer to the present request, once it is here and no thread stands."""
+        answer = self._replies.answer()
+        if answer is not None and self.stops.active and self._stands():
+            return None
+        return answer
+
     def _answered(self) -> bool:
-        return self._replies.answer() is not None
+        return self._answer() is not None
 
     def _take(self, child: Spawned, events: Sequence[tuple[int, int]]) -> bool:
         """Take in what has come; True when the process has ended."""
@@ -204,21 +238,35 @@ class ExecutorChannel(Executor):
                     self._cut = True
             elif fd == self._wake:
                 os.eventfd_read(fd)
+                self._jobs.run()
                 if self._decided.get(STOPPED) and self._stop is None:
                     self._interrupt_now("")
             elif fd == child.pidfd:
+                self.stops.forget()
                 ended = True
             elif self._read(fd) == _PIECE and self._answered():
                 self._hand_on()  # what was written before the answer comes before it
         return ended
 
     def _handle(self, child: Spawned, head: tuple[int, ...]) -> None:
-        """Handle a message that is no answer: a thread called hibernated code or Python, or a
-        greeting."""
-        if head[0] in (abi.WAKE, abi.ASK):
+        """Handle a message that is no answer: a thread has stopped, called hibernated code or
+        Python, or a greeting."""
+        if head[0] == abi.STOP:
+            self._stands()
+        elif head[0] in (abi.WAKE, abi.ASK):
             self._answer_requests()
         elif head[0] == abi.HELLO and not child.ready:
             self._greet(child, failed=head[3] != 0)
+
+    def _stands(self) -> bool:
+        """Take note of a thread that has stopped for a debugger; True while one stands."""
+        try:
+            if self.stops.asking:
+                self._hand_on()  # what was written before it stopped comes before that
+            self.stops.serve(ending=self._stop is not None or not self.busy)
+        except BaseException as error:
+            self._fail(error)
+        return self.stops.standing is not None
 
     def _answer_requests(self) -> None:
         """Bring back the code that a thread waits for; what stops the cell has to wait for it.  Run
@@ -247,11 +295,15 @@ class ExecutorChannel(Executor):
             self._due = now + _LOOK
             return now - self._began < _START
         self._answer_requests()  # a cell that closed the socket cannot send the message
+        if self.stops.active:
+            if self._stands():  # it has all the time of its user
+                return not ((self._cut or self._looks % 8 == 0) and child.ended())
+            self.stops.press_on()
         if check is not None:
             return not check.failed()
         if self.on_wait is not None and self._failure is None:
             try:
-                self.on_wait(now - self._began)
+                self.on_wait(now - self._began - self.stops.stood)
             except BaseException as error:
                 self._fail(error)
         if self._stop is not None:
@@ -271,18 +323,25 @@ class ExecutorChannel(Executor):
     def _over_limit(self) -> bool:
         """True if the request has taken longer than it may."""
         limit = self.settings.cell_timeout
-        return limit > 0 and time.monotonic() - self._began >= limit
+        return limit > 0 and time.monotonic() - self._began - self.stops.stood >= limit
 
     # -- stopping ------------------------------------------------------------------------------
 
     def interrupt(self) -> bool:
         if not self.busy or not self._decided.setdefault(STOPPED, True):
             return False
+        return self._ring()  # though the call may have ended by now: it ends as interrupted
+
+    def _ring(self) -> bool:
+        """Wake the loop; False where the executor was closed meanwhile."""
         try:
             os.eventfd_write(self._wake, 1)
         except OSError:
             return False
-        return True  # though the call may have ended by now: it ends as interrupted
+        return True
+
+    def post(self, job: Callable[[], T]) -> Future[T] | None:
+        return self._jobs.post(job)
 
     def _interrupt_now(self, cause: str) -> None:
         """Begin to stop the request, in the loop's own thread."""
@@ -293,6 +352,7 @@ class ExecutorChannel(Executor):
         self._stop = Interruption(
             self._child.pid, self._replies.seq, self.control, grace, cause, now
         )
+        self.stops.end()
         if self._child.ready:  # before that, a signal would end it
             if self._child.threads:
                 unblock_faults(self._child.pid, self.control["lifeline_tid"])
@@ -324,6 +384,8 @@ class ExecutorChannel(Executor):
             with contextlib.suppress(ConnectionError):
                 self._take(self._child, self._poll.poll(0))
             self._answer_requests()  # a cell that closed the socket cannot send the message
+            if self.stops.active:
+                self._stands()
 
     # -- streams -------------------------------------------------------------------------------
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import struct
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from concurrent.futures import Future
+from typing import Any, TypeVar
 
 from jitkernel.arena.writes import PageTable
 from jitkernel.errors import JitError
@@ -17,8 +18,10 @@ from jitkernel.executor import abi
 from jitkernel.executor.control import ControlBlock
 from jitkernel.executor.records import FaultRecord, Outcome
 from jitkernel.executor.services import Services
+from jitkernel.executor.stops import Stops
 from jitkernel.settings import SessionSettings
 
+T = TypeVar("T")
 _PAIR = struct.Struct("<2Q")
 #: Regions whose places are control words, and what these begin with.
 _ZONES = {"text": "text", "data": "data", "runtime.text": "runtime"}
@@ -48,6 +51,8 @@ class Executor(ABC):
 
     can_park = True  # threads of the program, while its code is written
     unseen = ""  # why nobody can `peek`, where that is so
+    unstopped = ""  # why no debugger can stop threads, where that is so
+    stops: Stops | None = None  # what it stops where it can
     on_output: Callable[[str, bytes], object] | None = None
     on_input: Callable[[str], str | None] | None = None
     on_wait: Callable[[float], object] | None = None
@@ -158,6 +163,21 @@ class Executor(ABC):
 
         May be called from any thread and from a signal handler; returns at once.
         """
+
+    @property
+    def stack_top(self) -> int:
+        """The place where the stack of the call in progress begins; 0 where that is not known."""
+        return 0
+
+    def post(self, job: Callable[[], T]) -> Future[T] | None:
+        """Have the thread that waits for the request in progress do a job, while the program runs
+        or stands: its result, or what it raised.  None where no request is in progress: whoever
+        has the session's lock does it then.
+
+        May be called from any thread.  What is posted as the request ends is done before its
+        caller goes on.
+        """
+        return None
 
     @abstractmethod
     def peek(self) -> FaultRecord:

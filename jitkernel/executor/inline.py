@@ -66,6 +66,7 @@ class InlineExecutor(Executor):
 
     can_park = False
     unseen = f"nobody looks at code that runs in this process; {_REMEDY}"
+    unstopped = f"no debugger stops code that runs in this process; {_REMEDY}"
 
     def __init__(
         self,

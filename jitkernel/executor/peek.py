@@ -47,18 +47,27 @@ def unblock_faults(pid: int, spared: int) -> None:
     for _ in range(10):
         blocked = [t for t in threads_that_block(pid, _FAULTS) if t not in (pid, spared)]
         for thread in blocked:
-            mask = ctypes.c_uint64()
-            at = ctypes.addressof(mask)
-            try:
-                with _stopped(thread) as ptrace:
-                    if ptrace(_GETSIGMASK, thread, 8, at) == 0:
-                        mask.value &= ~_FAULTS
-                        ptrace(_SETSIGMASK, thread, 8, at)
-            except UsageError:
-                continue  # it has ended, or we may not
+            unblock(thread, _FAULTS)
         if not blocked:
             break
         time.sleep(_STARTS)
+
+
+def unblock(thread: int, signals: int, code: range = range(0)) -> None:
+    """Let a thread get these signals, where the system lets us do that; but for one that is in
+    this `code`, which blocks them for a moment."""
+    mask, words = ctypes.c_uint64(), (ctypes.c_uint64 * len(_FIELDS))()
+    at = ctypes.addressof(mask)
+    try:
+        with _stopped(thread) as ptrace:
+            ptrace(_GETREGS, thread, None, ctypes.addressof(words))
+            if words[_FIELDS.index("rip")] in code:
+                return
+            if ptrace(_GETSIGMASK, thread, 8, at) == 0:
+                mask.value &= ~signals
+                ptrace(_SETSIGMASK, thread, 8, at)
+    except UsageError:
+        pass  # it has ended, or we may not
 
 
 @contextlib.contextmanager

@@ -245,7 +245,11 @@ class ProcessExecutor(ExecutorChannel):
         return True
 
     def peek(self) -> FaultRecord:
-        return peek(self.pid, self.control["saved_rsp"], self.generation)
+        return peek(self.pid, self.stack_top, self.generation)
+
+    @property
+    def stack_top(self) -> int:
+        return self.control["saved_rsp"]
 
     # -- rare requests -------------------------------------------------------------------------
 

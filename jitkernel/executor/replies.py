@@ -55,6 +55,7 @@ class Replies:
     def __init__(self, words: ControlBlock | Mapping[str, int], bell: Doorbell):
         self._words, self._bell = words, bell
         self._buffer, self._size = bytearray(_LARGEST), 0
+        self._later = bytearray(HEAD.size)  # a message behind the answer
         self.asked = self.seq = 0  # the present request: its kind and number
 
     def expect(self, message: bytes) -> None:
@@ -64,6 +65,9 @@ class Replies:
 
     def receive(self, end: socket.socket) -> tuple[int, ...]:
         """Take in a message; its head, nothing at the end.  Raises ConnectionError."""
+        if self.answer() is not None:  # that stays where it is
+            self._later[:] = _NOTHING
+            return HEAD.unpack_from(self._later) if end.recv_into(self._later) else ()
         self._buffer[: HEAD.size] = _NOTHING  # of a short one the rest is zero
         try:
             self._size = end.recv_into(self._buffer)

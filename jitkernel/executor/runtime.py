@@ -20,18 +20,23 @@ from types import MappingProxyType
 from jitkernel.executor import abi
 from jitkernel.regex import regex
 
-#: What session code gets for the functions that would end the executor, and for the one whose child
-#: runs on its parent's stack: it would return from the cell there.
+#: What session code gets for the functions that would end the executor, for the one whose child
+#: runs on its parent's stack: it would return from the cell there, and for those that keep signals
+#: from a debugger.
 INTERPOSED: Mapping[str, str] = MappingProxyType(
     {
         name: f"jk_{name}"
-        for name in "exit _exit _Exit quick_exit pthread_exit abort __stack_chk_fail vfork".split()
+        for name in (
+            "exit _exit _Exit quick_exit pthread_exit abort __stack_chk_fail vfork "
+            "sigprocmask pthread_sigmask sigaction signal"
+        ).split()
     }
 )
 
-#: The same where the code runs in the kernel process: `abort` ends that, as it does with ctypes.
+#: The same where the code runs in the kernel process: `abort` ends that, as it does with ctypes,
+#: and no debugger is there.
 INLINE_INTERPOSED: Mapping[str, str] = MappingProxyType(
-    {n: to for n, to in INTERPOSED.items() if n not in ("abort", "__stack_chk_fail")}
+    {name: INTERPOSED[name] for name in "exit _exit _Exit quick_exit pthread_exit vfork".split()}
 )
 
 _PLACES = {
@@ -40,8 +45,13 @@ _PLACES = {
     "stack_copy": abi.STACK_AT,
     "frame": abi.FRAME_AT,
     "ask_frame": abi.ASK_AT,
+    "stop_threads": abi.STOP_THREADS_AT,
+    "stop_tables": abi.STOP_TABLES_AT,
 }
-_PARTS = ("base", "enter", "record", "handler", "health", "wake", "ask", "fork", "serve", "inline")
+_PARTS = (
+    "base", "enter", "record", "handler", "stop", "health", "wake", "ask", "fork", "serve",
+    "inline",
+)  # fmt: skip
 _BESIDE = os.path.join(os.path.dirname(__file__), "native", "")
 _NAME = regex(r"\$([A-Za-z]\w*)")
 _TYPED = regex(r"(i64 )?" + _NAME.pattern)

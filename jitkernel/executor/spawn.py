@@ -209,6 +209,10 @@ class Spawned:
             return max(procfs.thread_count(self.pid) - _OWN_THREADS, 0)
         return len(procfs.threads(self.pid) - self._own)
 
+    def program_threads(self) -> frozenset[int]:
+        """The threads that run code of the program: the one of the cells, and its own."""
+        return procfs.threads(self.pid) - self._own | {self.pid}
+
     def has_descendants(self) -> bool:
         """True if anything lives that it started, also where its own parent has ended."""
         if procfs.has_children(self.pid):

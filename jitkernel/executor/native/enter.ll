@@ -42,6 +42,7 @@ define dso_local void @jk_arm() #0 {
   call void @handle(i64 $SIGTRAP, i64 %h)
   call void @handle(i64 $SIGABRT, i64 %h)
   call void @handle(i64 $SIGINTERRUPT, i64 %h)
+  store volatile i64 0, ptr $trap_handler
   %r1 = call i64 @sys(i64 $SYS_sigaltstack, i64 $alt_stack, i64 0, i64 0, i64 0, i64 0, i64 0)
   ; unblock them, and remember what is blocked then
   %was = call i64 @mask_signals(i64 $SIG_UNBLOCK, i64 $OUR_SIGNALS)

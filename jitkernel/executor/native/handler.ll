@@ -1,8 +1,18 @@
 ; The signal handler, and the ways of ending a cell.
 
 define dso_local void @jk_handler(i32 %signal32, ptr %info, ptr %context) #0 {
-entry:
   %signal = zext i32 %signal32 to i64
+  %is_sigtrap = icmp eq i32 %signal32, $SIGTRAP
+  br i1 %is_sigtrap, label %trapped, label %entry
+trapped:
+  %answer = call i64 @trap(ptr %info, ptr %context)
+  switch i64 %answer, label %entry [ i64 $GO, label %ignore
+                                     i64 $OWN, label %own ]
+own:
+  %dealt = call i1 @handled(i32 %signal32, ptr %info, ptr %context)
+  br i1 %dealt, label %ignore, label %entry
+entry:
+  %told = phi i64 [ $GO, %0 ], [ %answer, %trapped ], [ $OWN, %own ]
   %pid = call i64 @sys(i64 $SYS_getpid, i64 0, i64 0, i64 0, i64 0, i64 0, i64 0)
   %tid = call i64 @sys(i64 $SYS_gettid, i64 0, i64 0, i64 0, i64 0, i64 0, i64 0)
   %rip = call i64 @word(ptr %context, i64 $UC_RIP)
@@ -44,12 +54,34 @@ ours:
   br i1 %is_interrupt, label %interrupt, label %fault
 
 interrupt:
-  br i1 %mine, label %for_me, label %forward
+  %standing = load atomic i64, ptr $stop_standing seq_cst, align 8
+  %another = icmp ne i64 %standing, 0
+  br i1 %another, label %stand_too, label %to_whom
+stand_too:
+  call void @stand_by(i64 %standing, ptr %context)
+  ret void
+to_whom:
+  br i1 %mine, label %for_me, label %others
+others:  ; what was to make this thread stand came late, and is not for the cell's
+  %how_at = getelementptr i8, ptr %info, i64 $SI_CODE
+  %how = load i32, ptr %how_at
+  %late = icmp eq i32 %how, $SI_TKILL
+  br i1 %late, label %ignore, label %forward
 forward:
   %r1 = call i64 @sys(i64 $SYS_tgkill, i64 %pid, i64 %our_tid, i64 $SIGINTERRUPT, i64 0, i64 0, i64 0)
   ret void
 for_me:
-  br i1 %interruptible, label %asked_for, label %ignore
+  br i1 %interruptible, label %asked_for, label %pausing
+pausing:
+  %asked_seq = load volatile i64, ptr $pause_seq
+  %paused = icmp eq i64 %seq, %asked_seq
+  %stands = and i1 %runs_cell, %paused
+  br i1 %stands, label %pause, label %ignore
+pause:
+  store volatile i64 0, ptr $pause_seq
+  %wish = call i64 @stand(i64 $WHY_pause, i64 %signal, ptr %info, ptr %context)
+  %ends = icmp eq i64 %wish, $END
+  br i1 %ends, label %asked_for, label %ignore
 ignore:
   ret void
 asked_for:
@@ -72,7 +104,13 @@ stop_library:
   call void @stop(i64 %signal, ptr %info, ptr %context, i64 1)
   ret void
 
+end_here:
+  br i1 %in_ours, label %stop_here, label %stop_library
+
 fault:
+  %over = icmp eq i64 %told, $END
+  br i1 %over, label %end_here, label %not_over
+not_over:
   %code_at = getelementptr i8, ptr %info, i64 $SI_CODE
   %code = load i32, ptr %code_at
   %real = icmp sgt i32 %code, 0
@@ -109,7 +147,18 @@ record_other:
   call void @record(i64 $KIND_fault, i64 0, i64 1, i64 0, i64 %rip, i64 %rsp)
   br label %default
 my_fault:
-  br i1 %running, label %cell_fault, label %default
+  br i1 %running, label %stop_first, label %default
+stop_first:
+  %stopping = load volatile i64, ptr $stop_faults
+  %stops = icmp ne i64 %stopping, 0
+  %no_trap = icmp eq i64 %told, $GO
+  %own_fault = and i1 %no_trap, %user
+  %stops_here = and i1 %stops, %own_fault
+  br i1 %stops_here, label %at_fault, label %cell_fault
+at_fault:
+  %then = call i64 @stand(i64 $WHY_fault, i64 %signal, ptr %info, ptr %context)
+  switch i64 %then, label %cell_fault [ i64 $GO, label %ignore
+                                        i64 $END, label %end_here ]
 
 cell_fault:
   ; A jump to what is no code is the cell's own doing, not a library's: the fetch itself failed,
