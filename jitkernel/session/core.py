@@ -38,6 +38,7 @@ from jitkernel.session.saved.texts import Texts
 if TYPE_CHECKING:
     from jitkernel.compiler.worker_process import WorkerProcess
     from jitkernel.linker import Image
+    from jitkernel.session.debugging.debugger import Debugger
     from jitkernel.session.program.cell import Change
     from jitkernel.session.run.host import Execution
     from jitkernel.session.run.prototypes import Prototypes
@@ -104,6 +105,9 @@ class Core:
         # While the magics above a cell's code run: its options, which they may change.
         self.cell_options: CellOptions | None = None
         self.begun = False  # `program` and what follows are there
+        # Once a debugger is on: whether what a cell of this source runs is to be debugged.
+        self.debugs: Callable[[str], bool] | None = None
+        self.debugs_optimised = False  # and whether it is optimised as without a debugger
         # What a session beside this one begins with, and that one while there is one.
         self.first_settings, self.first_folder = replace(self.settings), _folder()
         self.beside: Callable[[], None] | None = None
@@ -170,6 +174,13 @@ class Core:
         return PythonFunctions(self)
 
     @cached_property
+    def debugger(self) -> Debugger:
+        """Breakpoints and steps."""
+        from jitkernel.session.debugging.debugger import Debugger  # few sessions are debugged
+
+        return Debugger(self)
+
+    @cached_property
     def quick(self) -> QuickCalls:
         """Calls of functions that have been called before."""
         from jitkernel.session.run.quick import QuickCalls  # not every session calls from Python
@@ -219,6 +230,8 @@ class Core:
         written."""
         if self.nested:
             self.restore_order()
+        if self.engine.owed is not None:
+            self.engine.put_back()
         if self.begun and not self.engine.closed:
             if observed:
                 self.observers.ended(self.number)
@@ -279,7 +292,10 @@ class Core:
         """The address at which a call goes on of code that is not in memory."""
         before, self.operating = self.operating, True
         try:
-            return self.residency.wake(stub, alone)
+            address = self.residency.wake(stub, alone)
+            if self.debugs is not None:
+                self.debugger.linked()
+            return address
         finally:
             self.operating = before
 

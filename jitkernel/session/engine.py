@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from jitkernel.arena import Arena
 from jitkernel.compiler.pool import CompilerPool
@@ -31,6 +31,13 @@ if TYPE_CHECKING:
     from jitkernel.compiler.worker_process import WorkerProcess
     from jitkernel.executor.own_map import OwnMap
 
+#: What is said to whoever would change or call a program that stands.
+STANDS = (
+    "the program stands in the debugger, and is as it was when its call began: first let it go on "
+    "(`c` at the debugger's prompt) or end (`q`)"
+)
+#: Takes note of a call's outcome, and gives it on.
+Told: TypeAlias = Callable[[Outcome], Outcome]
 _INTERNAL = Options(opt_level=1, internal=True)
 
 
@@ -133,6 +140,10 @@ class Engine:
         # A run is in progress; it was interrupted, perhaps between two things that can be stopped.
         self.running = self.stopping = False
         self.notices: list[str] = []  # what is still to be shown to the user
+        # What surrounds calls, where somebody debugs them, and is told their outcomes; what is put
+        # back once a failure has been put in words.
+        self.around: Callable[[], contextlib.AbstractContextManager[Told]] | None = None
+        self.owed: Callable[[], object] | None = None
         self.taking_back = False  # an operation that failed is being taken back
         self.arena.rollback.before, self.arena.rollback.after = self._take_back, self._taken_back
 
@@ -214,8 +225,15 @@ class Engine:
         if self.started:
             self.executor.interrupt()
 
+    def put_back(self) -> None:
+        """Put back what a call that failed has left to be looked at."""
+        if (owed := self.owed) is not None:
+            owed()
+            self.owed = None
+
     def restore_order(self) -> None:
         """The rest of an operation that failed: threads that wait to go on."""
+        self.put_back()
         if self.started and (lost := self.executor.restore_order()):
             self.notices.append(lost)
         if self.world_stopped.depth or self._parked:
@@ -228,11 +246,17 @@ class Engine:
     def call(self, thunk: int, function: int, arguments: bytes = b"", result: int = 0) -> Outcome:
         """Run a thunk; far symbols are looked up again if the executor had to be replaced."""
         executor = self.executor
+        if self.around is not None:
+            self.check_stands()
         if recording():
             self._core.code_runs()
         lost = "" if executor.generation == self._generation else self._replaced()
         self.tell_unwind()
-        outcome = executor.call(thunk, function, arguments, result)
+        if self.around is None:
+            outcome = executor.call(thunk, function, arguments, result)
+        else:
+            with self.around() as told:
+                outcome = told(executor.call(thunk, function, arguments, result))
         if outcome.kind == "ok" and not (lost or outcome.respawned or outcome.lock_holder):
             return outcome
         return self._after(outcome, lost)
@@ -245,11 +269,15 @@ class Engine:
 
     def call_many(self, addresses: Sequence[int]) -> Outcome:
         """Run functions without arguments in order."""
+        if self.around is not None:
+            self.check_stands()
         if recording():
             self._core.code_runs()
         lost = self._replaced()
         self.tell_unwind()
-        return self._after(self.executor.call_many(addresses), lost)
+        with self.around() if self.around is not None else contextlib.nullcontext(_same) as told:
+            outcome = told(self.executor.call_many(addresses))
+        return self._after(outcome, lost)
 
     def _after(self, outcome: Outcome, lost: str) -> Outcome:
         """The words on a call; `lost` was known before it."""
@@ -294,12 +322,20 @@ class Engine:
             self._generation = self.executor.generation
 
     def check_idle(self) -> None:
-        """Raise UsageError where code of the program runs, and a callback of that call asks."""
+        """Raise UsageError where code of the program runs, and a callback of that call asks, or
+        stands."""
+        self.check_stands()
         if self.executor.serving:
             raise UsageError(
                 "code of the program is running: stop it first, or change the program when it has "
                 "ended"
             )
+
+    def check_stands(self) -> None:
+        """Raise UsageError where code of the program stands in a debugger."""
+        stops = self.executor.stops
+        if stops is not None and stops.standing is not None:
+            raise UsageError(STANDS)
 
     def park(self, threads: bool) -> None:
         """The program's threads, where there are any, and handlers of signals wait."""
@@ -352,6 +388,10 @@ class Engine:
 
     def _lookup(self, names: Sequence[str]) -> Sequence[int]:
         return self.executor.services.lookup(names) if self.started else [0] * len(names)
+
+
+def _same(outcome: Outcome) -> Outcome:
+    return outcome
 
 
 def _own_place(settings: SessionSettings) -> OwnMap | None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from jitkernel.languages.llvm.plan import Plan
     from jitkernel.linker.linkmap import LinkMap
     from jitkernel.session.core import Core
+    from jitkernel.session.debugging.debugger import Debugger
     from jitkernel.session.engine import Engine
     from jitkernel.session.handles import Symbol as SessionSymbol
     from jitkernel.session.history.undo import UndoHistory
@@ -180,7 +181,7 @@ class Inspect:
     def cell_lines(self, number: int, request: Request) -> Callable[[int], int]:
         """From lines of what the compiler is asked for a cell to lines of its source, 0 where
         unknown."""
-        from jitkernel.session.report.places import cell_lines
+        from jitkernel.ir.marks import cell_lines
 
         record = self.store.get(number)
         source = record.source if record is not None else ""
@@ -195,6 +196,11 @@ class Inspect:
         if cell is None or cell.image is None or not data:
             return None
         return read_link_map(self.program.linker, cell.image, data)
+
+    @property
+    def debugger(self) -> Debugger | None:
+        """The session's debugger, where somebody has used it."""
+        return self._core.__dict__.get("debugger")
 
     # -- the compiler ----------------------------------------------------------------------------
 

@@ -74,7 +74,9 @@ class Running:
         if sink is not None and not hasattr(sink, "output"):
             check_argument("run", "sink", "Sink | None", sink)
         core = self._core
-        if not core.engine.executor.serving:
+        if core.engine.executor.serving:
+            core.engine.check_stands()
+        else:
             core.garbage.collect_data()
         if not isinstance(source, str):
             source = self._text(source, language)
@@ -111,6 +113,7 @@ class Running:
         from jitkernel.session.settings import CellOptions
 
         core, texts = self._core, list(map(self._text, sources))
+        core.engine.check_stands()
         before, chosen = core.number, options or CellOptions()
         try:
             return run_many(core, texts, chosen)

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from jitkernel.portable.export import Exported
     from jitkernel.portable.travelling import PortableFunction
     from jitkernel.session.core import Core
+    from jitkernel.session.debugging.debugger import Debugger
     from jitkernel.session.handles import FunctionHandle, Handle
     from jitkernel.session.keywords import Again, Given
     from jitkernel.session.program.cell import Cell
@@ -318,6 +319,26 @@ class Session(Changing):
 
         check_argument("export", "cpu", "str", cpu)  # the worker would fail
         return export(self._core, names_of(self, names), os.fspath(path), globals, cpu)
+
+    @property
+    def debugger(self) -> Debugger:
+        """Breakpoints, steps, and what can be seen while the program stands; off until its `start`.
+
+        >>> from jitkernel.session.debugging.records import Breakpoint
+        >>> with Session(executor="process") as s:
+        ...     made = s.run("define i32 @twice(i32 %x) { %r = add i32 %x, %x  ret i32 %r }")
+        ...     s.debugger.start()
+        ...     lines = iter(["p %x", "c"])
+        ...     prompt = s.debugger.prompt(lambda _: next(lines), print)
+        ...     point = s.debugger.add(Breakpoint(function="@twice"))
+        ...     s.call("twice", 21)
+        breakpoint 1: @twice, cell 1, line 1
+           1  define i32 @twice(i32 %x) { %r = add i32 %x, %x  ret i32 %r }
+        i32 21
+        42
+        """
+        self._core.begin()
+        return self._core.debugger
 
     @operation()
     def portable(self, name: str, *, globals: bool = False) -> PortableFunction:

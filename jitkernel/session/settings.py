@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from jitkernel.compiler.records import Options, Request
+from jitkernel.compiler.records import FOLLOWED, HOMES, Options, Request
 from jitkernel.errors import UsageError, WrongArgument
 from jitkernel.setting import declared
 from jitkernel.settings import SessionSettings
@@ -137,6 +137,16 @@ def options_for(cell: CellOptions, settings: SessionSettings, arena: Arena) -> O
         ignore_optnone=cell.ignore_optnone, passes=passes, keep_cpu=cell.keep_cpu,
         inline=settings.inlining if not cell.inline else cell.inline == "on",
     )  # fmt: skip
+
+
+def for_debugging(options: Options, optimised: bool = False) -> Options:
+    """The options for code that a debugger stops in, in place of other code; `optimised` as that
+    is."""
+    if optimised and (options.opt_level or options.passes):
+        return options._replace(closed=False, debug=FOLLOWED)
+    return options._replace(
+        opt_level=0, passes="", closed=False, ignore_optnone=False, inline=False, debug=HOMES
+    )
 
 
 @lru_cache(maxsize=64)

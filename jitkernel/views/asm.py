@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from jitkernel.errors import UsageError
@@ -57,17 +57,24 @@ def asm(
     """The functions of a cell, or one function; without a target those of the last cell.
 
     `lines`: the number of the cell's line stands before each instruction, and those lines below.
+    While the program stands: the code that runs, `=>` marking where its frames go on.
     Raises UsageError where there is no machine code.
     """
     cell, functions = code_of(session, target, traps=True)
     rows = session.inspect.places.lines.of_cell(cell.number) if lines else []
     describe = describer(session, cell)
     views, used = [], set[int]()
+    debugger = session.inspect.debugger
+    marks = debugger.marks() if debugger is not None else frozenset()
     for code in functions:
+        form = debugger.form_of(code.name, cell.number) if debugger is not None else None
+        if form is not None:  # what runs in its place
+            code, rows = replace(code, address=form[0], size=form[1]), form[2] if lines else []
         content = session.inspect.engine.arena.read(code.address, code.size)
         found = decode(content, code.address, describe, syntax, rows)
         used.update(i.line for i in found)
-        views.append(listing(_title(session, code), "\n".join(disassemble(found))))
+        title = _title(session, code) + ", as it is debugged" * (form is not None)
+        views.append(listing(title, "\n".join(disassemble(found, marks))))
     if any(used):
         views.append(
             source_lines(session.source(cell.number), used, f"Lines of cell {cell.number}")
@@ -255,13 +262,18 @@ def decode(
     return found
 
 
-def disassemble(found: Sequence[Instruction]) -> Iterator[str]:
-    """Lines of text: the cell's line, label, offset, bytes, instruction, what it refers to."""
+def disassemble(
+    found: Sequence[Instruction], marks: Collection[int] = frozenset()
+) -> Iterator[str]:
+    """Lines of text: the cell's line, label, offset, bytes, instruction, what it refers to; with
+    `=>` in front of those at an address of `marks`, where there are any."""
     wide = max((min(len(i.code), _ROW) for i in found), default=1)
     mark = max((len(i.label) for i in found), default=0)
     first = max((len(str(i.line)) for i in found if i.line), default=0)
     for instruction in found:
         lead = f"{instruction.line or '':>{first}}  " if first else ""
+        if marks:
+            lead = ("=> " if instruction.address in marks else "   ") + lead
         offset = instruction.address - found[0].address
         head = f"{lead}{instruction.label:<{mark}} +{offset:<4d}  "
         line = (

@@ -156,8 +156,8 @@ def unplaced(
     Functions of the session that it uses are declared for it.  Raises CompileError.
     """
     from jitkernel.compiler.records import Options, Request
+    from jitkernel.ir.marks import cell_lines
     from jitkernel.languages.llvm.assemble import assemble
-    from jitkernel.session.report.places import cell_lines
 
     plan = session.inspect.plan(source, language, level)
     if not plan.entities or plan.actions:

@@ -37,7 +37,9 @@ def stack(session: Session) -> View:
 
     Raises UsageError where none was.
     """
-    stopped = session.inspect.observers.stopped
+    debugger, stopped = session.inspect.debugger, session.inspect.observers.stopped
+    if debugger is not None:
+        stopped = debugger.stopped() or stopped
     if stopped is None:
         raise UsageError(
             "no cell has been stopped yet: a fault or an interrupt leaves its stack to look at, "
@@ -60,7 +62,7 @@ def stack(session: Session) -> View:
 def _frames(session: Session, stopped: Stopped) -> View:
     places = session.inspect.places
     rows: list[tuple[object, ...]] = []
-    number, live = 0, stopped.kind == "running"
+    number, live = 0, stopped.kind in ("running", "standing")
     for _, run in groupby(stopped.frames, key=lambda f: f.where):
         same = list(run)
         first = same[0]
@@ -153,7 +155,7 @@ def _namer(session: Session, stopped: Stopped) -> Callable[[int], str]:
         if region is None or not region.start <= value < region.stop:
             return ""
         if region.name.startswith("/"):
-            if stopped.kind == "running":  # the process has no time for questions
+            if stopped.kind in ("running", "standing"):  # the process has no time for questions
                 return in_file(maps, value)
             return session.inspect.locate(value, record.generation) or region.name
         if region.name == "[stack]":

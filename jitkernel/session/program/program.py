@@ -249,7 +249,7 @@ class Program(Recorded):
         """Let go of the cells that have lost to another one what it defines, `old`, whose place in
         the notebook it takes, among them; see `let_go`."""
         numbers = {old.number} if old else set()
-        numbers.update([was.cell for was in change.facts("name").values()])
+        numbers.update(map(attrgetter("cell"), change.facts("name").values()))
         numbers.update(change.facts("owner").values())
         others = [self.cells[n] for n in numbers if n in self.cells and n != cell.number]
         if not others:

@@ -64,6 +64,13 @@ _CHECKS = {
 }
 
 
+def signal_words(name: str, code: int, address: int) -> str:
+    """A fault in a line, by its signal's name, its si_code and the address it concerns."""
+    what = _FPE.get(code, "") if name == "SIGFPE" else ""
+    where = f" at {address:#x}" if name in ("SIGSEGV", "SIGBUS") else ""
+    return f"{name}: {what or _MEANING.get(name, 'a signal')}{where}"
+
+
 def error_of(outcome: Outcome, places: Places, kept: str) -> tuple[Fault, Stopped | None]:
     """The error that an outcome other than "ok" is, and where the cell was stopped; None where the
     process left no record of that."""
@@ -331,6 +338,12 @@ def running(record: FaultRecord, seconds: float, pid: int, places: Places) -> St
         return in_file(maps, address)
 
     return Stopped("running", message, record, _named(record, record.pc, places, name))
+
+
+def standing(record: FaultRecord, why: str, places: Places) -> Stopped:
+    """The same of a cell that stands in a debugger."""
+    named = _named(record, record.pc, places, places.name)
+    return Stopped("standing", why, record, named)
 
 
 def in_file(maps: Sequence[Region], address: int) -> str:

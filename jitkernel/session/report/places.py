@@ -17,14 +17,16 @@ from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 from jitkernel.arena.shared import called
 from jitkernel.compiler.records import BODY, LineTable, Request
 from jitkernel.elf import read_object
+from jitkernel.elf.exported import name_at
 from jitkernel.errors import JitError, present
+from jitkernel.ir.marks import cell_lines
 from jitkernel.ir.module import functions
 from jitkernel.ir.names import shown
 from jitkernel.linker import Image, Linker, Symbol, SymbolState
 from jitkernel.linker.layout import arrange
 from jitkernel.linker.records import sites
 from jitkernel.linker.x86_64 import STUB_SIZE
-from jitkernel.regex import regex
+from jitkernel.procfs import libraries
 from jitkernel.session.saved.store import Record
 
 if TYPE_CHECKING:
@@ -36,8 +38,6 @@ if TYPE_CHECKING:
 
 # What is remembered: tables, and rows of all of them together, about 100 bytes each.
 _TABLES_KEPT, _ROWS_KEPT = 256, 20_000
-_DEFINE = regex(r"\s*define\b(?!.*@jk\.)")
-_MARK = regex(r"\s*; line (\d+)\b")
 
 
 class Places:
@@ -53,6 +53,8 @@ class Places:
         # The last pieces of text that were freed, so that a stale pointer can be named.
         self._freed: deque[tuple[int, int, str]] = deque(maxlen=256)
         self.called = program.called
+        # Of code to be debugged that is in the place of a cell's: cell, function, offset in it.
+        self.debugged: Callable[[int], tuple[int, str, int] | None] = lambda address: None
         self.lines = LineTables(program, engine.pool)
         self._texts = Ranges(self._text_ranges, self._version)
         self._symbols = Ranges(self._symbol_ranges, self._version)
@@ -103,10 +105,16 @@ class Places:
                     return image.cell, symbol, address - start
             if image.text is not None and address < image.text.stop:
                 return image.cell, None, address - image.text.start
+        if (debugged := self.debugged(address)) is not None:
+            cell, name, offset = debugged
+            known = self.linker.symbols.get(name)
+            return cell, known if known is not None and known.cell == cell else None, offset
         return None
 
     def _local(self, cell: int, address: int) -> tuple[str, int] | None:
         """A function that only its cell knows, and the offset in it."""
+        if (debugged := self.debugged(address)) is not None:
+            return debugged[1:]
         owner = self._program.cells.get(cell)
         for symbol in own_symbols(self._program, owner, "function") if owner is not None else ():
             start = symbol.address
@@ -158,7 +166,16 @@ class Places:
             return self.data(address) or f"the {zone} zone"
         if address < 0x10000:
             return ""
+        if self._executor.serving:  # its process has no time for questions
+            return self._in_file(address)
         return self._executor.services.locate([address])[0]
+
+    def _in_file(self, address: int) -> str:
+        """The function of a library that an address is in, as the library's file has it."""
+        for found in libraries(self._executor.pid):
+            if found.start <= address < found.stop:
+                return name_at(found.path, address - found.start)
+        return ""
 
     def describe(self, address: int) -> str:
         """The form of a pointer in a value of IR: `@g+4`, `0x7f12 (heap)`."""
@@ -211,12 +228,12 @@ class Places:
         nowhere = self.linker.bind.unmapped
         if not nowhere - 4096 <= address < nowhere + (200 << 20):
             return []
-        for image in self._texts.find(pc):
-            if image.text is not None and pc < image.text.stop:
-                return [
-                    s for s in image.refs if not s.is_function and s.state is SymbolState.MISSING
-                ]
-        return []
+        found = [i for i in self._texts.find(pc) if i.text is not None and pc < i.text.stop]
+        if (debugged := self.debugged(pc)) is not None:
+            cell = self._program.cells.get(debugged[0])
+            found = [cell.image] if cell is not None and cell.image is not None else []
+        refs = found[0].refs if found else ()
+        return [s for s in refs if not s.is_function and s.state is SymbolState.MISSING]
 
     def only_caller(self, symbol: Symbol | None) -> int:
         """The one place in the session's text that branches to a symbol; 0 where not just one.
@@ -305,6 +322,8 @@ class LineTables:
         self._program, self._pool = program, pool
         self.tables: dict[tuple[Request, bool], LineTable] = {}
         self.running: tuple[tuple[Image, Request, Record], ...] = ()
+        # Of code that says its lines itself: cell, and line in it.
+        self.debugged: Callable[[int], tuple[int, int] | None] = lambda address: None
 
     def find(self, address: int) -> tuple[int, str]:
         """Line and text that an address of code comes from, 0 where unknown, and perhaps why.
@@ -328,12 +347,16 @@ class LineTables:
         return image, self._program.lender.stored(found), found
 
     def _find(self, address: int) -> tuple[int, str]:
+        from jitkernel.ir.debug_info import Origins  # only where code was stopped
+
+        if (debugged := self.debugged(address)) is not None:
+            cell, line = debugged
+            found = self._program.store.get(cell)
+            return (line, Origins(found.source).line(line)) if found is not None else (line, "")
         holding = self._holding(address)
         if holding is None:
             return 0, ""
         image, request, record = holding
-        from jitkernel.ir.debug_info import Origins  # only where code was stopped
-
         rows = self._rows(image, request, record)
         line = next((line for at, line in reversed(rows) if at <= address), 0)
         text = Origins(record.source).line(line)
@@ -454,23 +477,6 @@ def own_symbols(
             named = symbol.binding == "local" and not symbol.name.startswith(".")
             if named and symbol.kind == kind and symbol.address:
                 yield symbol
-
-
-def cell_lines(text: str, first_line: int, source: str) -> Callable[[int], int]:
-    """From lines of a cell's module to lines of its source, 0 where unknown.
-
-    `text` is what was compiled, the cell's part of it from `first_line` on.  A language other than
-    IR marks in the module which line of the cell instructions come from.
-    """
-    module = text.split("\n")[first_line - 1 :]
-    if not any(_MARK.match(t) for t in module) or _MARK.search(source):
-        own = all(t.strip() in source for t in module if _DEFINE.match(t))
-        return lambda line: line if own else 0
-    lines = [0]
-    for one in module:
-        mark = _MARK.match(one)
-        lines.append(int(mark[1]) if mark else 0 if one.startswith("define ") else lines[-1])
-    return lambda line: lines[line] if line < len(lines) else 0
 
 
 def _holds(image: Image, address: int) -> bool:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from jitkernel.compiler.records import Compiled, FunctionInfo, Options, Request, VariableInfo
 from jitkernel.elf.constants import STB_GLOBAL
 from jitkernel.errors import CompileError, Diagnostic, WorkerDied, present
+from jitkernel.ir.marks import cell_lines
 from jitkernel.ir.module import of_others
 from jitkernel.ir.names import CONTROL, quote_name
 from jitkernel.ir.text import squeeze
@@ -39,7 +40,6 @@ from jitkernel.session.program.signatures import (
     too_long,
 )
 from jitkernel.session.program.status import status_lines, type_line
-from jitkernel.session.report.places import cell_lines
 from jitkernel.session.run.host import Execution
 from jitkernel.session.run.results import Result
 from jitkernel.session.saved.store import Record

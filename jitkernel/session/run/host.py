@@ -315,6 +315,7 @@ class Execution(SessionView):
         self.heed(options or USUAL)
         self.number, self._cell_id = max(number or 0, core.number + 1), cell_id
         self.is_run = False  # of a cell, whose change can be taken back
+        self.debug = False  # what it runs once is compiled for a debugger
 
     def __enter__(self) -> Self:
         self._before, self.core.sink = self.core.sink, self.tee
@@ -371,6 +372,7 @@ class Execution(SessionView):
         from jitkernel.session.report.faults import error_of
 
         fault, self.core.observers.stopped = error_of(outcome, self.core.places, kept)
+        self.engine.put_back()
         return fault
 
     def _kept(self) -> str:

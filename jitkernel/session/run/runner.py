@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from jitkernel.compiler.records import Compiled, Request
 from jitkernel.errors import CompileError, Fault, JitError, UsageError, limit_met
 from jitkernel.ir.instructions import Instruction
+from jitkernel.ir.marks import are_marked
 from jitkernel.ir.names import quote_name, written
 from jitkernel.ir.types import Type, function_type
 from jitkernel.languages import find
@@ -49,7 +50,7 @@ from jitkernel.session.program.signatures import (
 from jitkernel.session.report.overruns import overruns
 from jitkernel.session.run.definer import NO_PLAN, Definer
 from jitkernel.session.run.results import Result
-from jitkernel.session.settings import options_for
+from jitkernel.session.settings import for_debugging, options_for
 from jitkernel.values.value import TypedValue, value_html
 
 if TYPE_CHECKING:
@@ -79,6 +80,7 @@ class Runner(Definer):
     def run(self, source: str, language: str = "llvm") -> Result:
         """Run a cell's source; see `Session.run`."""
         self._language, tee = find(language), self.tee
+        self.debug = self.core.debugs is not None and self.core.debugs(source)
         if self.program.speaks != self._language.name:
             self.program.speaks = self._language.name
         try:
@@ -142,9 +144,10 @@ class Runner(Definer):
         if plan.cell_magic:
             raise UsageError(f"%%{plan.cell_magic} needs the kernel; pass options to run() instead")
         if plan.magics:
-            asked = self.options
+            asked = self.options, self.debug
             self._early(plan)
-            if self.options != asked:  # a language may heed them while it reads
+            self.debug = self.core.debugs is not None and self.core.debugs(source)
+            if (self.options, self.debug) != asked:  # a language may heed them while it reads
                 plan = self._read(source)
         self.plan = plan
         if plan.warnings:
@@ -332,7 +335,11 @@ class Runner(Definer):
         if not often:
             level, passes = self.options.opt_level or 0, self.options.passes
             options = options._replace(opt_level=level, passes=passes)
+        if self.debug:
+            options = for_debugging(options, self.core.debugs_optimised)
         assembled, request = self.request(plan, part, options)
+        if self.debug and are_marked(request.source, request.first_line, self.plan.source):
+            request = request._replace(marked=True)
         compiled = self.compile(request, plan.source)
         summary = compiled.summary
         names = [f.name for f in summary.functions] + [v.name for v in summary.variables]

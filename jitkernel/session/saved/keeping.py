@@ -138,6 +138,8 @@ class SessionFile:
     def save(self, path: str) -> int:
         """Write the session to another file; see `Session.save`."""
         session = self._session
+        if session.engine.started:
+            session.engine.check_stands()
 
         def write(tables: Tables) -> None:
             # What the user wrote comes first: a file that is cut off still has it.

@@ -183,7 +183,8 @@ def _image(
     linker: Linker, image: Image, numbers: Mapping[Symbol, int], pieces: list[bytes]
 ) -> list[Any]:
     bounds = [e for e in (image.text, image.unwind, *image.extra) if e is not None]
-    pieces += [linker.arena.read(e.start, e.size) for e in bounds]
+    original = linker.breakpoints.original  # threads may run, that meet some
+    pieces += [original(e.start, linker.arena.read(e.start, e.size)) for e in bounds]
     refs: list[tuple[int, int]] = []
     for symbol in image.refs:
         packed = symbol.users.get(image, b"") if symbol.users else b""

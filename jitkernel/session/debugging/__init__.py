@@ -1,0 +1,1 @@
+"""A program that is stopped, looked at and stepped.  Start from `debugger.Debugger`."""

@@ -1,0 +1,249 @@
+"""Types of C, and LLVM's, as the debug sections of an object describe them.  Start from `Types`.
+
+`values/debug_info.py` has the same types from the text of a module.  DWARF 5, chapter 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from jitkernel.errors import CompileError
+from jitkernel.ir.types import parse_type
+from jitkernel.values.datatype import VOID, DataType, Kind, Member
+from jitkernel.values.ir import data_type_of
+
+if TYPE_CHECKING:
+    from jitkernel.elf.dwarf import DebugInfo, Local
+    from jitkernel.elf.dwarf.dies import Die
+
+__all__ = ["Types", "type_of_ir"]
+
+_NONE: Mapping[str, str] = MappingProxyType({})
+_KINDS: dict[str, Kind] = {
+    "pointer_type": "pointer",
+    "reference_type": "pointer",
+    "rvalue_reference_type": "pointer",
+    "typedef": "typedef",
+    "const_type": "const",
+    "volatile_type": "volatile",
+    "restrict_type": "restrict",
+    "atomic_type": "atomic",
+    "structure_type": "struct",
+    "class_type": "struct",
+    "union_type": "union",
+    "enumeration_type": "enum",
+    "array_type": "array",
+    "subroutine_type": "function",
+    "subprogram": "function",
+}
+#: By encodings of base types, DW_ATE_: boolean, complex_float, float, signed, signed_char.
+_BASIC: dict[int, tuple[Kind, bool | None]] = {
+    2: ("bool", False), 3: ("complex", None), 4: ("float", None), 5: ("int", True),
+    6: ("int", True), 13: ("int", True),
+}  # fmt: skip
+
+
+class Types:
+    """The types that an object describes, by offsets of their entries."""
+
+    def __init__(self, info: DebugInfo):
+        self._info = info
+        self._made: dict[int, DataType] = {}
+        self._begun: list[int] = []  # those whose types have nothing in them yet
+        self._arrays: list[tuple[DataType, DataType, list[int]]] = []  # with elements, and counts
+        self._constants: dict[str, int] | None = None
+        self._enums: list[tuple[DataType, DataType]] = []  # with what they are, which has the sign
+
+    def type(self, offset: int) -> DataType:
+        """The type whose entry is at an offset; 0 is void."""
+        found = self._type(offset)
+        self._complete()
+        return found
+
+    def named(self, name: str) -> DataType | None:
+        """A type by its name in C: `struct pt`, `size_t`, `unsigned char`; None for none."""
+        offset = self._info.type_names.get(name)
+        return None if offset is None else self.type(offset)
+
+    def enumerator(self, name: str) -> int | None:
+        """The value of an enum's constant; None for none."""
+        if self._constants is None:
+            self._constants = {
+                c.text("name"): c.number("const_value")
+                for unit in self._info.entries.units for offset in unit.types
+                if self._info.entries.die(offset).tag == "enumeration_type"
+                for c in self._info.entries.tree(offset).children
+            }  # fmt: skip
+        return self._constants.get(name)
+
+    def of(self, local: Local, named: Mapping[str, str] = _NONE) -> DataType:
+        """A variable's type.  That of a value of LLVM's is as `type_of_ir` reads its name."""
+        if not local.name.startswith("%") or not local.type:
+            return self.type(local.type)
+        return type_of_ir(self._info.entries.die(local.type).name, named)
+
+    # -- filling -------------------------------------------------------------------------------
+
+    def _complete(self) -> None:
+        """Fill the types that are begun; they may lead to each other through thousands, so nothing
+        here calls itself."""
+        entries = self._info.entries
+        while self._begun:
+            offset = self._begun.pop()
+            self._fill(self._made[offset], entries.tree(offset))
+        while self._enums:
+            made, base = self._enums.pop()
+            made.signed = base.bare.signed
+        waiting = {id(made) for made, _, _ in self._arrays}
+        while self._arrays:  # those whose elements are not arrays first
+            left = [one for one in self._arrays if id(one[1].bare) in waiting]
+            for made, of, counts in self._arrays:
+                if id(of.bare) not in waiting or len(left) == len(self._arrays):
+                    _size(made, of.bare.size, counts)
+                    waiting.discard(id(made))
+            self._arrays = left if len(left) < len(self._arrays) else []
+
+    def _type(self, offset: int) -> DataType:
+        if not offset:
+            return VOID
+        if offset not in self._made:
+            self._made[offset] = DataType()
+            self._begun.append(offset)
+        return self._made[offset]
+
+    def _fill(self, made: DataType, die: Die) -> None:
+        made.name = die.text("name")
+        made.size = die.number("byte_size")
+        made.bits = 8 * made.size
+        made.kind = _KINDS.get(die.tag, "void")
+        made.complete = not die.flag("declaration")
+        of = self._type(die.reference("type"))
+        match made.kind:
+            case "array":
+                self._array(made, die, of)
+            case "function":
+                self._function(made, die, of)
+            case "struct" | "union":
+                parts = [part for part in die.children if part.tag == "member"]
+                made.members = tuple(self._member(part) for part in parts if _is_part(part))
+            case "enum":
+                self._enums.append((made, of))
+                constants = [c for c in die.children if c.tag == "enumerator"]
+                made.constants = tuple((c.text("name"), c.number("const_value")) for c in constants)
+            case "void":
+                self._basic(made, die)
+            case _:
+                made.element = of
+                if made.kind == "pointer":
+                    made.size, made.bits = 8, 64
+
+    def _basic(self, made: DataType, die: Die) -> None:
+        if die.tag == "unspecified_type":  # C23 7.21.2
+            made.kind, made.name, made.size, made.bits = "pointer", "nullptr_t", 8, 64
+        if die.tag != "base_type":
+            return
+        made.kind, made.signed = _BASIC.get(die.number("encoding"), ("int", False))
+        if bits := die.number("bit_size"):  # _BitInt
+            made.bits = bits
+        if made.kind == "complex":
+            part = {8: "float", 16: "double", 32: "long double"}.get(made.size, "")
+            made.name = f"{part} _Complex"
+        elif made.kind == "int":
+            made.name = _CALLED.get(made.name, made.name)
+        elif made.form is not None:
+            made.bits = made.form.width
+
+    def _function(self, made: DataType, die: Die, of: DataType) -> None:
+        parameters = [part for part in die.children if part.tag == "formal_parameter"]
+        made.element = of
+        made.parameters = tuple(self._type(part.reference("type")) for part in parameters)
+        made.variadic = any(part.tag == "unspecified_parameters" for part in die.children)
+        if not parameters and "prototyped" not in die:
+            made.variadic = True
+
+    def _array(self, made: DataType, die: Die, of: DataType) -> None:
+        counts = [_count(part) for part in die.children if part.tag == "subrange_type"] or [-1]
+        if die.flag("GNU_vector"):
+            made.kind = "vector"
+        outer = made
+        for count in counts[:-1]:
+            outer.count, outer.element = count, (inner := DataType("array"))
+            outer = inner
+        outer.count, outer.element = counts[-1], of
+        self._arrays.append((made, of, counts))
+
+    def _member(self, die: Die) -> Member:
+        of, bits = self._type(die.reference("type")), die.number("bit_size")
+        at = 8 * die.number("data_member_location")
+        if not bits:
+            return Member(die.text("name"), of, at // 8)
+        if "data_bit_offset" in die:
+            at += die.number("data_bit_offset")
+        else:  # DWARF 3, 5.5.6: counted from the other end of a word
+            size = die.number("byte_size") or self._size_of(die.reference("type"))
+            at += 8 * size - die.number("bit_offset") - bits
+        return Member(die.text("name"), of, at // 8, bits, at % 8)
+
+    def _size_of(self, offset: int) -> int:
+        """The bytes of the number that a bit-field is of."""
+        while offset:
+            die = self._info.entries.die(offset)
+            if size := die.number("byte_size"):
+                return size
+            offset = die.reference("type")
+        return 0
+
+
+#: GCC's names of types, and clang's.
+_CALLED = {
+    "short int": "short", "long int": "long", "long long int": "long long",
+    "short unsigned int": "unsigned short", "long unsigned int": "unsigned long",
+    "long long unsigned int": "unsigned long long",
+}  # fmt: skip
+
+
+def _is_part(die: Die) -> bool:
+    """True of a member that lies in the struct."""
+    return not die.flag("external")
+
+
+def _count(die: Die) -> int:
+    """The elements on one side of an array, -1 where nobody says how many."""
+    if "count" in die:
+        return die.number("count", -1)
+    return die.number("upper_bound", -2) + 1 if "upper_bound" in die else -1
+
+
+def _size(made: DataType, size: int, counts: list[int]) -> None:
+    """Set the sizes of an array, and of the arrays in it, from that of its elements."""
+    outer: DataType | None = made
+    for at in range(len(counts)):
+        if outer is None:
+            return
+        if made.kind == "array" or not outer.size:  # a vector's may have padding
+            outer.size = size * prod(max(count, 0) for count in counts[at:])
+            outer.bits = 8 * outer.size if outer is made else 0
+        outer = outer.element
+
+
+def type_of_ir(text: str, named: Mapping[str, str] = _NONE) -> DataType:
+    """The type that a value of LLVM's has: `i32`, `{ i32, ptr }`, and `ptr to T` of memory that
+    holds a T; bytes of no known meaning where it cannot be stored.
+
+    `named` has the bodies of named structs, `%pt` with `{ i32, i32 }`.
+    """
+    text, _, target = text.partition(" to ") if text.startswith("ptr") else (text, "", "")
+    made = _stored(text, named)
+    if target and made.kind == "pointer":
+        made.element = _stored(target, named)
+    return made
+
+
+def _stored(text: str, named: Mapping[str, str]) -> DataType:
+    try:
+        return data_type_of(parse_type(text), named)
+    except (CompileError, ValueError):
+        return DataType("bytes", text)

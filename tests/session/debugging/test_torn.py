@@ -1,0 +1,152 @@
+"""Requests of a debugger, and calls that stop, ended at any line: what comes next works."""
+
+from __future__ import annotations
+
+import random
+import signal
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+
+from jitkernel import Session
+from jitkernel.errors import JitError
+from jitkernel.session.debugging.records import Breakpoint, Event
+from tests.interruption import Torn, torn
+
+T = "int t(int x) {\n  int y = x + 1;\n  return y;\n}\n"
+U = "int u(int x) {\n  int a = t(x);\n  int b = t(a);\n  return a + b;\n}\n"
+
+
+def start(s: Session) -> None:
+    s.debugger.start()
+    s.debugger.listener = partial(_walk, s)
+
+
+def _walk(s: Session, event: Event) -> None:
+    """Steps over lines, into functions and out of them, and looks at what is there."""
+    debugger = s.debugger
+    if event.kind == "stopped":
+        debugger.frames()
+        for scope in debugger.scopes(0):
+            if scope.name == "Locals":
+                debugger.variables(scope.reference)
+        s.stops = getattr(s, "stops", 0) + 1  # type: ignore[attr-defined]
+        motions = ("next", "step_in", "next", "instruction", "step_out")
+        debugger.go(motions[s.stops % 5] if s.stops % 40 else "continue")  # type: ignore[attr-defined]
+
+
+def ready(s: Session) -> None:
+    start(s)
+    s.debugger.set_breakpoints(U, [Breakpoint(line=2)])
+
+
+#: What is done, and what before it.
+OPERATIONS: dict[str, tuple[Callable[[Session], Any], ...]] = {
+    "start": (start,),
+    "add": (lambda s: s.debugger.add(Breakpoint(function="t")), start),
+    "set_breakpoints": (lambda s: s.debugger.set_breakpoints(T, [Breakpoint(line=3)]), start),
+    "remove": (lambda s: s.debugger.remove(s.debugger.breakpoints[-1].number), ready),
+    "call": (lambda s: s.call("u", 3), ready),
+    "statement": (lambda s: s.run("u(3) + 1", "c"), ready),
+    "close": (lambda s: s.debugger.close(), ready),
+}
+
+
+def _begin(name: str) -> Session:
+    s = Session(capacity=64 << 20, object_cache=False, spare=False)
+    try:
+        s.run(T, "c")
+        s.run(U, "c")
+        assert s.call("u", 1) == 5
+        for step in OPERATIONS[name][1:]:
+            step(s)
+    except BaseException:
+        s.close()
+        raise
+    return s
+
+
+def text(s: Session) -> dict[int, bytes]:
+    arena = s.inspect.engine.arena
+    return {at: arena.read(at, size) for at, size in arena.zones["text"].list.live.items()}
+
+
+def _tear(name: str, stride: int, by_signal: bool, seed: int, most: int) -> int:
+    """End an operation at its first line, at its last, and at one of `stride` lines between; at how
+    many it was.  Not more than `most`."""
+    rng, times, line = random.Random(f"{name} {seed}"), 0, 1
+    s = _begin(name)
+    before = text(s)
+    try:
+        while times < most:
+            stood = s.debugger.breakpoints
+            where, error = torn(partial(OPERATIONS[name][0], s), line, by_signal)
+            if not where:
+                break
+            times += 1
+            line += rng.randrange(1, 2 * stride)
+            wanted: Any = KeyboardInterrupt if by_signal else (Torn, JitError)
+            assert error is None or isinstance(error, wanted), (where, error)
+            try:
+                _goes_on(s, before)
+            except BaseException as error:
+                raise AssertionError(f"torn at {where}") from error
+            if name in ("remove", "close", "start") or s.debugger.breakpoints != stood:
+                s.close()
+                s = _begin(name)
+                before = text(s)
+        _goes_on(s, before)
+        return times
+    finally:
+        s.close()
+
+
+def _goes_on(s: Session, before: dict[int, bytes]) -> None:
+    """The books are right, the code is what it was, and calls stop."""
+    s.check()
+    assert s.debugger.stop is None
+    assert text(s).items() >= before.items()
+    s.debugger.start()
+    met: list[int] = []
+
+    def look(event: Event) -> None:
+        if event.kind == "stopped":
+            met.append(s.debugger.frames()[0].line)
+            s.debugger.go()
+
+    heard, s.debugger.listener = s.debugger.listener, look
+    point = s.debugger.add(Breakpoint(source=T, line=2))
+    assert s.call("u", 1) == 5
+    assert met.count(2) >= 2
+    s.debugger.remove(point.number)
+    s.check()
+    assert text(s).items() >= before.items()
+    s.debugger.listener = heard
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_an_exception_at_any_line(name: str) -> None:
+    assert _tear(name, 211, False, 1, 12)
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_ctrl_c_at_any_line(name: str) -> None:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        assert _tear(name, 503, True, 1, 6)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("by_signal", [False, True])
+def test_many_lines(by_signal: bool) -> None:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        for name in OPERATIONS:
+            print(f"{name}: {_tear(name, 7, by_signal, 2, 10_000)} lines", flush=True)
+    finally:
+        signal.signal(signal.SIGINT, before)
