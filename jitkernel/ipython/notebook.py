@@ -40,6 +40,9 @@ class PythonFrontend(Frontend):
     def note(self, text: str) -> None:
         super().note(in_python(text))
 
+    def worded(self, text: str) -> str:
+        return in_python(text)
+
     def too_late(self, name: str, value: str) -> str:
         if self.started is None:
             return ""

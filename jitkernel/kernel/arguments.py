@@ -83,6 +83,11 @@ def _offered(
     match argument.completes:
         case "file":
             return [Suggestion(path, "path") for path in paths(word)]
+        case "breakpoint":
+            debugger = context.session.inspect.debugger
+            points = debugger.breakpoints if debugger is not None else []
+            numbers = [Suggestion(str(p.number), "breakpoint", p.function) for p in points]
+            return [*numbers, Suggestion("all", "breakpoint")]
         case "magic":
             return _magics(context, word)
         case "setting":

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from html import escape, unescape
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ from jitkernel.views.view import View, preformatted, prose
 if TYPE_CHECKING:
     from traitlets.config import Configurable
 
+    from jitkernel.kernel.standing import Standing
     from jitkernel.session import CellOptions, Result, Session
 
 # What people type to get out of a console; none of it is IR.
@@ -61,6 +63,8 @@ class Frontend:
         self.running = False
         self.runs = 0  # how many cells began
         self.on_session: Callable[[Session], None] | None = None  # it is another one now
+        self._pager = True
+        self.present = ""  # the text of the cell that runs
         self._in_shell = False  # a shell command runs, which looks at `was_interrupted` itself
         self._prepared = False
         # A plain value: a signal handler sets it, and whoever waits for the user looks at it.
@@ -125,6 +129,18 @@ class Frontend:
     ) -> Result | None:
         """Run one cell, magics included; of the default language where it says nothing else.
         Raises what the session raises."""
+        outer = self.present
+        if not outer:
+            self.present = source
+            self.standing.runs(source, self.number)
+        try:
+            return self._execute(source, cell_id, options, language)
+        finally:
+            self.present = outer
+
+    def _execute(
+        self, source: str, cell_id: str | None, options: CellOptions | None, language: str
+    ) -> Result | None:
         call = magics.cell_magic(source)
         if call is not None:
             result: Result | None = magics.run_cell_magic(self, call, cell_id)
@@ -287,6 +303,13 @@ class Frontend:
 
     # -- what magics use, with what is above -----------------------------------------------
 
+    @cached_property
+    def standing(self) -> Standing:
+        """The debugger, with a prompt where no panel listens to it."""
+        from jitkernel.kernel.standing import Standing
+
+        return Standing(self)
+
     def look_up(self, name: str, level: int = 0) -> View | None:
         """A view of what is known of a name; from level 1 on with IR and assembly."""
         from jitkernel.kernel.inspection import look_up
@@ -330,13 +353,27 @@ class Frontend:
 
     def page(self, view: View) -> None:
         """Help, for the pager where there is one."""
-        self.out.page(self.masked(view))
+        show = self.out.page if self._pager else self.out.display
+        show(self.masked(view))
+
+    @contextmanager
+    def without_pager(self) -> Iterator[None]:
+        """A block in which help is displayed at once: somebody waits for it at a prompt."""
+        self._pager = False
+        try:
+            yield
+        finally:
+            self._pager = True
 
     def masked(self, view: View) -> View:
         """`view` as `deterministic` wants it."""
         if not self.setting("JITKernel.deterministic"):
             return view
         return View(mask(view.text), mask(view.html))
+
+    def worded(self, text: str) -> str:
+        """A sentence of ours with its magics as they are written here."""
+        return text
 
     def print(self, text: str) -> None:
         """A line on the cell's stdout."""

@@ -12,7 +12,9 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import zmq
 from ipykernel._version import kernel_protocol_version
+from ipykernel.jsonutil import json_clean
 from ipykernel.kernelbase import Kernel
 from jupyter_core.paths import jupyter_data_dir
 from traitlets import Any as AnyTrait
@@ -21,6 +23,8 @@ from traitlets import Instance
 from jitkernel._version import __version__
 from jitkernel.errors import Interrupted, JitError, UsageError
 from jitkernel.kernel.between import Between
+from jitkernel.kernel.debug_commands import typed
+from jitkernel.kernel.debugger import Adapter
 from jitkernel.kernel.displays import error_content
 from jitkernel.kernel.early import find_language
 from jitkernel.kernel.frontend import Frontend, deleted_cells
@@ -31,6 +35,7 @@ from jitkernel.views.view import View
 
 if TYPE_CHECKING:
     from jitkernel.languages import Language
+    from jitkernel.session import Session
 
 LISTENER_PATIENCE, CLOSING_PATIENCE = 1.0, 2.0  # seconds
 
@@ -64,9 +69,21 @@ class JITKernel(JITKernelSettings, Kernel):
                 self.chosen("history_length"),
             ),
         )
-        self.frontend.on_session = kwargs["parent"].jit_session.adopt
+        self._early = kwargs["parent"].jit_session
+        self.frontend.on_session = self._take_session
         self._between = Between(self.frontend, self._lock, self.log)
         self.register_comms()
+        self.adapter = Adapter(
+            lambda: self.frontend.session,
+            lambda: self.language.file_extension,
+            self._debug_event,
+            self.interrupt,
+            lambda text, frame: typed(self.frontend, text, frame),
+        )
+
+    def _take_session(self, session: Session) -> None:
+        self._early.adopt(session)
+        self.adapter.session_changed(session)
 
     # -- the language of cells without %% --------------------------------------------------
 
@@ -119,8 +136,7 @@ class JITKernel(JITKernelSettings, Kernel):
 
     @property
     def kernel_info(self) -> dict[str, Any]:
-        # Not the base class's: that offers a debugger which this kernel does not have (no reply
-        # would ever come), and imports debugpy to find out whether it could.
+        # Not the base class's: that imports debugpy to find out whether there could be a debugger.
         return {
             "protocol_version": kernel_protocol_version,
             "implementation": self.implementation,
@@ -128,7 +144,11 @@ class JITKernel(JITKernelSettings, Kernel):
             "language_info": self.language_info,
             "banner": self.banner,
             "help_links": self.help_links,
-            "supported_features": ["kernel subshells"] if self._supports_kernel_subshells else [],
+            "debugger": True,
+            "supported_features": [
+                "debugger",
+                *(["kernel subshells"] if self._supports_kernel_subshells else []),
+            ],
         }
 
     # -- execute_request -------------------------------------------------------------------
@@ -151,6 +171,7 @@ class JITKernel(JITKernelSettings, Kernel):
             "user_expressions": {},
             "payload": [],
         }
+        self.adapter.runs(code)
         with self._lock:
             self.wire.begin_request(silent=silent, allow_stdin=allow_stdin, count=count)
             self._between.end()
@@ -297,6 +318,28 @@ class JITKernel(JITKernelSettings, Kernel):
         self.comm_manager = comm.get_comm_manager()
         for kind in ("comm_open", "comm_msg", "comm_close"):
             self.shell_handlers[kind] = getattr(self.comm_manager, kind)
+
+    # -- debug_request ---------------------------------------------------------------------
+
+    async def debug_request(self, stream: Any, ident: Any, parent: Any) -> None:
+        """On the control thread, so it is read while a cell runs.  A request may have to wait for
+        the session: others are answered meanwhile, interrupts too."""
+        self._control_lock.release()
+        try:
+            reply = await self.adapter.answer(parent["content"])
+        finally:
+            await self._control_lock.acquire()
+            self.set_parent(ident, parent, channel="control")  # whose `idle` comes next
+        if self.session:
+            self.session.send(stream, "debug_reply", json_clean(reply), parent, ident=ident)
+            stream.flush(zmq.POLLOUT)
+        self.adapter.answered(reply)
+
+    def _debug_event(self, content: dict[str, Any]) -> None:
+        """Publish an event of the debugger's, from any thread."""
+        self.session.send(  # type: ignore[union-attr]
+            self.iopub_socket, "debug_event", content, parent={}, ident=self._topic("debug_event")
+        )
 
     # -- interrupt_request -----------------------------------------------------------------
 

@@ -7,15 +7,19 @@ notebook runs through a real kernel.  Start from `run_file`.
 from __future__ import annotations
 
 import os
+import select
 import shutil
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from jitkernel.errors import Interrupted
 from jitkernel.kernel.output import Output
 from jitkernel.printable import printable
 from jitkernel.views.view import View
+
+_LOOK = 0.05  # seconds between two looks whether the user has pressed Ctrl-C
 
 
 class TerminalOutput(Output):
@@ -27,6 +31,7 @@ class TerminalOutput(Output):
 
     def __init__(self) -> None:
         super().__init__()
+        self.stopped: Callable[[], bool] = bool  # nobody waits for a line any more
         self._over = 0  # lines above the cursor that the next live display may take
         self._line_open = False  # what was printed last has no newline
 
@@ -58,6 +63,10 @@ class TerminalOutput(Output):
     def input(self, prompt: str) -> str | None:
         if prompt:
             self.write("stdout", prompt)
+        if sys.stdin.isatty():  # whoever types there may press Ctrl-C instead
+            while not select.select([sys.stdin], [], [], _LOOK)[0]:
+                if self.stopped():
+                    raise Interrupted("interrupted while waiting for input")
         line = sys.stdin.readline()
         if not line:
             raise EOFError
@@ -99,7 +108,8 @@ def _run_source(source: str, language: str, path: str, trust: bool, words: list[
         settings["store_path"] = path
     settings["trust"] |= trust
     with Session(**settings) as session:
-        frontend = Frontend(session, TerminalOutput(), found)
+        frontend = Frontend(session, output := TerminalOutput(), found)
+        output.stopped = lambda: frontend.was_interrupted
         session.frontend.core.begin()
         if session.frontend.core.withheld:
             names = printable(", ".join(session.frontend.core.withheld))

@@ -77,11 +77,11 @@ FREE = {
     ("stack", "--after"), ("compare", "--time"), ("pass", "name"), ("pass", "--timeout"),
     ("timeit", "-n"), ("timeit", "-r"), ("exercise", "exercise"), ("watch", "--every"),
     ("cfg", "--depth"), ("callgraph", "--depth"), ("cfg", "--around"), ("callgraph", "--around"), ("lib", "-l"),
-    ("reproduce", "--timeout"),
+    ("reproduce", "--timeout"), ("break", "--hits"), ("break", "--log"),
 }  # fmt: skip
 #: What stands for each kind of value once the cells above have run.
 SAMPLES = {
-    "cell": "1", "code": "@number_of", "cpu": "znver4", "file": "", "function": "@number_of",
+    "breakpoint": "all", "cell": "1", "code": "@number_of", "cpu": "znver4", "file": "", "function": "@number_of",
     "global": "@numbers", "machine": "riscv64", "magic": "evict", "pass": "sroa",
     "passes": "sroa", "pipeline": "-O2", "setting": "Compiler.opt_level", "size": "none",
     "symbol": "@numbers", "target": "@number_of", "variable": "PATH", "exercise": "clz", "language": "c",

@@ -52,6 +52,12 @@ CLAIMS = {
         ("@ratio(1, 0)", r"integer division by zero"),
         ("%restore lesson.jks", r"1 word in globals"),
     ],
+    "e_stepping": [
+        ("%break 1:8", r"i = 1, sum = 0, more = 1, next = <not yet>.*i = 4, sum = 6, more = 10"),
+        ("%break 1:5", r"at the head: <not yet>, <not yet>\nbehind the phis: 2, 1"),
+        ("= {%a} + {%b}", r"fib\(2\) = 1 \+ 0.*fib\(5\) = 3 \+ 2"),
+        ("@through(null)", r"%q = ptr 0x4.*%v = <not yet>.*read of address 0x4"),
+    ],
     "09_language": [
         ("%passes @poly", r"2\. early-cse.*\+ +%\.6 = fadd double 3\.0+e\+00, %x"),
         ("1 > 2 | 3", r"Out: 1\.0"),

@@ -38,6 +38,7 @@ _GROUPS = {
     "Every day": "cells symbols who asm ir time timeit undo evict reset run history help",
     "What became of the code": "explain cfg passes inline compare mir object callgraph timeline"
     " stack",
+    "The debugger": "break breaks debug",
     "How a cell is compiled": "llvm c kaleidoscope opt pass language",
     "The session": "redo deps gc save export restore reproduce",
     "Memory": "memory arena watch budget keep hibernate context",

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 #: What the values of an argument are; `kernel/arguments.py` offers them.  `symbol` is any name,
 #: `target` a name or a cell's number, `code` a call line, `pipeline` a level or names of passes.
 Completes = Literal[
-    "", "cell", "code", "cpu", "exercise", "file", "function", "global", "language", "machine",
-    "magic", "pass", "passes", "pipeline", "setting", "size", "symbol", "target", "variable",
+    "", "breakpoint", "cell", "code", "cpu", "exercise", "file", "function", "global", "language",
+    "machine", "magic", "pass", "passes", "pipeline", "setting", "size", "symbol", "target",
+    "variable",
 ]  # fmt: skip
 
 
@@ -180,10 +181,12 @@ _HABITS = {
     "macro": "define a function: define i32 @name(...) { ... }",
     "pip conda": "cells are LLVM IR, not Python; for a shared library: %lib libname.so",
     "matplotlib pylab": "cells are LLVM IR, not Python; values are shown as text and tables",
+    "tbreak": "%break --once",
+    "unbreak": "%break --delete NUMBER",
     "load_ext": "there are no extensions; for a shared library: %lib libname.so",
     "autoreload": "callers follow a redefined function by themselves; just run the cell again",
     "quit exit": "restart or end the kernel from the client's menu; %reset empties the session",
-    "debug pdb": "a fault names the instruction; %asm @name and @name?? show the code around it",
+    "pdb gdb lldb": "%debug is the debugger; %break @name stops in a function",
     "prun": "%timeit @f(...) times a call natively",
     "sql": "cells are LLVM IR",
     "python": "notebooks/write_your_own_language.ipynb adds Python; or: !python3 -c '...'",
@@ -206,9 +209,11 @@ _HABITS_OF_C = {
     "store": "a global keeps its value as long as the session: int n = 5;",
     "macro": "define a function, or a macro: #define NAME(x) ...",
     "pip conda": "cells are C, not Python; for a C library: %lib -lNAME and its #include",
+    "tbreak": "%break --once",
+    "unbreak": "%break --delete NUMBER",
     "matplotlib pylab": "cells are C, not Python; values are shown as text and tables",
     "load_ext": "there are no extensions; for a C library: %lib -lNAME and its #include",
-    "debug pdb": "a fault names the line; %asm NAME and NAME?? show the code around it",
+    "pdb gdb lldb": "%debug is the debugger; %break NAME stops in a function",
     "prun": "%timeit NAME(...) times a call natively",
     "sql": "cells are C",
     "python": "cells are C; or in a cell of %%llvm: !python3 -c '...'",
