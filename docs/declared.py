@@ -47,6 +47,7 @@ PAGES = {
     "docs/ir.md": "ir",
     "docs/c.md": "c",
     "docs/python.md": "python",
+    "docs/debugger.md": "debugger",
     "HOW_IT_WORKS.md": "how_it_works",
     "CONTRIBUTING.md": "contributing",
     "CHANGELOG.md": "changelog",

@@ -17,7 +17,7 @@ from jitkernel.kernel.magics import MAGICS
 ROOT = Path(__file__).parent.parent
 PAGES = (
     *("HOW_IT_WORKS.md", "README.md", "CONTRIBUTING.md", "CHANGELOG.md"),
-    *("docs/installing.md", "docs/ir.md", "docs/c.md", "docs/python.md"),
+    *("docs/installing.md", "docs/ir.md", "docs/c.md", "docs/python.md", "docs/debugger.md"),
 )
 TEXT = {page: (ROOT / page).read_text(encoding="utf-8") for page in PAGES}
 #: What the recipes of CONTRIBUTING.md add.

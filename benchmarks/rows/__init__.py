@@ -50,6 +50,7 @@ ROWS: tuple[Row, ...] = (
     Row("save", "A session in a file: save and restore", "save:save_and_restore"),
     Row("autosave", "A session in a file: saved after each cell", "save:autosave"),
     Row("watch", "Looking at globals while code runs", "watching:watched"),
+    Row("debugger", "A debugger: stops, conditions, steps", "debugging:stops"),
     Row("contexts", "LLVM contexts: thrown away, shared, kept", "contexts:named_types"),
     Row("explain", "Explain a function from source to bytes", "explain:panels"),
     Row("faults", "Recovery from faults", "recovery:faults"),
