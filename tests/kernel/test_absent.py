@@ -80,6 +80,10 @@ KINDS = (
     "evicted variable", "failed number", "failed name", "without code", "empty", "a word", "odd",
     "quoted",
 )  # fmt: skip
+#: What a cell may define yet: breakpoints are set before.
+LATER = (
+    "missing name", "evicted function", "evicted variable", "failed name", "a word", "quoted",
+)  # fmt: skip
 ALL = [pytest.param(m, a, id=f"{m.name} {a.names[-1]}") for m, a in takers()]
 
 
@@ -91,6 +95,9 @@ def test_what_is_not_there_is_told_in_one_line(
     for kind in KINDS:
         if magic.name == "undo" and kind.startswith("evicted"):
             continue  # what an undo is for
+        if magic.name == "break" and kind in LATER:
+            assert "is set when one does" in kernel.ok(call(magic, argument, cells[kind]))
+            continue
         source = call(magic, argument, cells[kind])
         reply, outputs = kernel.run(source)
         errors = [o for o in outputs if o["output_type"] == "error"]

@@ -33,6 +33,7 @@ PARTS = {
     "closed",
     "core",
     "configure",
+    "debugger",
     "frontend",
     "inspect",
     "number",

@@ -12,8 +12,8 @@ from jitkernel.errors import JitError, UnknownName
 from jitkernel.session import FrontendSide
 
 OPERATIONS = """
-    array budget call cells chdir check close closed compile configure contexts describe evict
-    export export_python find frontend gc hibernate inspect interrupt keep link load memory number
+    array budget call cells chdir check close closed compile configure contexts debugger describe
+    evict export export_python find frontend gc hibernate inspect interrupt keep link load memory number
     place portable read redo reproduce reset respawn restore restored run run_many save setenv share sink
     source symbols time types undo unwatch value wake watch watched write
 """.split()

@@ -531,14 +531,15 @@ class Prompt:
         self._do_break(rest, once=True)
 
     def _do_watch(self, rest: str, access: Access = "write") -> None:
-        from jitkernel.session.debugging.debugger import Debugger  # which may open this
-
-        if not isinstance(self.seen, Debugger):
+        watch = getattr(self.seen, "watch", None)
+        if watch is None:
             raise UsageError("the call is over: nothing writes to it any more")
         what, _, condition = rest.partition(" if ")
         if not what.strip():
             raise UsageError("watch needs an expression: watch x, watch p->next, watch a[2]")
-        made = self.seen.watch(what, access=access, frame=self.chosen, condition=condition.strip())
+        made: Breakpoint = watch(
+            what, access=access, frame=self.chosen, condition=condition.strip()
+        )
         self._write(f"watchpoint {made.number}: {made.watch}")
 
     def _do_awatch(self, rest: str) -> None:
