@@ -9,7 +9,7 @@ from __future__ import annotations
 from jitkernel.compiler.records import LineTable
 from jitkernel.elf import read_object
 from jitkernel.elf.constants import SHF_EXECINSTR
-from jitkernel.linker.cfi import Cursor
+from jitkernel.elf.cursor import Cursor
 
 
 def same_code(left: bytes, right: bytes) -> bool:
@@ -54,7 +54,7 @@ def _unit(
     rows: dict[tuple[str, int], int],
 ) -> int:
     """Run one unit's program; the position after it."""
-    r = Cursor(data, 0, start)
+    r = Cursor(data, start)
     end = r.fixed(4) + r.at
     version = r.fixed(2)
     if version >= 5:

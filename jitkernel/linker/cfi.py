@@ -15,6 +15,8 @@ import struct
 from collections.abc import Callable
 from typing import NamedTuple
 
+from jitkernel.elf.cursor import Cursor
+
 Read = Callable[[int, int], bytes]
 
 #: DWARF register numbers of x86-64 (AMD64 psABI 3.6.2); 16 is the return address column.
@@ -53,40 +55,12 @@ class _Unsupported(Exception):
     """An instruction or an encoding that this reader does not follow."""
 
 
-class Cursor:
-    """Reads the fields of one record in order."""
+class RecordCursor(Cursor):
+    """Reads the fields of one record, which is at `address`, in order."""
 
     def __init__(self, data: bytes | bytearray, address: int, at: int = 0):
-        self.data, self.address, self.at = data, address, at
-
-    def byte(self) -> int:
-        value = self.data[self.at]
-        self.at += 1
-        return value
-
-    def fixed(self, size: int, signed: bool = False) -> int:
-        if self.at + size > len(self.data):
-            raise IndexError("the record ends in the middle of a field")
-        value = int.from_bytes(self.data[self.at : self.at + size], "little", signed=signed)
-        self.at += size
-        return value
-
-    def uleb(self) -> int:
-        return self._leb()[0]
-
-    def sleb(self) -> int:
-        value, bits = self._leb()
-        return value - (1 << bits) if value >> bits - 1 else value
-
-    def _leb(self) -> tuple[int, int]:
-        """A number in groups of seven bits, and how many bits those were (DWARF 7.6)."""
-        value = shift = 0
-        while True:
-            byte = self.byte()
-            value |= (byte & 0x7F) << shift
-            shift += 7
-            if not byte & 0x80:
-                return value, shift
+        super().__init__(data, at)
+        self.address = address
 
     def pointer(self, encoding: int) -> int:
         here = self.address + self.at
@@ -103,7 +77,7 @@ def read_cie(read: Read, address: int) -> Cie | None:
         length, zero = _HEAD.unpack(read(address, 8))
         if zero or not 4 < length < 1 << 16:
             return None
-        cursor = Cursor(read(address + 8, length - 4), address + 8)
+        cursor = RecordCursor(read(address + 8, length - 4), address + 8)
         version = cursor.byte()
         end = cursor.data.index(b"\0", cursor.at)
         augmentation = cursor.data[cursor.at : end].decode("ascii")
@@ -138,7 +112,7 @@ def read_cie(read: Read, address: int) -> Cie | None:
 def pc_range(read: Read, fde: int, cie: Cie) -> tuple[int, int] | None:
     """The addresses `[start, stop)` that the FDE at `fde` is about."""
     length = _HEAD.unpack(read(fde, 8))[0]
-    cursor = Cursor(read(fde + 8, length - 4), fde + 8)
+    cursor = RecordCursor(read(fde + 8, length - 4), fde + 8)
     try:
         start = cursor.pointer(cie.encoding)
         return start, start + cursor.pointer(cie.encoding & 0x0F)
@@ -153,7 +127,7 @@ def row_at(read: Read, fde: int, pc: int) -> Row | None:
         cie = read_cie(read, fde + 4 - back)
         if cie is None:
             return None
-        cursor = Cursor(read(fde + 8, length - 4), fde + 8)
+        cursor = RecordCursor(read(fde + 8, length - 4), fde + 8)
         start = cursor.pointer(cie.encoding)
         stop = start + cursor.pointer(cie.encoding & 0x0F)
         if not start <= pc < stop:
@@ -162,13 +136,13 @@ def row_at(read: Read, fde: int, pc: int) -> Row | None:
             size = cursor.uleb()
             cursor.at += size
         empty = Row(7, 8, {})
-        initial = _run(Cursor(cie.initial, 0), cie, empty, empty, start, pc)
+        initial = _run(RecordCursor(cie.initial, 0), cie, empty, empty, start, pc)
         return _run(cursor, cie, initial, initial, start, pc)
     except (IndexError, struct.error, _Unsupported):
         return None
 
 
-def _run(cursor: Cursor, cie: Cie, row: Row, initial: Row, at: int, pc: int) -> Row:
+def _run(cursor: RecordCursor, cie: Cie, row: Row, initial: Row, at: int, pc: int) -> Row:
     """Execute instructions until they are about addresses past `pc` (DWARF 5, 6.4.2)."""
     register, offset, saved = row.register, row.offset, dict(row.saved)
     stack: list[tuple[int, int, dict[int, int]]] = []
@@ -195,7 +169,7 @@ def _run(cursor: Cursor, cie: Cie, row: Row, initial: Row, at: int, pc: int) -> 
     return Row(register, offset, saved)
 
 
-def _advance(cursor: Cursor, cie: Cie, code: int, at: int) -> int | None:
+def _advance(cursor: RecordCursor, cie: Cie, code: int, at: int) -> int | None:
     """The bytes of code that an instruction goes on by; None where it says something else."""
     if code & 0xC0 == 0x40:  # advance_loc
         return (code & 0x3F) * cie.code_align
@@ -206,7 +180,7 @@ def _advance(cursor: Cursor, cie: Cie, code: int, at: int) -> int | None:
     return None
 
 
-def _save(cursor: Cursor, cie: Cie, code: int, saved: dict[int, int], initial: Row) -> None:
+def _save(cursor: RecordCursor, cie: Cie, code: int, saved: dict[int, int], initial: Row) -> None:
     """An instruction that says where a register is saved."""
     high, low = code & 0xC0, code & 0x3F
     if high == 0x80:  # offset

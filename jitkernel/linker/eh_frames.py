@@ -20,7 +20,7 @@ from bisect import bisect_right
 from jitkernel.elf.constants import RELA
 from jitkernel.errors import LinkError
 from jitkernel.linker.binding import Target
-from jitkernel.linker.cfi import FORMATS, OMIT, Cursor
+from jitkernel.linker.cfi import FORMATS, OMIT, RecordCursor
 from jitkernel.linker.content import Content, Entry, ends_behind
 from jitkernel.linker.layout import Layout
 from jitkernel.linker.records import Symbol
@@ -197,7 +197,7 @@ def _tables(
 
 def _types(content: bytearray, at: int) -> tuple[int, int] | None:
     """The offsets of a table's type encoding and of the end of its list of types."""
-    cursor = Cursor(content, 0, at)
+    cursor = RecordCursor(content, 0, at)
     try:
         if (start := cursor.byte()) != OMIT:
             cursor.at += FORMATS[start & 0x0F][0]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from jitkernel.elf.dwarf.cursor import Cursor
+from jitkernel.elf.cursor import Cursor
 
 __all__ = ["Die", "Entries", "Ranges"]
 

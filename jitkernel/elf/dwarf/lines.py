@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from jitkernel.elf.dwarf.cursor import Cursor
+from jitkernel.elf.cursor import Cursor
 
 __all__ = ["Lines", "Row", "read_lines"]
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
-from jitkernel.elf.dwarf.cursor import Cursor
+from jitkernel.elf.cursor import Cursor
 from jitkernel.elf.dwarf.info import Local
 
 __all__ = ["Place", "Read", "locate"]

@@ -7,7 +7,7 @@ shown.
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -458,9 +458,3 @@ def _in_c(type: DataType) -> DataType:
     element = _in_c(type.element) if type.element is not None else None
     members = tuple(replace(m, type=_in_c(m.type)) for m in type.members)
     return replace(type, element=element, members=members)
-
-
-def describe_registers(registers: Mapping[str, int]) -> str:
-    """Registers in lines, four in each."""
-    words = [f"{name:>6} {value:#018x}" for name, value in registers.items()]
-    return "\n".join("  ".join(words[i : i + 4]) for i in range(0, len(words), 4))

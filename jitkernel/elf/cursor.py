@@ -1,4 +1,4 @@
-"""Numbers in debug sections, read one after the other.  Start from `Cursor`."""
+"""Numbers in debug sections and unwind tables, read one after the other.  Start from `Cursor`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,14 @@ class Cursor:
 
     __slots__ = ("at", "data")
 
-    def __init__(self, data: bytes, at: int = 0):
+    def __init__(self, data: bytes | bytearray, at: int = 0):
         self.data, self.at = data, at
+
+    def byte(self) -> int:
+        """The next byte."""
+        value = self.data[self.at]
+        self.at += 1
+        return value
 
     def fixed(self, size: int, signed: bool = False) -> int:
         """A number of `size` bytes."""
@@ -20,9 +26,9 @@ class Cursor:
 
     def bytes(self, size: int) -> bytes:
         """So many bytes."""
-        found = self.data[self.at : self.at + size]
+        found = bytes(self.data[self.at : self.at + size])
         if len(found) < size:
-            raise IndexError("a debug section ends in the middle of a field")
+            raise IndexError("the data ends in the middle of a field")
         self.at += size
         return found
 
