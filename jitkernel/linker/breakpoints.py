@@ -56,9 +56,21 @@ class Breakpoints:
         self._slots: dict[int, Slot] = {}
         self._held: dict[int, Slot] = {}  # by start; those that somebody may still be in, too
         self._hidden = 0
+        self._runs = False  # a call does: who stands in a slot, or returns to one, goes on there
         self._free: deque[int] = deque()  # slots that were in use, the one longest free first
         self._high, self._stop = arena.slots  # slots from here on were never in use
+        self._landing = 0
         arena.leaving = self._leaving
+
+    def landing(self) -> int:
+        """An int3 where no code of the session's or of slots ever is: who comes there has returned
+        from a call of the debugger's.  Raises `NotDisplaced` where there is no room for it."""
+        if not self._landing:
+            if self._stop - ROOM < self._high:
+                raise NotDisplaced("there is no room for a call: remove some breakpoints")
+            self._landing = self._stop = self._stop - ROOM
+        self._arena.view[self._landing - self._arena.base] = TRAP
+        return self._landing
 
     # -- which there are -------------------------------------------------------------------------
 
@@ -87,8 +99,7 @@ class Breakpoints:
             self._counts[address] = count - 1
         elif count:
             self._drop(address)
-            if not self._counts:  # else soon enough: see `disarm`, and where there is no room
-                self._reclaim()
+            self._reclaim_all()
 
     def forget(self, start: int, stop: int) -> None:
         """The code in `[start, stop)` goes: no breakpoints are there any more, however often they
@@ -99,8 +110,8 @@ class Breakpoints:
         gone = [address for address in self._counts if start <= address < stop]
         for address in gone:
             self._drop(address)
-        if gone and not self._counts:
-            self._reclaim()
+        if gone:
+            self._reclaim_all()
 
     def _leaving(self, extent: Extent) -> None:
         if self._counts:
@@ -116,16 +127,17 @@ class Breakpoints:
 
     def arm(self) -> None:
         """Code is about to run: they are in the text from now on."""
-        self.armed = True
+        self.armed = self._runs = True
         if self._counts:
             self.refresh()
 
-    def disarm(self) -> None:
-        """It has ended: the text is as it was without any."""
-        self.armed = False
+    def disarm(self, stands: bool = False) -> None:
+        """It has ended, or `stands`: the text is as it was without any."""
+        self.armed, self._runs = False, stands
         for address in list(self._bytes):
             self._take_out(address)
-        self._reclaim()
+        if not stands:
+            self._reclaim()
 
     @contextmanager
     def hidden(self) -> Iterator[None]:
@@ -261,8 +273,10 @@ class Breakpoints:
 
         Raises `NotDisplaced`, with nothing changed.
         """
-        data = self._now(address, LONGEST)
         known = self._slots.get(address)
+        if known is not None and self._is_same(known):
+            return
+        data = self._now(address, LONGEST)
         if known is not None and data.startswith(known.original):
             return
         if not self._free and self._high + ROOM > self._stop:
@@ -285,6 +299,16 @@ class Breakpoints:
             self._free.popleft()
         slot = Slot(start, address, data[:size], copy.rows)
         self._slots[address] = self._held[start] = slot
+
+    def _is_same(self, slot: Slot) -> bool:
+        """True if an instruction is what it was, and nothing is over it."""
+        at = slot.address - self._arena.base
+        return self._arena.view[at : at + len(slot.original)] == slot.original
+
+    def _reclaim_all(self) -> None:
+        """Else it is soon enough as a call ends, and where there is no room."""
+        if not self._counts and not self._runs:
+            self._reclaim()
 
     def _reclaim(self) -> None:
         """Give back the slots that nobody can be in: none while code runs."""

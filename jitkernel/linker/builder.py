@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from array import array
+from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import accumulate
@@ -15,7 +16,15 @@ from operator import sub
 from typing import NamedTuple
 
 from jitkernel.elf import constants as c
-from jitkernel.elf.constants import COMMON, HEADER, RELA, SECTION, SYMBOL
+from jitkernel.elf.constants import (
+    COMMON,
+    HEADER,
+    RELA,
+    RELA_SYMBOLS,
+    RELA_TYPES,
+    SECTION,
+    SYMBOL,
+)
 from jitkernel.elf.reader import ElfObject, SectionTuple, SymbolTuple
 from jitkernel.errors import LinkError
 from jitkernel.ir.names import written
@@ -60,7 +69,7 @@ class SectionDraft:
         if self._own is None:
             self._own = []
             if self._read is not None:
-                words, symbols, _ = self._read
+                words, _, symbols = self._read
                 self._own = [
                     (at, i & _TYPE, symbols[i >> 32], more)
                     for at, i, more in RELA.iter_unpack(words)
@@ -77,20 +86,22 @@ class SectionDraft:
         if self._own is None:
             if self._read is None:
                 return []
-            words, symbols, infos = self._read
-            wanted = {i for i in infos if i & _TYPE in kinds and symbols[i >> 32].section == 0}
-            if not wanted:
+            words, halves, symbols = self._read
+            if kinds.isdisjoint(halves[RELA_TYPES]):
                 return []
+            undefined = {n for n, symbol in enumerate(symbols) if symbol.section == 0}
+            places = [n for n, symbol in enumerate(halves[RELA_SYMBOLS]) if symbol in undefined]
             return [
                 (at, i & _TYPE, symbols[i >> 32], addend)
-                for at, i, addend in RELA.iter_unpack(words) if i in wanted
-            ]  # fmt: skip
+                for at, i, addend in [RELA.unpack_from(words, RELA.size * n) for n in places]
+                if i & _TYPE in kinds
+            ]
         return [r for r in self._own if r[1] in kinds and r[2].section == 0]
 
-    def read(self, words: array[int], symbols: list[SymbolDraft], infos: set[int]) -> None:
-        """It has the relocations of an object with these symbols, as that has them; `infos` are
-        their types and symbols, each once."""
-        self._read = words, symbols, infos
+    def read(self, words: array[int], halves: array[int], symbols: list[SymbolDraft]) -> None:
+        """It has the relocations of an object with these symbols, as that has them, in words of 64
+        bits and of 32."""
+        self._read = words, halves, symbols
 
     @property
     def is_related(self) -> bool:
@@ -102,13 +113,14 @@ class SectionDraft:
         a symbol that has no number."""
         loaded = self.flags & c.SHF_ALLOC
         if self._own is None and self._read is not None:
-            words, symbols, infos = self._read
+            _, halves, symbols = self._read
             of = numbers.of(symbols)
-            number = {i: of[i >> 32] | i & _TYPE for i in infos if of[i >> 32] >= 0}
-            if len(number) == len(infos) or not loaded:
-                words = words[:]
-                words[1::3] = array("Q", [number.get(i, i & _TYPE) for i in words[1::3]])
-                return words.tobytes()
+            found = [of[symbol] for symbol in halves[RELA_SYMBOLS]]
+            if not loaded or min(found) >= 0:
+                known = found if loaded else [max(number, 0) for number in found]
+                halves = halves[:]
+                halves[RELA_SYMBOLS] = array("I", known)
+                return halves.tobytes()
         index, pack = numbers.index, RELA.pack
         if loaded and any(symbol not in index for _, _, symbol, _ in self.relocations):
             raise LinkError(f"section {self.name} refers to a symbol that is nowhere")
@@ -151,7 +163,7 @@ class SymbolDraft:
 
 #: offset in its section, relocation type, what it refers to, addend
 Relocation = tuple[int, int, SymbolDraft, int]
-_Read = tuple["array[int]", list[SymbolDraft], set[int]]
+_Read = tuple["array[int]", "array[int]", list[SymbolDraft]]
 
 
 class _Numbers:
@@ -162,12 +174,11 @@ class _Numbers:
         self._of: dict[int, list[int]] = {}
 
     def of(self, symbols: list[SymbolDraft]) -> list[int]:
-        """The same, in the upper 32 bits, of an object's symbols; negative for those that are
-        gone."""
+        """The same of an object's symbols; negative for those that are gone."""
         found = self._of.get(id(symbols))
         if found is None:
             get = self.index.get
-            found = self._of[id(symbols)] = [get(symbol, -1) << 32 for symbol in symbols]
+            found = self._of[id(symbols)] = [get(symbol, -1) for symbol in symbols]
         return found
 
 
@@ -217,13 +228,14 @@ class Builder:
         for index, table in obj.tables.items():
             draft = drafts[index]
             if draft is not None and table:
-                words = array("Q", table)
-                infos = set(words[1::3])
-                if max(infos) >> 32 >= len(symbols) or max(words[::3]) + _WIDEST > draft.size:
+                words, halves = array("Q", table), array("I", table)
+                offsets = words[::3].tolist()
+                beyond = max(halves[RELA_SYMBOLS]) >= len(symbols)
+                if beyond or max(offsets) + _WIDEST > draft.size:
                     _check(obj, label, index, words, draft.size)
                 if draft.flags & c.SHF_ALLOC:
-                    _check_apart(words, infos, f"{label}: {draft.name}")
-                draft.read(words, symbols, infos)
+                    _check_apart(words, halves[RELA_TYPES], offsets, f"{label}: {draft.name}")
+                draft.read(words, halves, symbols)
         for name, signature, members in signatures:
             if name not in self.groups:
                 kept = [d for i in members if i < len(drafts) and (d := drafts[i]) is not None]
@@ -258,13 +270,16 @@ class Builder:
                     name = obj.symbol_name(index)
                 if gone:  # in a group that another object has: that one's definition
                     value = size = 0
-                symbol = SymbolDraft(name, info, other, where, value, size, label)
-                if name in known:
-                    _merge(known[name], symbol)
-                    symbol = known[name]
-                else:
+                if name not in known:
+                    symbol = SymbolDraft(name, info, other, where, value, size, label)
                     known[name] = symbol
                     added.append(symbol)
+                elif where == 0 and not other & 3:  # most are of this kind
+                    symbol = known[name]
+                    _refer(symbol, info)
+                else:
+                    symbol = known[name]
+                    _merge(symbol, SymbolDraft(name, info, other, where, value, size, label))
             found.append(symbol)
         return found
 
@@ -374,10 +389,13 @@ class Builder:
 
 def _check(obj: ElfObject, label: str, section: int, words: array[int], size: int) -> None:
     """Raises LinkError for relocations of nothing, or against nothing."""
-    count = len(obj.symbols)
-    for offset, info in zip(words[::3], words[1::3], strict=True):
-        if offset + _WIDEST <= size and info >> 32 < count:
-            continue
+    count, last = len(obj.symbols), size - _WIDEST
+    infos = words[1::3]
+    doubtful = [n for n, offset in enumerate(words[::3]) if offset > last]
+    if max(infos) >> 32 >= count:
+        doubtful += [n for n, info in enumerate(infos) if info >> 32 >= count]
+    for number in doubtful:
+        offset, info = words[3 * number], infos[number]
         row = TABLE.get(info & _TYPE)
         if info >> 32 < count and offset + (row.field if row is not None else 0) <= size:
             continue
@@ -387,19 +405,19 @@ def _check(obj: ElfObject, label: str, section: int, words: array[int], size: in
         raise LinkError(f"{where}: the section ends before the field of a relocation: {size} bytes")
 
 
-def _check_apart(words: array[int], infos: set[int], where: str) -> None:
+def _check_apart(words: array[int], types: array[int], offsets: list[int], where: str) -> None:
     """Each field is written for one relocation: psABI 4.4.1 knows no others for this machine."""
-    offsets = words[::3].tolist()
-    apart = min(map(sub, offsets[1:], offsets), default=_FAR_APART)
+    ordered = sorted(offsets)
+    apart = min(map(sub, ordered[1:], ordered), default=_FAR_APART)
     if apart >= _FAR_APART:
         return
-    if apart < 0:  # in no order
-        offsets.sort()
-        apart = min(map(sub, offsets[1:], offsets))
-    kinds = {info & _TYPE for info in infos}
+    kinds = set(types)
     widest = max([row.field if (row := TABLE.get(kind)) is not None else 0 for kind in kinds])
-    if apart >= widest + max([_BEFORE.get(kind, 0) for kind in kinds]):
-        return
+    if apart >= widest:
+        some = not kinds.isdisjoint(_BEFORE)
+        begun = [n for n, kind in enumerate(types) if kind in _BEFORE] if some else []
+        if all(_is_apart(ordered, offsets[n], types[n], widest) for n in begun):
+            return
     end = -3
     for offset, info, _ in sorted(RELA.iter_unpack(words)):
         if (row := TABLE.get(info & _TYPE)) is None:
@@ -407,6 +425,13 @@ def _check_apart(words: array[int], infos: set[int], where: str) -> None:
         if offset - _BEFORE.get(row.number, 0) < end:
             raise LinkError(f"{where}+{offset:#x}: two relocations of one field")
         end = offset + row.field
+
+
+def _is_apart(offsets: list[int], offset: int, type: int, widest: int) -> bool:
+    """True if the bytes before a field that are written with it are in no field of the others, at
+    these offsets, in order."""
+    number = bisect_left(offsets, offset)
+    return not number or offset - _BEFORE[type] >= offsets[number - 1] + widest
 
 
 def _string_table(texts: Iterable[str]) -> tuple[dict[str, int], bytes]:
@@ -433,14 +458,19 @@ def _symbol_table(symbols: list[SymbolTuple]) -> tuple[bytes, bytes]:
     return b"".join(rows), struct.pack(f"<{len(words)}I", *words)
 
 
+def _refer(known: SymbolDraft, info: int) -> None:
+    """Let a symbol stand for one of its name that is not defined, too."""
+    if known.section == 0 and known.info >> 4 == c.STB_WEAK and info >> 4 != c.STB_WEAK:
+        known.info = info
+
+
 def _merge(known: SymbolDraft, fresh: SymbolDraft) -> None:
     """Let one symbol stand for two of a name."""
     if fresh.other & 3:  # gABI: the strictest
         known.other = known.other & ~3 | min(v for v in (known.other & 3, fresh.other & 3) if v)
     weak, was_weak = fresh.info >> 4 == c.STB_WEAK, known.info >> 4 == c.STB_WEAK
     if fresh.section == 0:
-        if not known.is_defined and was_weak and not weak:
-            known.info = fresh.info
+        _refer(known, fresh.info)
         return
     common, was_common = fresh.section in COMMON, known.section in COMMON
     if known.is_defined:

@@ -30,7 +30,8 @@ _HEAD = struct.Struct("<II")
 #: DW_EH_PE formats: size in bytes, signed
 FORMATS = {0x0: (8, False), 0x2: (2, False), 0x3: (4, False), 0x4: (8, False),
             0xA: (2, True), 0xB: (4, True), 0xC: (8, True)}  # fmt: skip
-_PCREL, OMIT = 0x10, 0xFF
+_PCREL, OMIT, _ULEB = 0x10, 0xFF, 0x01
+_TABLE_HEAD = 24  # bytes that the head of a table of landing pads may take
 
 
 class Row(NamedTuple):
@@ -42,13 +43,15 @@ class Row(NamedTuple):
 
 
 class Cie(NamedTuple):
-    """A common information entry; `encoding` is how its FDEs write addresses."""
+    """A common information entry; `encoding` is how its FDEs write addresses, `tables` how those of
+    tables of landing pads."""
 
     code_align: int
     data_align: int
     encoding: int
     augmented: bool
     initial: bytes
+    tables: int = OMIT
 
 
 class _Unsupported(Exception):
@@ -70,6 +73,10 @@ class RecordCursor(Cursor):
         value = self.fixed(size, signed)
         return value + here if encoding & 0x70 == _PCREL and value else value
 
+    def number(self, encoding: int) -> int:
+        """A number, in a form of those that pointers have, or as ULEB128."""
+        return self.uleb() if encoding == _ULEB else self.pointer(encoding & 0x0F)
+
 
 def read_cie(read: Read, address: int) -> Cie | None:
     """The CIE at `address`; None where it is of a kind that is not followed."""
@@ -88,7 +95,7 @@ def read_cie(read: Read, address: int) -> Cie | None:
         column = cursor.byte() if version == 1 else cursor.uleb()
         if column != RETURN_ADDRESS:
             return None
-        encoding = 0
+        encoding, tables = 0, OMIT
         if augmentation:
             stop = cursor.uleb()
             stop += cursor.at
@@ -96,15 +103,16 @@ def read_cie(read: Read, address: int) -> Cie | None:
                 if letter == "R":
                     encoding = cursor.byte()
                 elif letter == "L":
-                    cursor.byte()
+                    tables = cursor.byte()
                 elif letter == "P":
                     cursor.pointer(cursor.byte() & 0x7F)
                 elif letter not in "SB":
                     return None
             cursor.at = stop
         return Cie(
-            code_align, data_align, encoding, bool(augmentation), bytes(cursor.data[cursor.at :])
-        )
+            code_align, data_align, encoding, bool(augmentation), bytes(cursor.data[cursor.at :]),
+            tables,
+        )  # fmt: skip
     except (IndexError, ValueError, struct.error, _Unsupported):
         return None
 
@@ -118,6 +126,39 @@ def pc_range(read: Read, fde: int, cie: Cie) -> tuple[int, int] | None:
         return start, start + cursor.pointer(cie.encoding & 0x0F)
     except (IndexError, _Unsupported):
         return None
+
+
+def landing_pads(read: Read, fde: int) -> list[int]:
+    """The addresses where exceptions arrive in the function of the FDE at `fde`.
+
+    Source: Itanium C++ ABI, "Exception Handling Tables", 7.4: the call site table.
+    """
+    try:
+        length, back = _HEAD.unpack(read(fde, 8))
+        cie = read_cie(read, fde + 4 - back)
+        if cie is None or cie.tables == OMIT:
+            return []
+        cursor = RecordCursor(read(fde + 8, length - 4), fde + 8)
+        start = cursor.pointer(cie.encoding)
+        cursor.pointer(cie.encoding & 0x0F)
+        cursor.uleb()
+        if not (table := cursor.pointer(cie.tables)):
+            return []
+        head = RecordCursor(read(table, _TABLE_HEAD), table)
+        if (encoding := head.byte()) != OMIT:
+            start = head.pointer(encoding)
+        if head.byte() != OMIT:
+            head.uleb()
+        encoding, size = head.byte(), head.uleb()
+        sites = RecordCursor(read(table + head.at, size), table + head.at)
+        found: set[int] = set()
+        while sites.at < size:
+            *_, pad = (sites.number(encoding) for _ in range(3))
+            sites.uleb()
+            found |= {start + pad} if pad else set()
+        return sorted(found)
+    except (IndexError, struct.error, _Unsupported):
+        return []
 
 
 def row_at(read: Read, fde: int, pc: int) -> Row | None:

@@ -80,11 +80,13 @@ class Detours:
             behind = _after_branches(section.relocations, section.content)
             starts = sorted({0, *behind, *self._begins.get(section, ())})
             self._starts[section] = starts
-        start = starts[bisect_right(starts, offset) - 1]
-        instruction = instruction_at(section.content, start, offset)
-        if instruction is None or instruction.end - instruction.start < _JUMP:
+        number = bisect_right(starts, offset)
+        instruction = instruction_at(section.content, starts[number - 1], offset)
+        if instruction is None:
             return None
-        return instruction
+        if number == len(starts) or instruction.end < starts[number]:  # for a later field
+            starts.insert(number, instruction.end)
+        return instruction if instruction.end - instruction.start >= _JUMP else None
 
     def put(self, section: SectionDraft, number: int, found: Instruction, stub: Stub) -> bool:
         """Let a stub do what an instruction did, whose field is that of the section's relocation

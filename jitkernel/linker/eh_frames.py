@@ -29,14 +29,16 @@ from jitkernel.linker.unwind import UnwindRegion, pad, split
 from jitkernel.linker.x86_64 import PC32, R_32, R_32S, SLOT32
 
 _I32 = struct.Struct("<i")
+_FDE = struct.Struct("<Iii")  # length, distance back to the CIE, distance to the function
 _INDIRECT = 0x80
+_PADDING = [bytes(n) for n in range(8)]  # DW_CFA_nop
 
 
 #: The records that are taken, one behind the other, and by their offsets there: FDEs, each with its
-#: CIE's address or offset; the one field of a record that tells of a function of the object, with
-#: that; what else refers to something.
+#: CIE's address or offset; such FDEs as have one field, with that, what they tell of of the object,
+#: and what their length says; what else refers to something.
 _Records = tuple[
-    bytearray, list[tuple[int, int]], list[tuple[int, int, Entry]],
+    bytearray, list[tuple[int, int]], list[tuple[int, int, int, int, Entry]],
     list[tuple["Target | None", int, Entry]],
 ]  # fmt: skip
 
@@ -59,12 +61,14 @@ def add_frames(
         if cie < len(found):  # an offset: far below all addresses
             cie += start
         _I32.pack_into(found, here + 4, start + here + 4 - cie)
-    for offset, begin, entry in plain:
-        value = begin + entry[2] - start - offset
-        if -0x8000_0000 <= value <= 0x7FFF_FFFF:
-            _I32.pack_into(found, offset, value)
-        else:
-            fields.append((begin, offset, entry))
+    size, fde = len(found), _FDE.pack_into
+    for here, cie, length, begin, entry in plain:
+        back = start + here + 4 - (cie if cie >= size else cie + start)
+        try:
+            fde(found, here, length, back, begin + entry[2] - start - here - 8)
+        except struct.error:  # it is too far for the field
+            fde(found, here, length, back, 0)
+            fields.append((begin, here + 8, entry))
     start -= job.bind.base
     for target, offset, entry in fields:
         content.add_field(target, start + offset, found, offset, 0, section, entry)
@@ -77,7 +81,7 @@ def _taken(job: Job, resolution: Resolution, unwind: UnwindRegion, section: int)
     cies: dict[int, int] = {}  # by offset in the object: its address, or its offset in `found`
     records: _Records = bytearray(), [], [], []
     found, backs, plain, fields = records
-    first, count = 0, len(entries)
+    first, count, padding = 0, len(entries), _PADDING
     for at, length, cie in split(frames):
         if cie in cies and first < count and entries[first][0] == at + 8:
             if first + 1 == count or entries[first + 1][0] >= at + length:
@@ -85,11 +89,10 @@ def _taken(job: Job, resolution: Resolution, unwind: UnwindRegion, section: int)
                 if entry[1] & 0xFFFF_FFFF == PC32 and entry[1] >> 32 < len(targets):
                     begin = targets[entry[1] >> 32]
                     if begin.__class__ is int:
-                        here, first = len(found), first + 1
-                        plain.append((here + 8, begin, entry))
-                        backs.append((here, cies[cie]))
-                        record = frames[at : at + length]
-                        found += pad(record) if length & 7 else record
+                        here, first, more = len(found), first + 1, -length & 7
+                        found += frames[at : at + length]
+                        found += padding[more]
+                        plain.append((here, cies[cie], length - 4 + more, begin, entry))
                         continue
         last = first
         while last < len(entries) and entries[last][0] < at + length:
@@ -145,12 +148,13 @@ def indirect_types(
     section: int,
     address: int,
     content: bytearray | None,
-) -> list[Entry]:
+) -> bytes:
     """The relocations of a `.gcc_except_table` at `address`, far types reached through GOT slots.
 
     The encoding bytes of its tables are changed in `content`, which is what will be there.
     """
-    entries, targets = [*RELA.iter_unpack(job.obj.tables[section])], resolution.targets
+    table, targets = job.obj.tables[section], resolution.targets
+    entries = [*RELA.iter_unpack(table)]
     far = [
         offset
         for offset, info, _ in entries
@@ -159,7 +163,7 @@ def indirect_types(
         and resolution.is_far_data(targets[info >> 32])
     ]
     if not far:
-        return entries
+        return table
     if content is None:  # it is there already
         content = bytearray(job.obj.content(section))
     starts = _tables(job, layout, targets, address, len(content))
@@ -174,12 +178,12 @@ def indirect_types(
         if content[found[0]] & 0x7F in (0x03, 0x0B):  # udata4, sdata4
             changed.append(found)
             content[found[0]] |= _INDIRECT
-    return [
-        (offset, info & ~0xFFFF_FFFF | SLOT32, addend)
+    return b"".join(
+        RELA.pack(offset, info & ~0xFFFF_FFFF | SLOT32, addend)
         if info & 0xFFFF_FFFF in (R_32, R_32S) and any(a < offset < b for a, b in changed)
-        else (offset, info, addend)
+        else RELA.pack(offset, info, addend)
         for offset, info, addend in entries
-    ]
+    )
 
 
 def _tables(

@@ -65,6 +65,11 @@ class Instruction(NamedTuple):
 def decode(code: bytes | bytearray, start: int) -> Instruction:
     """The instruction at `start`.  Raises IndexError where the code ends within it; what is no
     instruction has some length."""
+    return Instruction._make(_parts(code, start))
+
+
+def _parts(code: bytes | bytearray, start: int) -> tuple[int, ...]:
+    """The same as a plain tuple."""
     at, small, address = start, False, 8
     while (byte := code[at]) in _PREFIXES:
         small, address = small or byte == 0x66, 4 if byte == 0x67 else address
@@ -105,16 +110,16 @@ def decode(code: bytes | bytearray, start: int) -> Instruction:
         if map == 1 and byte in (0xF6, 0xF7) and code[modrm] >> 3 & 7 < 2:
             wanted = "b" if byte == 0xF6 else "z"
     size = 0
-    if wanted:
+    if wanted == "b":  # most are of this kind
+        size = 1
+    elif wanted:
         z = 2 if small and not wide else 4
         sizes = {"b": 1, "w": 2, "d": 4, "z": z, "v": 8 if wide else z, "a": address}
         size = sizes.get(wanted) or sum(sizes[letter] for letter in wanted)
     end = at + size
     if end > len(code):
         raise IndexError(end)
-    return Instruction(
-        start, end, prefix, kind, map, opcode, modrm, displacement, at if size else -1
-    )
+    return start, end, prefix, kind, map, opcode, modrm, displacement, at if size else -1
 
 
 def _operand(code: bytes | bytearray, at: int) -> tuple[int, int, int]:
@@ -137,10 +142,10 @@ def instruction_at(code: bytes | bytearray, start: int, field: int) -> Instructi
     """The instruction that has the byte at `field`, read from `start` on, where one begins."""
     try:
         while start <= field:
-            found = decode(code, start)
-            if found.end > field:
-                return found
-            start = found.end
+            found = _parts(code, start)
+            start = found[1]
+            if start > field:
+                return Instruction._make(found)
     except IndexError:
         pass
     return None

@@ -212,13 +212,14 @@ def fill(
         start = starts.get(place[0], 0) + place[1] - base if place is not None else 0
         buffer = buffers.get(index)
         name, _, flags, _, _, size, _, _, _, _ = obj.sections[index]
-        entries: Iterable[Entry] = RELA.iter_unpack(table)
         if layout.frames and obj.names.startswith(b".gcc_except_table", name):
-            entries = indirect_types(job, layout, resolution, index, start + base, buffer)
+            table = indirect_types(job, layout, resolution, index, start + base, buffer)
         of_code = place is not None and place[0] != "text" and describes_code(obj, index)
         if len(table) > _FEW and buffer is not None and moved is None and not of_code:
             own = own or OwnFields(resolution, job.bind.arena)
-            entries = own.write(entries, buffer, start)
+            entries: Iterable[Entry] = own.write(table, buffer, start)
+        else:
+            entries = RELA.iter_unpack(table)
         for entry in entries:
             offset, info, _ = entry
             if offset + 8 > size or info >> 32 >= count:

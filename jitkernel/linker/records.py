@@ -13,6 +13,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from jitkernel.arena import Extent
+from jitkernel.ir.names import CONTROL
 from jitkernel.linker.x86_64 import STUB_SIZE
 from jitkernel.rollback import Recorded, RecordedDict, RecordedList, set_first
 
@@ -171,6 +172,12 @@ class Block(Recorded):
     def __init__(self, extent: Extent):
         set_first(self, "extent", extent)
         set_first(self, "holders", 1)
+
+
+def value_of(name: str, address: int, size: int) -> tuple[int, int]:
+    """The place of the bytes of a symbol that are its value and not its object's: address and size.
+    Of a control block that is the number by which libgcc knows the threads' copies."""
+    return (address + 16, 8) if name.startswith(CONTROL) else (address, size)
 
 
 Export = tuple[Symbol, int, int]

@@ -13,12 +13,11 @@ from typing import NamedTuple
 from jitkernel.arena import Extent
 from jitkernel.elf import ElfObject
 from jitkernel.elf import constants as c
-from jitkernel.elf.constants import COMMON, RELA
+from jitkernel.elf.constants import COMMON, RELA, RELA_SYMBOLS, RELA_TYPES
 from jitkernel.errors import LinkError
 from jitkernel.ir.names import CONTROL, written
 from jitkernel.linker import x86_64
 from jitkernel.linker.binding import Bindings, Target
-from jitkernel.linker.exporters import exporter
 from jitkernel.linker.instrumented import remedy
 from jitkernel.linker.layout import Layout, Names, is_special
 from jitkernel.linker.records import (
@@ -378,12 +377,16 @@ def _called(job: Job, layout: Layout) -> set[int]:
     called: set[int] = set()
     obj = job.obj
     for index, table in obj.tables.items():
-        infos = set(array("Q", table)[1::3])
+        words = array("I", table)
+        types, numbers = words[RELA_TYPES], words[RELA_SYMBOLS]
         if index in layout.frames:
-            called.update([info >> 32 for info in infos])
+            called.update(numbers)
             continue
-        called.update([info >> 32 for info in infos if info & _TYPE in x86_64.BRANCHES])
-        if GOTPCRELX in {info & _TYPE for info in infos}:
+        kinds = set(types)
+        if not kinds.isdisjoint(x86_64.BRANCHES):
+            pairs = zip(types, numbers, strict=True)
+            called.update([number for type, number in pairs if type in x86_64.BRANCHES])
+        if GOTPCRELX in kinds:
             content = obj.content(index)
             called.update([
                 info >> 32 for offset, info, _ in RELA.iter_unpack(table)
@@ -424,6 +427,8 @@ def _undefined(name: str, job: Job) -> LinkError:
         where = "C++'s library has it: %lib libstdc++.so.6"
     if name.startswith(CONTROL):
         where = "define it thread_local; a library's own thread-local variables are out of reach"
+    from jitkernel.linker.exporters import exporter  # only for errors
+
     if do := remedy(name):
         where = do
     elif library := exporter(name):

@@ -41,12 +41,6 @@ _HELPER_CALL: Final = 12
 _Way = tuple[SymbolDraft, int, SymbolDraft]
 
 
-def value_of(name: str, address: int, size: int) -> tuple[int, int]:
-    """The place of the bytes of a symbol that are its value and not its object's: address and size.
-    Of a control block that is the number by which libgcc knows the threads' copies."""
-    return (address + 16, 8) if name.startswith(CONTROL) else (address, size)
-
-
 def emulate(builder: Builder, label: str) -> None:
     """Replace an object's thread-local storage; `label` is of the object, and one of its own.
 

@@ -613,6 +613,29 @@ def test_slots_stay_while_threads_run(arena, code, points):
     assert points.place(slot) == slot
 
 
+def test_slots_stay_while_a_call_stands(arena, code, points):
+    """A frame below may go back into one: that of a handler of signals, of what it interrupted."""
+    points.insert(code.start)
+    points.arm()
+    slot = points.slot(code.start)
+    held = arena.read(slot, ROOM)
+    points.disarm(stands=True)
+    assert _text(arena, code) == _CODE
+    points.remove(code.start)
+    points.insert(code.start + 1)
+    points.arm()
+    assert points.slot(code.start + 1) != slot
+    assert arena.read(slot, ROOM) == held
+    points.disarm(stands=True)
+    points.insert(code.start)
+    assert points.slot(code.start) == slot
+    points.remove(code.start)
+    points.remove(code.start + 1)
+    assert arena.read(slot, ROOM) == held
+    points.disarm()
+    assert points.place(slot) == slot  # it is nobody's
+
+
 def test_what_is_no_code(arena, code, points):
     for address in (arena.base, arena.zones["text"].high, 0, arena.zones["data"].start):
         with pytest.raises(NotDisplaced, match="no code"):

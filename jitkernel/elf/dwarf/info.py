@@ -14,6 +14,8 @@ from jitkernel.elf.dwarf.sections import placed_sections
 
 __all__ = ["DebugInfo", "Function", "Inlined", "Local"]
 
+#: Behind the name of a variable of which nobody knows whether it is the one that is seen.
+UNSURE = "?"
 _SCOPES = ("lexical_block", "inlined_subroutine")
 _VARIABLES = ("formal_parameter", "variable")
 
@@ -67,6 +69,7 @@ class Local:
     indexed: Callable[[int], int] | None = None
     throughout: bool = False
     sure: bool = False
+    annotated: bool = False
 
     @property
     def static(self) -> bool:
@@ -81,6 +84,10 @@ class DebugInfo:
     def __init__(self, code: bytes, addresses: Mapping[int, int]):
         self._code, self._addresses = code, dict(addresses)
         self._starts_of: list[tuple[int, int, Function]] | None = None
+        # What each step asks about, by address, and by the offset of a function's entry.
+        self._chains: dict[int, tuple[int, ...]] = {}
+        self._statements: dict[int, list[tuple[int, int]]] = {}
+        self._keeps: dict[int, bool] = {}
 
     @cached_property
     def _sections(self) -> dict[str, bytes]:
@@ -166,6 +173,8 @@ class DebugInfo:
     def statement_starts(self, function: Function) -> list[tuple[int, int]]:
         """The addresses where stretches of one line of a function begin, with the line: behind its
         prologue, and its body's first address."""
+        if (known := self._statements.get(function.offset)) is not None:
+            return known
         found: dict[int, int] = {}
         for low, high in function.ranges:
             before: tuple[int, str] | None = None
@@ -177,17 +186,24 @@ class DebugInfo:
                 if here != before and not is_prologue:
                     found[row.start] = row.line
                 before = None if is_prologue else here
-        return sorted(found.items())
+        starts = self._statements[function.offset] = sorted(found.items())
+        return starts
 
     def keeps_frame(self, function: Function) -> bool:
         """True if `rbp` is a function's frame throughout its body."""
-        return self.entries.die(function.offset).block("frame_base") == b"\x56"  # DW_OP_reg6
+        if (known := self._keeps.get(function.offset)) is None:
+            base = self.entries.die(function.offset).block("frame_base")
+            known = self._keeps[function.offset] = base == b"\x56"  # DW_OP_reg6
+        return known
 
     def inline_chain(self, pc: int) -> tuple[int, ...]:
         """The inlined copies that an address is in: offsets of their entries,
         the outermost first."""
-        function = self.function(pc)
-        return () if function is None else tuple(d.offset for d in self._inlined(function, pc))
+        if (known := self._chains.get(pc)) is None:
+            function = self.function(pc)
+            inlined = self._inlined(function, pc) if function is not None else []
+            known = self._chains[pc] = tuple(die.offset for die in inlined)
+        return known
 
     def copies(self, name: str) -> list[int]:
         """The places where the bodies of a function begin that are parts of others."""
@@ -215,6 +231,8 @@ class DebugInfo:
         ]
 
     def _inlined(self, function: Function, pc: int) -> list[Die]:
+        if not self.entries.inlines:
+            return []
         return [die for die in self._scopes(function, pc) if die.tag == "inlined_subroutine"]
 
     def _scopes(self, function: Function, pc: int) -> list[Die]:
@@ -314,7 +332,7 @@ class DebugInfo:
         found = []
         for scope, die in _below(scopes[0]):
             name = die.name
-            if not name:
+            if not name or die.flag("artificial"):
                 continue
             local = self._local(die, name, pc, frame)
             defined = local.argument or scope.offset in around
@@ -359,17 +377,21 @@ class DebugInfo:
                 constant.value.to_bytes(8, "little", signed=constant.value < 0)
                 if isinstance(constant.value, int) else bytes(constant.value)
             )  # fmt: skip
+        where = die.expression("location", pc)
+        if name.endswith(UNSURE):
+            name, where, value = name.removesuffix(UNSURE), b"", None
         return Local(
             name,
             typed.reference("type"),
             die.tag == "formal_parameter",
             said.number("decl_line"),
             self._file(said, "decl_file"),
-            die.expression("location", pc),
+            where,
             value,
             frame,
             indexed=self.entries.indexed(die),
             throughout=die.block("location") is not None,
+            annotated=said.raw.has_children,
         )
 
 

@@ -17,6 +17,8 @@ __all__ = ["Place", "Read", "locate"]
 
 #: From an address and a number of bytes to the bytes there: fewer, or none, where memory ends.
 Read = Callable[[int, int], bytes]
+#: From a register's name to its value when the function was entered, None where nobody knows.
+Entry = Callable[[str], int | None]
 
 _REGISTERS = (
     "rax rdx rcx rbx rsi rdi rbp rsp r8 r9 r10 r11 r12 r13 r14 r15 rip "
@@ -58,13 +60,26 @@ class Place:
             case "value":
                 is_whole = size <= max(len(self.data), 8)
                 return self.data[:size].ljust(size, b"\0") if is_whole else None
-        parts = bytearray()
-        for place, count in self.pieces:
+        found, holes = self.parts(size, registers, read)
+        return found if not holes else None
+
+    def parts(
+        self, size: int, registers: Mapping[str, int], read: Read
+    ) -> tuple[builtins.bytes, tuple[tuple[int, int], ...]]:
+        """Its `size` bytes, as far as they are somewhere, and where they are not: from and to
+        which of them, in order."""
+        found = bytearray()
+        holes: list[tuple[int, int]] = []
+        for place, count in self.pieces or ((self, size),):
             part = place.bytes(count, registers, read) if place is not None else None
             if part is None:
-                return None
-            parts += part
-        return bytes(parts[:size]) if size <= len(parts) else None
+                start = holes.pop()[0] if holes and holes[-1][1] == len(found) else len(found)
+                holes.append((start, len(found) + count))
+            found += part if part is not None else bytes(count)
+        if len(found) < size:
+            holes.append((len(found), size))
+        inside = [(start, min(stop, size)) for start, stop in holes if start < size]
+        return bytes(found[:size].ljust(size, b"\0")), tuple(inside)
 
     @property
     def settable(self) -> bool:
@@ -105,14 +120,15 @@ class _NoPlaceError(Exception):
 
 
 def locate(
-    local: Local, pc: int, registers: Mapping[str, int], read: Read, cfa: int | None = None
-) -> Place | None:
+    local: Local, pc: int, registers: Mapping[str, int], read: Read, cfa: int | None = None,
+    entry: Entry | None = None,
+) -> Place | None:  # fmt: skip
     """The place where a variable is while a frame's `registers` are these; None where it is
     nowhere: it was optimised out.
 
     `pc` is what `DebugInfo.variables` was asked with.  `cfa` is the frame's canonical frame
     address, which frames without rbp need.  Registers are by name, `xmm0` among them where they
-    are known.
+    are known; `entry` gives what one was when the function was entered, None where nobody knows.
     """
     if local.expression is None:
         return Place("value", data=local.constant) if local.constant is not None else None
@@ -120,7 +136,7 @@ def locate(
         return None
     registers = registers if "rip" in registers else {**registers, "rip": pc}
     try:
-        return _Machine(local, registers, read, cfa).run(local.expression)
+        return _Machine(local, registers, read, cfa, entry).run(local.expression)
     except (_NoPlaceError, IndexError, ZeroDivisionError):  # none, or one that is cut off
         return None
 
@@ -128,8 +144,12 @@ def locate(
 class _Machine:
     """Runs expressions of one frame."""
 
-    def __init__(self, local: Local, registers: Mapping[str, int], read: Read, cfa: int | None):
+    def __init__(
+        self, local: Local, registers: Mapping[str, int], read: Read, cfa: int | None,
+        entry: Entry | None,
+    ):  # fmt: skip
         self.local, self.registers, self.read, self.cfa = local, registers, read, cfa
+        self.entry = entry
 
     def run(self, expression: bytes) -> Place:
         r = Cursor(expression)
@@ -191,13 +211,21 @@ class _Machine:
         elif op in _UNARY:
             stack.append(_UNARY[op](stack.pop()) & _WORD)
         elif op != 0x96:  # DW_OP_nop
-            # DW_OP_entry_value, DW_OP_implicit_pointer, thread-locals, typed values...
-            raise _NoPlaceError
+            stack.append(self.of_others(op, r))
 
     def frame(self) -> int:
         """The address that DW_OP_fbreg counts from."""
         place = self.run(self.known(self.local.frame))
         return self.register(place.register) if place.kind == "register" else place.address
+
+    def of_others(self, op: int, r: Cursor) -> int:
+        """A result that the caller has to know: a register when the function was entered."""
+        if op not in (0xA3, 0xF3):  # DW_OP_implicit_pointer, typed values...
+            raise _NoPlaceError
+        expression = r.bytes(r.uleb())  # DW_OP_entry_value, DW_OP_GNU_entry_value
+        if self.entry is None or len(expression) != 1 or not 0x50 <= expression[0] <= 0x6F:
+            raise _NoPlaceError
+        return self.known(self.entry(_register(expression[0] - 0x50)))
 
     def register(self, name: str) -> int:
         return self.known(self.registers.get(name))
