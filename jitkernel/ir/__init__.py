@@ -10,5 +10,6 @@ functions, globals and all else at the top, `instructions` for what is in bodies
 `calls` for what a callee expects and what it is given, `constants` for what they alone tell, and
 `debug_info` for metadata and lines, `attributes` for what functions have.  Of a cell, `statements`
 cuts the text, `expressions` reads call lines, and `miswritten` and `spot` look at what is wrong.
-`keywords` has the words and their meanings.
+`keywords` has the words and their meanings.  `model` makes values and blocks of a module, which may
+be changed.
 """

@@ -30,7 +30,6 @@ _REMOVED = regex(
     r"|^[ \t]*(?:#dbg_\w+|(?:tail[ \t]+)?call[ \t]+void[ \t]+@llvm\.dbg\.\w+)\([^\n]*"
     r"|" + _ATTACHED + r"|(?<==)(?P<node>[ \t]*(?:distinct[ \t]+)?!)DILocation\([^\n]*"
 )
-_RECORD = regex(r"(?m)^[ \t]*#dbg_\w+\([^\n]*\n|^!\d+ = [^\n]*(?:\n|\Z)")
 _NODE = regex(r"(?m)^!(\d+)[ \t]*=[ \t]*([^\n]*)")
 _FIELD = regex(
     r'(\w+): (?:"((?:[^"\\]|\\.)*)"|!?(\{[^}]*\}|\w*\((?:[^()]|\([^()]*\))*\)|[^,()]*))(?:, |\)?$)'
@@ -45,8 +44,15 @@ _FLAGS = ('i32 7, !"Dwarf Version", i32 4', 'i32 2, !"Debug Info Version", i32 3
 def split_location(text: str) -> tuple[str, str]:
     """A line without the `!dbg` that is attached to it, and the number of the node that it names;
     "" where it has none."""
-    match = _AT.search(text) if "!dbg" in text else None
-    return (_AT.sub("", text), match[1]) if match else (text, "")
+    at = text.find("!dbg")
+    if at < 0:
+        return text, ""
+    begin = len(text[:at].rstrip(" \t"))  # the search would try every blank of the line
+    match = _AT.search(text, max(begin - 1, 0))
+    if match is None:
+        return text, ""
+    rest = text[: match.start()] + text[match.end() :]
+    return _AT.sub("", text) if "!dbg" in rest else rest, match[1]
 
 
 def has_locations(source: str) -> bool:
@@ -67,10 +73,9 @@ def without_locations(source: str) -> str:
     return _REMOVED.sub(rest, source)
 
 
-def without_metadata(text: str) -> str:
-    """Printed IR without debug records, metadata and what refers to it: its numbers change with
-    every pass, whatever the pass did."""
-    return _ATTACHMENTS.sub("", without_locations(_RECORD.sub("", text)))
+def without_attachments(text: str) -> str:
+    """An instruction of printed IR without the metadata that is attached to it."""
+    return _ATTACHMENTS.sub("", text)
 
 
 def nodes(text: str) -> dict[str, str]:

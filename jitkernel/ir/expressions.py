@@ -10,7 +10,6 @@ type is known.  Start from `parse_expression`.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from jitkernel.errors import CompileError
@@ -19,10 +18,11 @@ from jitkernel.ir.names import NAME, bare, symbol_name, unescape
 from jitkernel.ir.statements import diagnostic
 from jitkernel.ir.text import TYPE_WORD, Cursor
 from jitkernel.ir.types import NamedType, Type, TypeSyntaxError, parse_type_at
+from jitkernel.record import record
 from jitkernel.regex import regex
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Node:
     """`type` is what is written in front of it, or None; `at` the offset in the cell."""
 
@@ -30,7 +30,7 @@ class _Node:
     at: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Number(_Node):
     """An integer or a fraction, as written: what it means depends on its type."""
 
@@ -38,14 +38,14 @@ class Number(_Node):
     is_fraction: bool
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Word(_Node):
     """true, false, null or zeroinitializer."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Text(_Node):
     """A string's bytes; `terminated` is True for `"..."`, which a NUL ends, False for `c"..."`."""
 
@@ -53,7 +53,7 @@ class Text(_Node):
     terminated: bool
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SymbolRef(_Node):
     """`@name`, an address; `offset` is in bytes (`@name+4`, as pointers are printed)."""
 
@@ -61,20 +61,20 @@ class SymbolRef(_Node):
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Load(_Node):
     """`load @name`: the value of a global."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Call(_Node):
     name: str
     arguments: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Result(_Node):
     """`_` (number None) or `_5`."""
 
@@ -85,7 +85,7 @@ class Result(_Node):
         return "_" if self.number is None else f"_{self.number}"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Aggregate(_Node):
     """`brackets` is `{}`, `[]`, `<>` or `<{}>`."""
 

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
-from jitkernel.ir.keywords import BINARY_OPCODES, CAST_OPCODES, TERMINATORS
+from jitkernel.ir.keywords import BINARY_OPCODES, CAST_OPCODES, OPCODES, TERMINATORS
 from jitkernel.ir.module import Entity
 from jitkernel.ir.names import NAME, SKIP, decode_name
 from jitkernel.ir.text import after_flags, after_space, commas, line_end, without_comments
@@ -32,6 +31,7 @@ from jitkernel.ir.types import (
     parse_type_at,
     resolve,
 )
+from jitkernel.record import record
 from jitkernel.regex import regex
 
 _HEAD = regex(
@@ -40,9 +40,14 @@ _HEAD = regex(
 )
 _TO = regex(SKIP + r"|(?<![-\w$.%@])to(?![-\w$.])")
 _LABEL = regex(f"({NAME}):")
-# What an instruction goes on with at a new line: `to label` of an invoke, clauses of a landingpad.
-CONTINUES = regex(r"cleanup\b|catch\b|filter\b|to\s+label\b|unwind\b|,")
+# What an instruction goes on with at a new line: `to label` of an invoke, clauses of a landingpad;
+# not a block's label, `cleanup:` or `catch.2:`.
+CONTINUES = regex(r"(?:cleanup|catch|filter|unwind)(?![-\w$.:])|to\s+label\b|,")
 _LABELLED = regex(r'\basm\b[^"\n]*"[^"\n]*(?:(?<![\w$%.])|(?<=\\0[9A]))[A-Za-z_.][\w.]*:')
+# What a line of a body begins with that goes on with nothing: an instruction, a label, a record.
+_STARTS = regex(
+    rf"%{NAME}\s*=(?!=)|#dbg_|uselistorder|(?:{'|'.join(sorted(OPCODES))})(?![-\w$.:(])|{NAME}:"
+)
 # What an instruction begins with, and brackets.
 _BEGINS = regex(
     rf'{SKIP}|[(\[{{<>}}\])]|(?<![-\w$.@%"])(?:(?P<named>%{NAME}\s*=(?!=))|(?P<opcode>(?:(?:tail|'
@@ -52,7 +57,7 @@ _BEGINS = regex(
 _TARGET = regex(rf"(?:i\d+ (-?\d+|true|false), )?label %({NAME})")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Instruction:
     """One instruction: `text` has blanks for comments.  `result` is what stands before the `=`
     (`%x`, empty where there is none), `opcode` is empty in what is none (a bare label); `operands`
@@ -101,7 +106,7 @@ class Block(NamedTuple):
 
 def blocks(text: str, start: int, stop: int) -> list[Block]:
     """The blocks of the body between two offsets.  An instruction may go over several lines: in
-    brackets, behind a comma, and where the next begins as none does."""
+    brackets, behind a comma, and where the next begins as no instruction does."""
     found = [Block("", start, [])]
     at = after_space(text, start)
     while at < stop:
@@ -112,7 +117,7 @@ def blocks(text: str, start: int, stop: int) -> list[Block]:
         end = min(line_end(text, at), stop)
         following = after_space(text, end)
         while following < stop and (
-            text[at:end].rstrip()[-1:] in (",", "=") or CONTINUES.match(text, following)
+            text[at:end].rstrip()[-1:] in (",", "=") or not _STARTS.match(text, following)
         ):
             end = min(line_end(text, following), stop)
             following = after_space(text, end)
@@ -220,7 +225,7 @@ class _Operands:
         return parse_type_at(self.text, words[-1].end())[0]
 
 
-def _truth(type: Type) -> Type:
+def truth(type: Type) -> Type:
     """The type of a comparison of two values of `type`."""
     if isinstance(type, VectorType):
         return VectorType(type.count, IntType(1), type.scalable)
@@ -294,7 +299,7 @@ _RULES: dict[str, Callable[[_Operands], Type]] = {
     **dict.fromkeys(TERMINATORS | {"store", "fence"}, lambda o: VOID),
     **dict.fromkeys("catchpad cleanuppad catchswitch".split(), lambda o: _TOKEN_TYPE),
     **dict.fromkeys("call invoke callbr".split(), _call),
-    **dict.fromkeys(("icmp", "fcmp"), lambda o: _truth(o.type(0))),
+    **dict.fromkeys(("icmp", "fcmp"), lambda o: truth(o.type(0))),
     "alloca": _alloca,
     "getelementptr": _getelementptr,
     "cmpxchg": lambda o: StructType((o.type(1), IntType(1))),

@@ -1,7 +1,9 @@
 """From lines of a module to lines of the cell that it was made of.
 
-A language other than IR says in comments of their own line which line of the cell the instructions
-below come from: `; line 3`.  Start from `cell_lines`.
+A language other than IR says in comments of their own which line of the cell the instructions
+below come from: `; line 3`, and `; line 3 in "/usr/include/f.h"` of code in a file that the cell
+includes; `; begins at line 2` behind the head of a function says where that stands.
+Start from `cell_lines`; of files, too, `marked_places`.
 """
 
 from __future__ import annotations
@@ -11,7 +13,8 @@ from collections.abc import Callable
 from jitkernel.regex import regex
 
 _DEFINE = regex(r"\s*define\b(?!.*@jk\.)")
-_MARK = regex(r"\s*; line (\d+)\b")
+_MARK = regex(r'\s*; line (\d+)\b(?: in "([^"]*)")?')
+_BEGINS = regex(r"\s*; begins at line (\d+)")
 
 
 def cell_lines(text: str, first_line: int, source: str) -> Callable[[int], int]:
@@ -19,11 +22,17 @@ def cell_lines(text: str, first_line: int, source: str) -> Callable[[int], int]:
 
     `text` is what was compiled, the cell's part of it from `first_line` on.
     """
+    places = cell_places(text, first_line, source)
+    return lambda line: 0 if (place := places(line))[0] else place[1]
+
+
+def cell_places(text: str, first_line: int, source: str) -> Callable[[int], tuple[str, int]]:
+    """As `cell_lines`, to file and line: the file is empty where that is the cell's source."""
     if are_marked(text, first_line, source):
-        return marked_lines(text, first_line)
+        return marked_places(text, first_line)
     module = text.split("\n")[first_line - 1 :]
     own = all(t.strip() in source for t in module if _DEFINE.match(t))
-    return lambda line: line if own else 0
+    return lambda line: ("", line if own else 0)
 
 
 def are_marked(text: str, first_line: int, source: str) -> bool:
@@ -34,8 +43,26 @@ def are_marked(text: str, first_line: int, source: str) -> bool:
 
 def marked_lines(text: str, first_line: int) -> Callable[[int], int]:
     """As `cell_lines`, for a module that a language has marked."""
-    lines = [0]
+    places = marked_places(text, first_line)
+    return lambda line: 0 if (place := places(line))[0] else place[1]
+
+
+def marked_places(text: str, first_line: int) -> Callable[[int], tuple[str, int]]:
+    """As `cell_places`, for a module that a language has marked."""
+    found = [("", 0)]
     for one in text.split("\n")[first_line - 1 :]:
-        mark = _MARK.match(one)
-        lines.append(int(mark[1]) if mark else 0 if one.startswith("define ") else lines[-1])
-    return lambda line: lines[line] if 0 < line < len(lines) else 0
+        mark = _MARK.match(one) if ";" in one else None
+        if mark:
+            found.append((mark[2] or "", int(mark[1])))
+        else:
+            found.append(("", 0) if one.startswith("define ") else found[-1])
+    return lambda line: found[line] if 0 < line < len(found) else ("", 0)
+
+
+def begins_at(function: str) -> int:
+    """The line of its source where the text of a marked function says that it begins, 0 where it
+    does not."""
+    for one in function.split("\n", 2)[1:2]:
+        if begins := _BEGINS.match(one):
+            return int(begins[1])
+    return 0

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from jitkernel.errors import Diagnostic
@@ -23,6 +22,7 @@ from jitkernel.ir.keywords import (
 )
 from jitkernel.ir.names import NAME, decode_name, unescape
 from jitkernel.ir.text import SCALAR, integer_bits, without_comments
+from jitkernel.record import record
 from jitkernel.regex import regex
 
 _T = rf"(?:{SCALAR}|%{NAME})"
@@ -60,7 +60,7 @@ def repaired(
     return str(said(_RULES, _code(line), _Cell(source, number, type_of)))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Cell:
     """The place of a line: line `number` of `source`."""
 

@@ -128,7 +128,7 @@ def bare(text: str) -> str:
 def mentions(text: str, sign: str) -> frozenset[str]:
     """Every name behind a sign (`@`, `%`, `$`, `#`, `!`) in a text's code, as it is written there;
     none in its strings and comments."""
-    return frozenset(_MENTIONS[sign].findall(text)) - {""}
+    return frozenset(_MENTIONS[sign].findall(text)) - {""} if sign in text else frozenset()
 
 
 def renamed(text: str, sign: str, names: Mapping[str, str], new_sign: str | None = None) -> str:

@@ -5,10 +5,9 @@ The line may be wrong there: what is read is what it looks like.  Start from `Sp
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from jitkernel.ir.names import NAME
 from jitkernel.ir.text import SCALAR
+from jitkernel.record import record
 from jitkernel.regex import regex
 
 # What may begin at a place, and what may end there.
@@ -31,7 +30,7 @@ _PATTERNS = {
 _TYPES = regex(rf"\b({SCALAR})\b")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Spot:
     """The place `at` in a line; what is not found is empty."""
 

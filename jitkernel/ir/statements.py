@@ -8,7 +8,6 @@ from `word_at` for the word at a place.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
 from jitkernel.errors import CompileError, Diagnostic, present
@@ -17,6 +16,7 @@ from jitkernel.ir.keywords import ENTITY_WORDS, OPCODES, VARIABLE_WORDS
 from jitkernel.ir.module import body_end
 from jitkernel.ir.names import COMMENT, INLINE_SPACE, NAME, SKIP, SPACE, symbol_name
 from jitkernel.ir.text import after_space, without_comments
+from jitkernel.record import record
 from jitkernel.regex import regex
 
 
@@ -41,7 +41,7 @@ class Kind(Enum):
     __hash__ = object.__hash__  # which Python code need not be run for
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Statement:
     """One statement: `text` from its first to its last character, without a trailing comment.  Of
     IR, `/* */` are blanks in it.
@@ -81,7 +81,7 @@ class Statement:
         return found._replace(line=self.line + found.line - 1)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Problem:
     """A complaint, and whether more text could still settle it."""
 

@@ -93,6 +93,18 @@ def after_flags(text: str, at: int) -> int:
     return at
 
 
+def flag_words(text: str) -> list[str]:
+    """The words that a text begins with and that are no type, each with its brackets."""
+    found, at = list[str](), 0
+    while match := _FLAG.match(text, at):
+        end = match.end()
+        if text[end : end + 1] == "(":
+            end = closing(text, end) if closing(text, end) >= 0 else len(text)
+        found.append(text[at:end].strip())
+        at = end
+    return found
+
+
 def closing(text: str, start: int) -> int:
     """The index just past the bracket that closes the one at `start`; -1 where none does."""
     depth = 0

@@ -7,13 +7,13 @@ Start from `parse_type`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeAlias
 
 from jitkernel.ir.keywords import FLOAT_TYPES
 from jitkernel.ir.names import NAME, SPACE, decode_name, quote_name
 from jitkernel.ir.text import Cursor
+from jitkernel.record import record
 from jitkernel.regex import regex
 
 
@@ -25,13 +25,13 @@ class TypeSyntaxError(ValueError):
         super().__init__(message)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class VoidType:
     def __str__(self) -> str:
         return "void"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class IntType:
     bits: int
 
@@ -39,7 +39,7 @@ class IntType:
         return f"i{self.bits}"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class FloatType:
     """`name` is half, bfloat, float, double, x86_fp80, fp128 or ppc_fp128."""
 
@@ -49,7 +49,7 @@ class FloatType:
         return self.name
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PointerType:
     space: int = 0
 
@@ -57,7 +57,7 @@ class PointerType:
         return f"ptr addrspace({self.space})" if self.space else "ptr"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ArrayType:
     count: int
     element: Type
@@ -66,7 +66,7 @@ class ArrayType:
         return f"[{self.count} x {self.element}]"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class VectorType:
     count: int
     element: Type
@@ -76,7 +76,7 @@ class VectorType:
         return f"<{'vscale x ' if self.scalable else ''}{self.count} x {self.element}>"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class StructType:
     """A literal struct, or the body of a named one."""
 
@@ -88,7 +88,7 @@ class StructType:
         return f"<{inside}>" if self.packed else inside
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class NamedType:
     """`%name`; what it stands for is in a table of named types (see `resolve`)."""
 
@@ -100,7 +100,7 @@ class NamedType:
         return "%" + quote_name(self.name)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class FunctionType:
     result: Type
     parameters: tuple[Type, ...]
@@ -111,7 +111,7 @@ class FunctionType:
         return f"{self.result} ({', '.join(inside)})"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class OtherType:
     """A type without bytes: label, metadata, token, x86_amx, opaque, target(...)."""
 

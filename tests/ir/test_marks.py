@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jitkernel.ir.marks import are_marked, cell_lines
+from jitkernel.ir.marks import are_marked, begins_at, cell_lines, marked_places
 
 MARKED = """declare void @g()
 define void @f() {
@@ -32,3 +32,22 @@ def test_marks_of_the_cells_author_do_not() -> None:
 def test_what_stands_above_the_cell_does_not_count() -> None:
     assert not are_marked("  ; line 3\ndefine void @f() { ret void }", 2, "f")
     assert cell_lines("define void @f() { ret void }", 1, "another text")(1) == 0
+
+
+def test_lines_of_a_file_are_not_the_cells() -> None:
+    text = """define void @f() {
+  ; begins at line 3
+  ; line 4
+  call void @g()
+  ret void
+}
+define void @h() {
+  ; line 7 in "/a b/h.h"
+  ret void
+}"""
+    places = marked_places(text, 1)
+    assert [places(n) for n in (1, 2, 4, 5, 9)] == [
+        ("", 0), ("", 0), ("", 4), ("", 4), ("/a b/h.h", 7),
+    ]  # fmt: skip
+    assert [cell_lines(text, 1, "")(n) for n in (4, 9)] == [4, 0]
+    assert begins_at(text) == 3 and begins_at(text[text.index("define void @h") :]) == 0
