@@ -10,8 +10,9 @@ In DWARF a value is a variable that is called as LLVM prints it, `%x`, whose typ
 that is called as LLVM's is, `<4 x float>`; that of an `alloca` is `ptr to T`.  Each basic block is
 a lexical block, within that of its immediate dominator: the lexical blocks that hold an address
 have the variables of all blocks that have run when it is reached.  Of the innermost one only those
-count whose line is before that of the address.  Artificial variables are no values: they let a
-block without any be told from the one around it.
+count whose line is before that of the address; a variable's is the last line so far, for languages
+compute things in another order than they are written.  Artificial variables are no values: they let
+a block without any be told from the one around it.
 
 Start from `debugged`.
 """
@@ -24,6 +25,8 @@ from typing import NamedTuple
 
 from jitkernel.compiler import binding
 from jitkernel.compiler.binding import lib
+from jitkernel.compiler.looped import annotated
+from jitkernel.ir import shadowing
 from jitkernel.ir.attributes import members
 from jitkernel.ir.calls import find_calls
 from jitkernel.ir.debug_info import fields, nodes, split_location, with_locations
@@ -51,7 +54,9 @@ _PADS = ("landingpad", "catchpad", "cleanuppad")
 _UNTOUCHED = frozenset(("phi", "va_arg", "callbr", "catchswitch", "catchret", "cleanupret", *_PADS))
 _ALWAYS_CODE = frozenset(("ret", "unreachable", "invoke", "atomicrmw", "cmpxchg"))
 _CALLS = ("call", "invoke")
+_LIFETIME = " @llvm.lifetime."
 _FRAME = '"frame-pointer"="all"'
+_NO_TAIL_CALLS = '"disable-tail-calls"="true"'
 _NOT_REALIGNED = '"no-realign-stack"'
 _UNLIKE_OPTNONE = frozenset(("alwaysinline", "minsize", "optsize", "optdebug"))
 
@@ -102,7 +107,9 @@ def debugged(text: str, first_line: int = 1, marked: bool = False, followed: boo
         binding.verify(module)
         prefix = _unused(text)
         values = {} if own or followed else dict(_named(module, prefix))
-        return _Module(binding.print_module(module), values, prefix, followed).text(own)
+        printed = binding.print_module(module)
+        printed = shadowing.marked(printed) if own and followed else printed
+        return _Module(printed, values, prefix, followed).text(own)
 
 
 def _unused(text: str) -> str:
@@ -185,6 +192,8 @@ class _Module:
         edits: list[tuple[int, int, str]] = []
         for function in functions(self._text, "define"):
             edits += self._function(function, own)
+        if own and self._followed:
+            edits += self._annotations()
         if not (own or self._followed):
             edits += self._never_inlined()
         made = [
@@ -192,6 +201,21 @@ class _Module:
             for words, number in self._made.items()
         ]
         return "".join([replaced(self._text, sorted(edits)), "\n", *made, self.metadata.text()])
+
+    def _annotations(self) -> Iterator[tuple[int, int, str]]:
+        """Let it be seen which variables change in loops."""
+        known = self.metadata.known
+        changed = {
+            node
+            for function in functions(self._text, "define") if not function.is_declaration
+            for node in annotated(function, known)
+        }  # fmt: skip
+        for found in entities(self._text, "metadata") if changed else ():
+            if found.spelled in changed and "annotations:" not in known[found.spelled]:
+                note = self.metadata.once('!{!"changes in a loop", i1 true}')
+                notes = self.metadata.once(f"!{{{note}}}")
+                at = closing(self._text, self._text.index("(", found.value)) - 1
+                yield at, at, f", annotations: {notes}"
 
     def _function(self, function: Entity, own: bool) -> list[tuple[int, int, str]]:
         text = self._text
@@ -202,7 +226,9 @@ class _Module:
             return []
         if self._followed:  # there is a table of its frame, and nothing changes
             words = [word for word in words if word.partition("(")[0] != "uwtable"]
-            return [self._attributed(function, [*words, "uwtable"])]
+            # Arguments of a call that has become a jump are not told.
+            calls = [_NO_TAIL_CALLS] if own else []
+            return [self._attributed(function, [*words, "uwtable", *calls])]
         words = [word for word in words if not word.startswith(_FRAME.partition("=")[0])]
         edits = []
         located = split_location(text[stop:brace])[1]  # LLVM drops what it finds to be at odds
@@ -213,7 +239,16 @@ class _Module:
             if body.is_aligned:
                 words.append(_NOT_REALIGNED)
             edits.append((brace + 1, end - 1, body.text()))
+        edits += self._lifetimes(brace + 1, end - 1) if own else ()
         return [self._attributed(function, [*words, _FRAME]), *edits]
+
+    def _lifetimes(self, start: int, stop: int) -> Iterator[tuple[int, int, str]]:
+        """Leave out what says where variables begin and end: with it, LLVM makes no code of a jump
+        that is all there is at a line, such as a loop's `}`."""
+        text = self._text
+        while (at := text.find(_LIFETIME, start, stop)) >= 0:
+            start = text.index("\n", at)
+            yield text.rindex("\n", 0, at), start, ""
 
     def _attributed(self, function: Entity, words: list[str]) -> tuple[int, int, str]:
         """Let a function have these attributes, and no others of its group."""
@@ -364,6 +399,7 @@ class _Function:
                 home = self._home(name, parameter, self._line, f"arg: {number}, ", self._scope)
                 if home:
                     self._arguments.append((name, home))
+        latest: dict[str, int] = {}  # by lexical block: the last line so far
         for index, steps in enumerate(self._steps):
             is_switch = steps[-1].read.opcode == "catchswitch"  # which nothing may precede
             scope = self._scopes[self._edges.get(index, index)]
@@ -374,9 +410,10 @@ class _Function:
                 unfit |= read.opcode == "phi" and is_switch
                 if read.opcode == "alloca":
                     unfit |= not {"swifterror", "inalloca"}.isdisjoint(words)
+                inside = scope if read.opcode == "invoke" else self._scopes[index]
+                line = latest[inside] = max(latest.get(inside, 0), step.line)
                 if read.result and not unfit:
-                    inside = scope if read.opcode == "invoke" else self._scopes[index]
-                    self._home(read.result[1:], read, step.line, "", inside)
+                    self._home(read.result[1:], read, line, "", inside)
 
     def _home(
         self, name: str, read: Instruction, line: int, argument: str, scope: str

@@ -1,15 +1,40 @@
 """Which line of a cell each stretch of its code comes from.  Start from `line_table`.
 
-Reads what DWARF calls the line number program (DWARF 5, section 6.2; version 4 alike) of an object
-that has not been linked: the relocations of `.debug_line` say which section a sequence describes.
+An object that has not been linked is read as if each of its sections were placed far from the
+others: the address of a row says which section it is of.
 """
 
 from __future__ import annotations
 
-from jitkernel.compiler.records import LineTable
+from jitkernel.compiler.records import BODY, LineTable, Request
 from jitkernel.elf import read_object
 from jitkernel.elf.constants import SHF_EXECINSTR
-from jitkernel.elf.cursor import Cursor
+from jitkernel.elf.dwarf.lines import read_lines
+from jitkernel.elf.dwarf.sections import placed_sections
+from jitkernel.ir.debug_info import with_locations
+
+_APART = 40  # bits of an offset in a section
+
+
+def located(request: Request, bodies: bool = False) -> Request | None:
+    """The same module with locations at its instructions: lines of the cell, counted from where it
+    begins; with `bodies`, line n of the k-th of the request's bodies is k * BODY + n, both from 1.
+    Locations of its own go.  None where the text is of a kind that is not understood."""
+    source = with_locations(request.source, request.first_line)
+    if not source:
+        return None
+    request = request._replace(source=source)
+    if not bodies:
+        return request
+    texts = [
+        with_locations(lent.text, 2 - BODY * k - 1) for k, lent in enumerate(request.bodies, 1)
+    ]
+    found = [
+        lent._replace(key=f"{lent.key}, {k}", text=text)
+        for k, (lent, text) in enumerate(zip(request.bodies, texts, strict=True), 1)
+        if text
+    ]
+    return request._replace(bodies=found)
 
 
 def same_code(left: bytes, right: bytes) -> bool:
@@ -32,70 +57,10 @@ def line_table(data: bytes) -> LineTable:
     Line 0 is code of no line of its own, and what follows the last function.
     """
     elf = read_object(data)
+    apart = {index: index << _APART for index in range(len(elf.sections))}
     rows: dict[tuple[str, int], int] = {}
-    for index in range(len(elf.sections)):
-        if elf.section_name(index) != ".debug_line":
-            continue
-        starts = {}
-        for offset, info, addend in elf.relocations.get(index, ()):
-            symbol = elf.symbols[info >> 32]
-            starts[offset] = (elf.section_name(symbol[3]), symbol[4] + addend)
-        content = elf.content(index)
-        at = 0
-        while at + 4 <= len(content):
-            at = _unit(content, at, starts, rows)
+    for row in read_lines(placed_sections(data, apart)).rows:
+        name, offset = elf.section_name(row.start >> _APART), row.start & (1 << _APART) - 1
+        rows[name, offset] = row.line
+        rows.setdefault((name, offset + row.stop - row.start), 0)
     return tuple((section, offset, line) for (section, offset), line in sorted(rows.items()))
-
-
-def _unit(
-    data: bytes,
-    start: int,
-    starts: dict[int, tuple[str, int]],
-    rows: dict[tuple[str, int], int],
-) -> int:
-    """Run one unit's program; the position after it."""
-    r = Cursor(data, start)
-    end = r.fixed(4) + r.at
-    version = r.fixed(2)
-    if version >= 5:
-        r.fixed(2)  # address and segment selector size
-    program = r.fixed(4) + r.at
-    minimum = r.byte()
-    if version >= 4:
-        r.byte()  # operations per instruction
-    r.byte()  # default is_stmt
-    line_base, line_range, opcode_base = r.fixed(1, signed=True), r.byte(), r.byte()
-    lengths = [r.byte() for _ in range(opcode_base - 1)]
-    r.at = program
-    section, address, line = "", 0, 1
-    while r.at < end:
-        opcode = r.byte()
-        if opcode >= opcode_base:
-            adjusted = opcode - opcode_base
-            address += adjusted // line_range * minimum
-            line += line_base + adjusted % line_range
-            rows[section, address] = line
-        elif opcode == 0:  # extended
-            size = r.uleb()
-            after = r.at + size
-            extended = r.byte()
-            if extended == 1:  # DW_LNE_end_sequence
-                rows.setdefault((section, address), 0)
-                section, address, line = "", 0, 1
-            elif extended == 2:  # DW_LNE_set_address
-                section, address = starts.get(r.at, ("", r.fixed(8)))
-            r.at = after
-        elif opcode == 1:  # DW_LNS_copy
-            rows[section, address] = line
-        elif opcode == 2:  # DW_LNS_advance_pc
-            address += r.uleb() * minimum
-        elif opcode == 3:  # DW_LNS_advance_line
-            line += r.sleb()
-        elif opcode == 8:  # DW_LNS_const_add_pc
-            address += (255 - opcode_base) // line_range * minimum
-        elif opcode == 9:  # DW_LNS_fixed_advance_pc
-            address += r.fixed(2)
-        else:
-            for _ in range(lengths[opcode - 1]):
-                r.uleb()
-    return end

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
-from jitkernel.compiler.pass_trace import PassTrace, Step
 from jitkernel.regex import regex
 
 LEFT_OUT = "Left out: the implicit operands $rsp and $ssp, and $eflags where it is dead."
@@ -24,6 +24,12 @@ STAGES = {
 
 _SELECTION = ("x86-isel", "finalize-isel")
 _ALLOCATION = ("greedy", "regallocfast", "regallocbasic", "virtregrewriter")
+_LAST = "x86-asm-printer"
+_HEAD = regex(
+    rb"(?m)^# \*\*\* IR Dump (?P<when>Before|After) .*?\((?P<pass>[-\w]+)\) \*\*\*:\n"
+    rb"(?P<text># Machine code for function (?P<function>(?s:.*?)): ?[A-Z, a-z]*\n)"
+)
+_INDEX = regex(r"(?m)^(?:\d+B)?\t")  # the numbers that live ranges are told in
 _OBJECT = regex(r"^  fi#(-?\d+): (?:size=(\d+))?", re.M)
 _STORE = regex(r"\(store [^)]*?\(?[^)]*\)? ?into %stack\.(\d+)")
 _LOAD = regex(r"\(load [^)]*?\(?[^)]*\)? ?from %stack\.(\d+)")
@@ -33,7 +39,16 @@ _NO_POINTS = regex(r"^save/restore points:\nsave points are empty\nrestore .* em
 _ALWAYS = regex(r", implicit(?:-def)?(?: dead| killed)? \$(?:[re]?sp|ssp)\b")
 _UNUSED = regex(r", implicit-def dead \$eflags\b")
 _VIRTUAL = regex(r"(?<![\w.])%(\d+)\b")
-_NOT_INSTRUCTIONS = ("successors:", "liveins:", ";", "callSites:")
+# Facts of blocks, and in front of them stack objects, constants and tables of jumps.
+_NOT_INSTRUCTIONS = ("successors:", "liveins:", ";", "callSites:", "fi#", "cp#", "%jump-table.")
+_BLOCK = regex(r"bb\.\d+(?:\.(\"[^\"]*\"|[^\s:(]+))?")
+_SOURCE = regex(r"; \S[^;]*?:(\d+)(?:\s*@\[.*\])?\Z")
+# What is no instruction of the machine's: llvm/include/llvm/Support/TargetOpcodes.def.
+_META = regex(
+    r"(?:[\w$%, ]+ = )?(?:frame-setup |frame-destroy )*"
+    r"(?:CFI_INSTRUCTION|DBG_\w+|IMPLICIT_DEF|KILL|EH_LABEL|GC_LABEL|ANNOTATION_LABEL"
+    r"|LIFETIME_\w+|PSEUDO_PROBE|MEMBARRIER|FAKE_USE)\b"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,30 +79,81 @@ class Stage:
         return sum("reload" in mark for mark in self.marks)
 
 
-def stages_of(trace: PassTrace) -> dict[str, list[Stage]]:
-    """The stages of each function that reached code generation."""
-    found: dict[str, list[Step]] = {}
-    for step in trace.machine:
-        found.setdefault(step.unit, []).append(step)
-    return {name: stages(steps) for name, steps in found.items()}
+class MachineTrace(NamedTuple):
+    """Code generation, watched: the stages of each function that reached it, and the object."""
+
+    stages: dict[str, list[Stage]]
+    object: bytes
+
+    @staticmethod
+    def of(answer: dict[str, Any], log: bytes) -> MachineTrace:
+        """From what the worker sends."""
+        return MachineTrace(stages_of(log), bytes.fromhex(answer["object"]))
 
 
-def stages(steps: Sequence[Step]) -> list[Stage]:
-    """The stages of one function, from its steps of code generation, in order."""
-    selected = [i for i, s in enumerate(steps) if s.name in _SELECTION]
-    allocated = [i for i, s in enumerate(steps) if s.name in _ALLOCATION]
-    before = steps[allocated[0] - 1 if allocated and allocated[0] else 0].text if steps else ""
-    own = set(_objects(before))
+class _Look(NamedTuple):
+    """A function's machine IR `before` or after a pass."""
+
+    before: bool
+    name: str
+    text: str
+
+
+def stages_of(log: bytes) -> dict[str, list[Stage]]:
+    """The stages of each function in LLVM's log of code generation."""
+    found: dict[str, list[_Look]] = {}
+    heads = list(_HEAD.finditer(log))
+    for index, head in enumerate(heads):
+        stop = heads[index + 1].start() if index + 1 < len(heads) else len(log)
+        text = log[head.start("text") : stop].decode("utf-8", "surrogateescape")
+        name = head["function"].decode("utf-8", "surrogateescape")
+        look = _Look(head["when"] == b"Before", head["pass"].decode(), _INDEX.sub("", text))
+        found.setdefault(name, []).append(look)
+    return {name: _stages(looks) for name, looks in found.items()}
+
+
+def _stages(looks: Sequence[_Look]) -> list[Stage]:
+    """The stages of one function, from what was printed of it, in order."""
     chosen = {
-        "isel": selected[-1] if selected else 0,
-        "regalloc": allocated[-1] if allocated else None,
-        "final": len(steps) - 1,
+        "isel": [k for k in looks if k.name in _SELECTION],
+        "regalloc": [k for k in looks if k.name in _ALLOCATION and not k.before],
+        "final": [k for k in looks if k.name == _LAST],
     }
+    first = next((k.text for k in looks if k.before and k.name in _ALLOCATION), "")
+    own = set(_objects(first))
     return [
-        _stage(name, steps[at], own if allocated and at >= allocated[0] else None)
-        for name, at in chosen.items()
-        if at is not None and steps
+        _stage(name, found[-1], None if name == "isel" or not first else own)
+        for name, found in chosen.items()
+        if found
     ]
+
+
+def emitted(stage: Stage) -> list[int]:
+    """The numbers of the lines that are an instruction of the machine's each, in order."""
+    return [
+        number for number, line in enumerate(stage.lines)
+        if _is_instruction(line) and not _META.match(line.lstrip())
+    ]  # fmt: skip
+
+
+def blocks_of(stage: Stage) -> list[str]:
+    """The label of LLVM's block that each line is in; "" where none is told."""
+    found, label = [], ""
+    for line in stage.lines:
+        if (match := _BLOCK.match(line)) is not None:
+            label = (match[1] or "").strip('"')
+        found.append(label)
+    return found
+
+
+def line_of(line: str) -> int:
+    """The line of its source that a line of machine IR says it comes from; 0 for none."""
+    found = _SOURCE.search(line)
+    return int(found[1]) if found is not None else 0
+
+
+def _is_instruction(line: str) -> bool:
+    return line.startswith("  ") and not line.lstrip().startswith(_NOT_INSTRUCTIONS)
 
 
 def _objects(text: str) -> dict[int, int]:
@@ -96,7 +162,7 @@ def _objects(text: str) -> dict[int, int]:
     return {number: size for number, size in found.items() if number >= 0}
 
 
-def _stage(name: str, step: Step, own: set[int] | None) -> Stage:
+def _stage(name: str, step: _Look, own: set[int] | None) -> Stage:
     objects = _objects(step.text)
     slots = {n: s for n, s in objects.items() if n not in own} if own is not None else {}
     text = _NO_POINTS.sub("", step.text.strip("\n"))
@@ -106,7 +172,7 @@ def _stage(name: str, step: Step, own: set[int] | None) -> Stage:
     instructions = 0
     for line in lines:
         words = []
-        if line.startswith("  ") and not line.lstrip().startswith((*_NOT_INSTRUCTIONS, "fi#")):
+        if _is_instruction(line):
             instructions += 1
             if slots:
                 words += ["spill" for n in _STORE.findall(line) if int(n) in slots][:1]

@@ -1,135 +1,166 @@
-"""LLVM's own log of a compile, as records.  Start from `read_log`.
+"""LLVM's own log of its passes, as records.  Start from `read_log`.
 
-With `-print-changed` LLVM writes the IR after every pass that changed it, and one line for each
-that did not; code generation does the same with its machine IR.  With `-print-pass-numbers` it
-writes a line before each pass, and `-debug-pass=Executions` one before each pass of code
-generation, with the time.  No LLVM is needed to read these.
+With `-print-pass-numbers` LLVM writes a line before each pass; with `-print-changed=quiet` the IR
+after each pass that changed it, and with `-print-before-pass-number` the IR before a pass.  All of
+it may stand in one log.  No LLVM is needed to read it.
 """
 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from jitkernel.regex import regex
 
-_HEAD = regex(
-    rb"^\*\*\* IR (?:Dump (?P<start>At Start)|"
-    rb"(?:Dump|Deleted) After (?P<title>.+?) on (?P<unit>(?s:.+?))"
-    rb"(?P<same> omitted because no change)?(?P<out> filtered out)?|"
-    rb"Pass (?P<gone>.+?) invalidated|Pass .* ignored) \*\*\*\n",
+_ENTRY = regex(
+    rb"^(?: (?P<running>Running) pass (?P<number>\d+) (?P<ran>\S+(?: \S+)*?) on |"
+    rb"(?:; )?\*\*\* IR (?:Dump|Deleted) (?P<kind>After|Before) (?:\d+-)?(?P<title>.+?) on )",
     re.M,
 )
-_RUNNING = regex(r" Running pass \d+ (.+?) on ")
-_EXECUTING = regex(
-    r"^\[(?P<time>[-\d]+ [\d:.]+)\] 0x[0-9a-f]+ +"
-    r"(?:(?P<what>Executing Pass) '(?P<title>.+?)' on Function '(?P<unit>(?s:.*?))'\.\.\.|)",
-    re.M,
-)
+_END = b" ***\n"
+_IN_FUNCTION = " in function "
+#: What stands behind the last pass over IR.
+END = b"end\n"
+#: The title of an entry that tells of the module before its first pass, and that entry's head.
+START = "start"
+BEGIN = f"*** IR Dump After {START} on [module] ***\n"
+#: The unit of a pass that runs on all of a module.
+MODULE = "[module]"
+
+
+class Entry(NamedTuple):
+    """One entry of a log.
+
+    `kind` is `running` (a pass begins), `after` (the text that a pass left, which changed it) or
+    `before` (the text that a pass is about to run on).  `title` is the pass's class; `unit` what it
+    runs on: `f`, `(f, g)`, `loop %b in function f` or `[module]`.  `number` is that of a pass that
+    begins, counted from 1 in each of LLVM's pass managers.
+    """
+
+    kind: str
+    title: str
+    unit: str
+    text: str = ""
+    number: int = 0
 
 
 class PassRun(NamedTuple):
-    """One pass that ran: its title, what it ran on, and where the log has the text it left.
+    """A pass that ran: its number and class, its unit, and its nanoseconds, -1 where unknown."""
 
-    `start` and `stop` are byte offsets, equal where nothing changed.  `verified` says whether what
-    it left is well formed, None where that was not tried; `nanoseconds` are -1 where they could not
-    be measured.
-    """
-
+    number: int
     title: str
     unit: str
-    start: int
-    stop: int
-    verified: bool | None = None
     nanoseconds: int = -1
 
 
-def read_log(log: bytes) -> list[PassRun]:
-    """Every pass of a log, in order; the state at the start has the title ""."""
-    found: list[PassRun] = []
-    heads = list(_HEAD.finditer(log))
+def read_log(log: bytes) -> Iterator[Entry]:
+    """The entries of a log, in order."""
+    heads = list(_ENTRY.finditer(log))
     for index, head in enumerate(heads):
         stop = heads[index + 1].start() if index + 1 < len(heads) else len(log)
-        if head["start"]:
-            if not found:
-                found.append(PassRun("", "[module]", head.end(), stop))
-        elif head["gone"]:  # a pass that removed what it ran on, a loop: no text is logged
-            if b"PassManager<" in head["gone"] or b"Adaptor" in head["gone"]:
-                continue  # what ran it
-            found.append(
-                PassRun(head["gone"].decode("utf-8", "replace"), "", head.end(), head.end())
+        if head["running"]:  # nothing but the unit stands before the next entry
+            unit = log[head.end() : stop].removesuffix(b"\n")
+            yield Entry("running", _text(head["ran"]), _text(unit), number=int(head["number"]))
+            continue
+        end = log.find(_END, head.end(), stop)
+        if end >= 0:
+            kind, text = head["kind"].lower(), log[end + len(_END) : stop]
+            yield Entry(
+                _text(kind), _text(head["title"]), _text(log[head.end() : end]), _text(text)
             )
-        elif head["title"]:
-            title = head["title"].decode("utf-8", "replace")
-            unit = head["unit"].decode("utf-8", "surrogateescape")
-            same = bool(head["same"] or head["out"])
-            found.append(PassRun(title, unit, head.end(), head.end() if same else stop))
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")
+
+
+def loop_of(unit: str) -> tuple[str, str]:
+    """The header and the function of a unit that is a loop; "" and "" for any other."""
+    head, _, function = unit.partition(_IN_FUNCTION)
+    return (head.removeprefix("loop "), function) if unit.startswith("loop %") else ("", "")
+
+
+def functions_of(unit: str) -> tuple[str, ...]:
+    """The names of the functions that a pass runs on; none for a module."""
+    if unit == MODULE:
+        return ()
+    if function := loop_of(unit)[1]:
+        return (function,)
+    if unit.startswith("(") and unit.endswith(")"):
+        return tuple(unit[1:-1].split(", "))
+    return (unit,)
+
+
+def after_loops(runs: Iterable[PassRun], only: str = "") -> list[int]:
+    """The numbers of the passes that are the first to see what passes over loops left of a
+    function, of any or of the one that is called `only`."""
+    waiting: set[str] = set()
+    found = []
+    for run in runs:
+        function = loop_of(run.unit)[1]
+        if function:
+            if only in ("", function):
+                waiting.add(function)
+            continue
+        seen = waiting if run.unit == MODULE else waiting.intersection(functions_of(run.unit))
+        if seen:
+            found.append(run.number)
+            waiting = waiting - seen
     return found
 
 
-def pass_times(parts: Iterable[tuple[int, bytes]]) -> list[tuple[str, int]]:
-    """Class name and nanoseconds of each pass over IR, from what was written and when.
+def looks_at(runs: Iterable[PassRun], only: str) -> list[int]:
+    """The numbers of the passes over one function, not over its loops."""
+    return [
+        r.number for r in runs if only in functions_of(r.unit) and not loop_of(r.unit)[1]
+    ]  # fmt: skip
+
+
+def pass_runs(parts: Iterable[tuple[int, bytes]]) -> list[PassRun]:
+    """The passes that ran, with their times, from what was written and when.
 
     `parts` are single writes with their time: a line is several.  A pass runs from the last part
     of its own line to the first of the next, analyses that it asks for included.
     """
-    found: list[tuple[str, int]] = []
-    line, begun = b"", 0
-    title = ""
+    found: list[PassRun] = []
+    line = b""
+    begun: tuple[PassRun, int] | None = None
     for time, data in parts:
-        if not line:
-            if title:
-                found.append((title, max(time - begun, 0)))
-                title = ""
+        if not line and begun:
+            found.append(begun[0]._replace(nanoseconds=max(time - begun[1], 0)))
+            begun = None
         line += data
         if line.endswith(b"\n"):
-            match = _RUNNING.match(line.decode("utf-8", "replace"))
-            title, begun = (match[1], time) if match else ("", 0)
+            if match := _ENTRY.match(line):
+                unit = _text(line[match.end() : -1])
+                begun = PassRun(int(match["number"]), _text(match["ran"]), unit), time
             line = b""
     return found
 
 
-def codegen_times(log: str) -> dict[tuple[str, str], list[int]]:
-    """Nanoseconds of each pass of code generation, by title and function, in order."""
-    found: dict[tuple[str, str], list[int]] = defaultdict(list)
-    rows = list(_EXECUTING.finditer(log))
-    for row, after in pairwise(rows):
-        if row["what"]:
-            spent = _nanoseconds(after["time"]) - _nanoseconds(row["time"])
-            found[row["title"], row["unit"]].append(max(spent, 0))
-    return found
+def loop_runs(runs: Iterable[PassRun], function: str) -> list[list[PassRun]]:
+    """The passes over each loop of a function, in order.
 
-
-def _nanoseconds(stamp: str) -> int:
-    from datetime import datetime  # a compile, which reads changes too, asks for no times
-
-    whole, _, part = stamp.partition(".")
-    return int(datetime.fromisoformat(whole).timestamp()) * 10**9 + int(part.ljust(9, "0")[:9])
-
-
-def with_times(
-    changes: Sequence[PassRun],
-    optimised: Sequence[tuple[str, int]],
-    generated: dict[tuple[str, str], list[int]],
-    border: int,
-) -> Iterator[PassRun]:
-    """The changes with their nanoseconds, where those can be told.
-
-    Both runs do the same in the same order; where they do not, no times are given.  The log from
-    offset `border` on is code generation's.
+    LLVM runs the passes of one of its managers over a loop before it goes on to the next loop, and
+    some of them (loop-rotate) give a loop another header: who begins again with the first pass has
+    gone on, everybody else is at the same loop still.
     """
-    passes = [c for c in changes if c.title and c.start < border]
-    agreed = [c.title for c in passes] == [title for title, _ in optimised]
-    spent = iter(optimised)
-    left = {key: iter(times) for key, times in generated.items()}
-    for change in changes:
-        taken = -1
-        if change.title and change.start < border:
-            taken = next(spent)[1] if agreed else -1
-        elif change.title:
-            title = change.title.rpartition(" (")[0]
-            taken = next(left.get((title, change.unit), iter(())), -1)
-        yield change._replace(nanoseconds=taken)
+    loops: list[list[PassRun]] = []
+    by_label: dict[str, list[PassRun]] = {}
+    first = ""  # of the manager that is running
+    current: list[PassRun] | None = None
+    for run in runs:
+        label, name = loop_of(run.unit)
+        if name != function:
+            first, current = "", None
+            continue
+        first = first or run.title
+        if current is None or run.title == first:
+            current = by_label.get(label)
+            if current is None:
+                current = []
+                loops.append(current)
+        by_label[label] = current
+        current.append(run)
+    return loops

@@ -1,18 +1,21 @@
 """LLVM watched at work on a module.  Worker only.  Start from `trace`.
 
 LLVM can log what each pass does, but its options are the whole process's and stay, and it writes to
-standard error.  So every request forks twice: in one child LLVM logs each change, in the other (at
-the same time, undisturbed by so much printing) when each pass began.  Both compile through
-`pipeline`, as the worker that made the cell did; options never reach the process that forks.
+standard error.  So children are forked: options never reach the process that forks.  All of them
+compile through `pipeline`, as the worker that made the cell did.
 
-Times come from the system: the child's standard error is a socket that stamps what is written.
+`trace` asks two, one after the other.  The first only has the passes counted: when each began, and
+on what.  In the second LLVM prints what each pass left that changed something.  Printing a loop
+costs as much as printing its function, and each pass over loops runs on each loop: so those print
+nothing (`passes.PRINTED`), and what they did is seen by what the next pass finds, whose number the
+first child told.  Which functions to print LLVM cannot be told here: it reads that option once in
+its life, and this process is forked from one that has compiled.  `loop_trace` follows one loop,
+`machine` logs code generation.
 
-Whether what a pass left is well formed is judged from the log.  Of a small module it has all of it,
-which LLVM's verifier is shown again.  Of a large one it has only the functions that a
-pass ran on, for printing everything after each step would take minutes.  Those are verified one by
-one, among the types and variables that they name: `verified_alone`.  What they name besides is
-declared from its use, and metadata that stands elsewhere is left out; LLVM does both itself when it
-is told that IR may be incomplete.
+Values that have only a number get names first (`naming`), which leaves the code as it is.
+
+Times come from the system: the first child's standard error is a socket that stamps what is
+written.
 """
 
 from __future__ import annotations
@@ -21,189 +24,157 @@ import json
 import os
 import socket
 import struct
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from jitkernel.compiler import binding, pipeline
-from jitkernel.compiler.binding import LLVMError, lib
+from jitkernel.compiler.binding import LLVMError
 from jitkernel.compiler.forks import Fork, content
-from jitkernel.compiler.pass_log import (
-    PassRun,
-    codegen_times,
-    pass_times,
-    read_log,
-    with_times,
-)
+from jitkernel.compiler.naming import name_values
+from jitkernel.compiler.pass_log import END, after_loops, looks_at, loop_of, loop_runs, pass_runs
+from jitkernel.compiler.pipeline import Seen, watched
 from jitkernel.compiler.records import Request
 from jitkernel.errors import CompileError
-from jitkernel.ir.debug_info import without_metadata
-from jitkernel.ir.module import entities
-from jitkernel.ir.names import mentions
+from jitkernel.ir.module import functions
 
 _STDERR = 2
+_SMALL = 4  # so many times a function's size is a module of which it is a small part
 _SO_TIMESTAMPNS = 35  # asm-generic/socket.h; not in Python's socket module
-# With more functions than this the whole module is not printed after each pass over one of them.
-_FEW = 12
+# What is shown of code generation: after selection, around register allocation, and in the end.
+_MACHINE = (
+    "-print-before=greedy,regallocfast,regallocbasic,x86-asm-printer",
+    "-print-after=x86-isel,finalize-isel,greedy,regallocfast,regallocbasic,virtregrewriter",
+)
 
-Compile = Callable[[Callable[[str, int], None]], bytes]
+# A compile has those of the inliner told (`inlining.Watch`), and would take them out of the log.
+_NO_REMARKS = "-pass-remarks=^$"
+_REMARKS = (
+    "-pass-remarks=.*",
+    "-pass-remarks-missed=.*",
+    # Not what others count: instructions before and after, sizes of frames.
+    "-pass-remarks-analysis=^(loop-.*|slp-vectorizer|inline)$",
+)
+# Then nothing else says anything: who does needs no name in the log.
+_REMARKS_ON_CODE = (
+    "-pass-remarks=^$", "-pass-remarks-missed=^regalloc$", "-pass-remarks-analysis=^$"
+)  # fmt: skip
+
+Answer = tuple[dict[str, Any], bytes]
 
 
-def trace(request: Request) -> tuple[dict[str, Any], bytes]:
-    """The answer to one request: the passes that changed something, and the text that they are
-    slices of.  Raises CompileError."""
+def ends(request: Request) -> Answer:
+    """The text of a module before its first pass and after its last, with named values.  Raises
+    CompileError."""
+    texts: list[str] = []
+
+    def watch(stage: str, module: int) -> None:
+        if stage == "optimise":
+            name_values(module)
+        texts.append(binding.print_module(module))
+        if stage == "optimised":
+            raise Seen
+
+    watched(request, watch)
+    return {"texts": texts}, b""
+
+
+def trace(request: Request, only: str) -> Answer:
+    """The passes that ran, the module's text before and after them, and the log of those that
+    changed something: of all functions, or of the one that is called `only`.  Raises
+    CompileError.
+
+    Where that is a small part of its module, it is printed before each pass over it instead, all
+    others never; which is dearer, as LLVM writes word by word.
+    """
+    runs = pass_runs(_counted(request))
+    sizes = {f.name: f.end - f.start for f in functions(request.source, "define")}
+    alone = only in sizes and sizes[only] * _SMALL < sum(sizes.values())
+    numbers = looks_at(runs, only) if alone else after_loops(runs, only)
+    options = [f"-print-before-pass-number={','.join(map(str, numbers))}"] if numbers else []
+    if not alone:
+        options.append("-print-changed=quiet")
+    answer, log = _logged(request, options)
+    return {**answer, "runs": runs, "alone": alone}, log
+
+
+def loop_trace(request: Request, only: str, header: str) -> Answer:
+    """The same for the passes over one loop, by a label that its header has at some time; `loops`
+    are all loops of the function, each with the labels that its header had and its number of
+    passes.  The log is empty where there is no such loop."""
+    runs = pass_runs(_counted(request))
+    found = loop_runs(runs, only)
+    loops = [[*dict.fromkeys(loop_of(run.unit)[0] for run in own)] for own in found]
+    chosen = next((own for own, labels in zip(found, loops, strict=True) if header in labels), [])
+    answer: dict[str, Any] = {
+        "loops": [[labels, len(own)] for labels, own in zip(loops, found, strict=True)],
+        "runs": chosen,
+    }
+    if not chosen:
+        return answer, b""
+    numbers = ",".join(str(run.number) for run in chosen)
+    options = [f"-print-before-pass-number={numbers}", f"-print-after-pass-number={numbers}"]
+    told, log = _logged(request, options)
+    return {**told, **answer}, log
+
+
+def machine(request: Request) -> Answer:
+    """The log of code generation at the stages that are shown, and the object."""
+
+    def work() -> bytes:
+        def watch(stage: str, module: int) -> None:
+            if stage == "emit":
+                binding.set_option(*_MACHINE)
+
+        return json.dumps({"object": watched(request, watch).hex()}).encode()
+
+    return _watched(work)
+
+
+def remarks(request: Request) -> Answer:
+    """The remarks of passes on a module, in the log of those that ran; of code generation those of
+    register allocation.  Raises CompileError."""
+    return {}, b"".join(data for _, data in _counted(request, _REMARKS, _REMARKS_ON_CODE))
+
+
+# -- the child that counts
+
+
+def _counted(
+    request: Request, options: Sequence[str] = (_NO_REMARKS,), then: Sequence[str] = ()
+) -> list[tuple[int, bytes]]:
+    """The log that LLVM writes when it counts the passes over a module, with the system's times;
+    `options` make it write more.  The module is emitted only where there are options for that."""
     pipeline.machine(request.options)  # an error is the request's, and the children inherit it
-
-    def compile_(watch: Callable[[str, int], None]) -> bytes:
-        return pipeline.compile_module(request, watch)[0]
-
-    log = os.memfd_create("jitkernel-log")
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     try:
-        changes = Fork(lambda: _changes(compile_, log), log)
-        timing = Fork(lambda: _times(compile_), theirs.fileno())
+
+        def work() -> bytes:
+            binding.set_option("-print-pass-numbers", *options)
+
+            def watch(stage: str, module: int) -> None:
+                if stage == "optimised":
+                    os.write(_STDERR, END)
+                    if not then:
+                        raise Seen
+                    binding.set_option(*then)
+
+            watched(request, watch)
+            return b"{}"
+
+        child = Fork(lambda: _refusals(work), theirs.fileno())
         theirs.close()
         parts = _stamped(ours)
-        found, spent = changes.result(), timing.result()
-        text = content(log)
+        found = child.result()
         if found is None:
-            words = text[-2000:].decode("utf-8", "replace").strip().rpartition("***\n")[2]
-            raise CompileError(f"LLVM ended while its passes were watched: {words}")
-        answer = json.loads(found)
-        if "error" in answer:
-            raise CompileError(answer["error"])
-        runs = [PassRun(*row) for row in answer.pop("runs")]
-        if spent is not None:
-            generated = codegen_times(spent.decode("utf-8", "surrogateescape"))
-            runs = [*with_times(runs, pass_times(parts), generated, answer["border"])]
-        ran = [run for run in runs if run.title and run.start < answer["border"]]
-        measured = [run.nanoseconds for run in ran if run.nanoseconds >= 0]
-        answer["ran"], answer["spent"] = len(ran), sum(measured) if measured else -1
-        answer["steps"] = [run for run in runs if run.start < run.stop]
-        return answer, text
+            raise CompileError(_ended(b"".join(data for _, data in parts)))
+        _refuse(json.loads(found))
+        return parts
     finally:
         ours.close()
-        os.close(log)
-
-
-# -- the child that logs changes
-
-
-def _changes(compile_: Compile, log: int) -> bytes:
-    """The passes' work on a module, in JSON; LLVM writes to the file `log`."""
-    binding.set_option("-print-changed")
-    texts: list[str] = []
-    border = 0
-    whole = True
-
-    def watch(stage: str, module: int) -> None:
-        nonlocal border, whole
-        texts.append(binding.print_module(module))
-        if stage == "emit":
-            border = os.lseek(log, 0, os.SEEK_END)
-            return
-        whole = sum(not lib.IsDeclaration(f) for f in binding.functions(module)) <= _FEW
-        binding.set_option("-print-module-scope" if whole else "-print-loop-func-scope")
-
-    answer: dict[str, Any]
-    try:
-        code = compile_(watch)
-    except CompileError as error:
-        answer = {"error": str(error)}
-    else:
-        logged = content(log)
-        changes = read_log(logged)
-        verdicts = _verdicts(logged, [c for c in changes if c.start < border], whole, texts[0])
-        runs = [c._replace(verified=verdicts.get(c.start)) for c in changes]
-        answer = {
-            "runs": runs, "border": border, "texts": texts, "object": code.hex(), "whole": whole,
-        }  # fmt: skip
-    return json.dumps(answer).encode()
-
-
-def _verdicts(
-    log: bytes, changes: list[PassRun], whole: bool, before: str
-) -> dict[int, bool | None]:
-    """Verdicts on what each pass left, by where the log has it; None where it could not be told.
-    Whole modules first: they are read more strictly."""
-    changed = [c for c in changes if c.start < c.stop]
-    found: dict[int, bool | None] = {
-        c.start: _verdict(log[c.start : c.stop]) is True
-        for c in changed
-        if whole or c.unit == "[module]"
-    }
-    around = surroundings(before)
-    for c in changed:
-        if c.start not in found:
-            found[c.start] = verified_alone(log[c.start : c.stop], around)
-    return found
-
-
-class Surroundings(NamedTuple):
-    """The surroundings that a function of a module may rely on: lines that always go with it
-    (types, comdats, the target), and the lines of variables by name."""
-
-    always: str
-    variables: dict[str, str]
-
-
-def surroundings(module: str) -> Surroundings:
-    """The surroundings that the printed text of a whole module gives."""
-    always: list[str] = []
-    variables: dict[str, str] = {}
-    for found in entities(module, "type", "comdat", "target", "value"):
-        if found.kind not in ("global", "constant"):  # an alias would need its aliasee
-            always += [found.text] if found.kind in ("type", "comdat", "target") else []
-        elif found.spelled.isdigit():
-            always.append(found.text)
-        else:
-            variables[found.spelled] = found.text
-    return Surroundings("\n".join(always), variables)
-
-
-def verified_alone(text: bytes, around: Surroundings) -> bool | None:
-    """True if functions that LLVM printed without their module are well formed; None where
-    LLVM cannot read them alone.
-
-    From the first call on, this process reads incomplete modules as if they were whole.
-    """
-    binding.set_option("-allow-incomplete-ir")
-    body = without_metadata(text.decode("utf-8", "surrogateescape"))
-    # The log has a line of its own above a loop's function.
-    body = "\n".join(line for line in body.split("\n") if not line.startswith(" (loop: "))
-    lines = [around.variables[name] for name in mentions(body, "@") & around.variables.keys()]
-    whole = "\n".join([around.always, *lines, body])
-    return _verdict(whole.encode("utf-8", "surrogateescape"))
-
-
-def _verdict(text: bytes) -> bool | None:
-    """True, False where the verifier refuses, None where the parser does."""
-    try:
-        with binding.parsed(text.replace(b"\0", b"")) as module:
-            binding.verify(module)
-    except LLVMError as error:
-        return None if error.stage == "parse" else False
-    return True
-
-
-# -- the child that logs times
-
-
-def _times(compile_: Compile) -> bytes:
-    """LLVM's log of code generation; the one of the passes before goes to standard error."""
-    binding.set_option("-print-pass-numbers", "-debug-pass=Executions")
-    spent = os.memfd_create("jitkernel-times")
-
-    def watch(stage: str, module: int) -> None:
-        if stage == "emit":
-            os.write(_STDERR, b"end\n")
-            os.dup2(spent, _STDERR)
-
-    compile_(watch)
-    return content(spent)
 
 
 def _stamped(sock: socket.socket) -> list[tuple[int, bytes]]:
-    """Everything that is written to the other end, with its time in nanoseconds."""
+    """All that is written to the other end, with its time in nanoseconds, 0 where unknown."""
     try:
         sock.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
     except OSError:
@@ -214,6 +185,66 @@ def _stamped(sock: socket.socket) -> list[tuple[int, bytes]]:
         if not data:
             return parts
         stamp = next((body for level, kind, body in extra if kind == _SO_TIMESTAMPNS), b"")
-        if stamp:
-            seconds, nanoseconds = struct.unpack("@qq", stamp)
-            parts.append((seconds * 10**9 + nanoseconds, data))
+        seconds, nanoseconds = struct.unpack("@qq", stamp) if stamp else (0, 0)
+        parts.append((seconds * 10**9 + nanoseconds, data))
+
+
+# -- the children that print
+
+
+def _logged(request: Request, options: list[str]) -> Answer:
+    """The module before and after its passes, whether it is well formed then, and the log that
+    some options make LLVM write."""
+
+    def work() -> bytes:
+        binding.set_option("-print-pass-numbers", _NO_REMARKS, *options)
+        answer: dict[str, Any] = {"verified": True, "named": False}
+        texts: list[str] = []
+
+        def watch(stage: str, module: int) -> None:
+            if stage == "optimise":
+                answer["named"] = name_values(module)
+            texts.append(binding.print_module(module))
+            if stage == "optimised":
+                try:
+                    binding.verify(module)
+                except LLVMError:
+                    answer["verified"] = False
+                raise Seen
+
+        watched(request, watch)
+        return json.dumps({**answer, "texts": texts}).encode()
+
+    return _watched(work)
+
+
+def _watched(work: Callable[[], bytes]) -> Answer:
+    """The answer of some work in a child, which is JSON, and what LLVM wrote meanwhile."""
+    log = os.memfd_create("jitkernel-log")
+    try:
+        found = Fork(lambda: _refusals(work), log).result()
+        text = content(log)
+    finally:
+        os.close(log)
+    if found is None:
+        raise CompileError(_ended(text))
+    answer = json.loads(found)
+    _refuse(answer)
+    return answer, text
+
+
+def _refusals(work: Callable[[], bytes]) -> bytes:
+    try:
+        return work()
+    except CompileError as error:
+        return json.dumps({"refused": str(error)}).encode()
+
+
+def _refuse(answer: dict[str, Any]) -> None:
+    if "refused" in answer:
+        raise CompileError(answer["refused"])
+
+
+def _ended(log: bytes) -> str:
+    words = log[-2000:].decode("utf-8", "replace").strip().rpartition("***\n")[2]
+    return f"LLVM ended while its passes were watched: {words}"

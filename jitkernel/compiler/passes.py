@@ -134,6 +134,15 @@ _OPTIONAL = frozenset(name for name, _, _, apart, _ in _ROWS if not apart)
 _LOOP_FORM = ("loop-simplify", "lcssa")
 _ON_LOOPS = ("licm", "indvars", "simple-loop-unswitch", "loop-")
 
+# Those that LLVM runs on each loop by itself.
+_EACH_LOOP = frozenset(
+    "indvars licm loop-deletion loop-idiom loop-instsimplify loop-reduce loop-rotate"
+    " loop-simplifycfg loop-unroll-and-jam loop-unroll-full simple-loop-unswitch".split()
+)
+_COROUTINES = ("coro-early", "coro-split", "coro-elide", "coro-cleanup")
+#: The passes that LLVM prints the work of, where it is asked to: not those on each loop, since
+#: printing a loop costs as much as printing its function, nor those that change nothing in a cell.
+PRINTED = ",".join(sorted({*DESCRIPTIONS, *_COROUTINES} - _EACH_LOOP))
 KNOWN = tuple(sorted(DESCRIPTIONS))
 IN_DEFAULT = frozenset(KNOWN) - frozenset(SINGLE)
 

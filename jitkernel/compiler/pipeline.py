@@ -17,7 +17,7 @@ from jitkernel.compiler.binding import LLVMError, Machine, lib
 from jitkernel.compiler.context_pool import ContextPool
 from jitkernel.compiler.diagnose import parse_error, verify_error
 from jitkernel.compiler.forks import in_child
-from jitkernel.compiler.passes import SINGLE, disabled_for, parse_passes
+from jitkernel.compiler.passes import PRINTED, SINGLE, disabled_for, parse_passes
 from jitkernel.compiler.prepare import PREFIX_LINES, Prepared, place, prepare
 from jitkernel.compiler.records import FOLLOWED, HOMES, Options, Request
 from jitkernel.compiler.summary import summarise
@@ -37,11 +37,17 @@ _MODELS = {
 binding.set_option(
     "-x86-experimental-pref-innermost-loop-alignment=6", "-max-bytes-for-alignment=31"
 )
+# What `pass_tracing` shows.  LLVM reads this once, when it first generates code.
+binding.set_option(f"-filter-passes={PRINTED}")
 # Code that is of no line, as what LLVM made of two, is not of the line before it.
 binding.set_option("-use-unknown-locations=Enable")
 _MANY_CASES = 256  # of a `switch`: so many that LLVM's own order of passes is slow
 contexts = ContextPool()
 _cleanups: list[Callable[[], object]] = []
+
+
+class Seen(Exception):
+    """A watcher of a compile has seen what there was to see: nothing more is compiled."""
 
 
 class _Apart(CompileError):
@@ -93,8 +99,9 @@ def compile_module(
 ) -> tuple[bytes, list[Any], list[int], list[Any]]:
     """Object, summary rows, times in nanoseconds, warnings; raises CompileError.
 
-    `watch` is shown the module before it is optimised and before it is emitted; what is watched
-    goes with its context, and gets no warnings of what is undefined.
+    `watch` is shown the module when it is to be optimised (`optimise`), when it is (`optimised`)
+    and when it is to be emitted (`emit`), and may raise `Seen`; what is watched goes with its
+    context, and gets no warnings of what is undefined.
     """
     source, options, policy, cell = request.source, request.options, request.context, request.cell
     if watch:
@@ -126,6 +133,8 @@ def compile_module(
         tells = options.inline and not options.internal and not options.debug
         told = inlining.Watch() if tells else None
         made = _optimise(target, module, options, source)
+        if watch:
+            watch("optimised", made)
         if told is not None:
             held += inlining.names_held(request, rows[:2], told)
         if held:
@@ -197,8 +206,8 @@ def _undefined(request: Request, made: int) -> list[Diagnostic]:
     options = request.options
     level = f"--passes {options.passes}" if options.passes else f"-O{options.opt_level}"
 
-    def again() -> None:
-        compile_module(request, lambda stage, module: None)
+    def again(watch: Callable[[str, int], None]) -> None:
+        compile_module(request, watch)
 
     return [
         place(request, offset, note.message, note.severity)
@@ -291,6 +300,15 @@ def _refusal(
     if error.stage == "verify":
         return CompileError(verify_error(error.message, source, first_line))
     return CompileError(error.message)
+
+
+def watched(request: Request, watch: Callable[[str, int], None]) -> bytes:
+    """The object of a module whose compile somebody watches, empty where that one has seen enough
+    before there is one.  Raises CompileError."""
+    try:
+        return compile_module(request, watch)[0]
+    except Seen:
+        return b""
 
 
 def tidy() -> None:

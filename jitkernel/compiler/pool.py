@@ -10,12 +10,11 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from jitkernel.compiler.answers import ask, compiled, interrupted, refuse
 from jitkernel.compiler.questions import Question, question
 from jitkernel.compiler.records import (
-    BODY,
     Compiled,
     ContextAccount,
     ContextCost,
@@ -33,8 +32,11 @@ from jitkernel.settings import SessionSettings
 
 if TYPE_CHECKING:
     from jitkernel.compiler.cache import ObjectCache
-    from jitkernel.compiler.pass_trace import PassTrace
+    from jitkernel.compiler.machine_ir import MachineTrace
+    from jitkernel.compiler.pass_trace import LoopTrace, PassTrace
+    from jitkernel.compiler.remarks import Remark
 
+_Trace = TypeVar("_Trace")
 _COMPILE, _CONTEXTS = "pipeline:compiled", "its contexts"
 _NO_LIMIT = 1e6  # seconds
 _LARGE = 64 << 10  # bytes of a request that may take a second and more
@@ -63,7 +65,7 @@ class CompilerPool:
         self._count = max(1, self.settings.workers)
         self._lock = threading.RLock()  # one call at a time
         self._identity: Identity | None = None
-        self._traced: tuple[Request, PassTrace] | None = None
+        self._traced: dict[str, tuple[tuple[Any, ...], Any]] = {}
 
     # -- life
 
@@ -251,28 +253,78 @@ class CompilerPool:
     def printed(self, request: Request, optimised: bool = True) -> str:
         """The module as its passes leave it or (else) as they find it, as LLVM prints it.  Raises
         CompileError."""
-        stage = "emit" if optimised else "optimise"
+        stage = "optimised" if optimised else "optimise"
         return self._answer("products:printed", request, stage)[1].decode()
 
     def inlining(self, request: Request) -> list[tuple[str, str, bool, str]]:
         """Say what LLVM's inliner makes of each call: callee, caller, whether it was inlined, why.
         Raises CompileError."""
-        rows = self._answer("remarks:inlining", request)[0]["rows"]
-        return [(callee, caller, done, why) for callee, caller, done, why in rows]
+        from jitkernel.compiler.remarks import inlined  # few sessions ask
 
-    def trace(self, request: Request, tick: Callable[[], None] | None = None) -> PassTrace:
-        """A trace of what each pass does to the module.
+        return inlined(self.remarks(request))
+
+    def remarks(
+        self, request: Request, tick: Callable[[], None] | None = None
+    ) -> tuple[Remark, ...]:
+        """The remarks of LLVM's passes on a module, each once, in order.  Their lines are those of
+        `line_table.located`."""
+        from jitkernel.compiler.line_table import located
+        from jitkernel.compiler.remarks import remarks_of  # few sessions ask
+
+        asked = located(request, bodies=True) or request
+        return self._watched("remarks", remarks_of, tick, asked)
+
+    def trace(
+        self, request: Request, only: str = "", tick: Callable[[], None] | None = None
+    ) -> PassTrace:
+        """A trace of what each pass does to the module, or to the one function `only`.
 
         `tick` is called twice a second meanwhile.  The latest answer is kept, for a view is often
-        followed by another one of the same cell.
+        followed by another one of the same cell; so it is with the two below.
         """
-        with self._lock:
-            if self._traced is None or self._traced[0] != request:
-                answer = self._answer("pass_tracing:trace", request, tick=tick)
-                from jitkernel.compiler.pass_trace import PassTrace  # few sessions ask
+        from jitkernel.compiler.pass_trace import PassTrace  # few sessions ask
 
-                self._traced = request, PassTrace.of(*answer)
-            return self._traced[1]
+        read = lambda answer, log: PassTrace.of(answer, log, only)  # noqa: E731
+        return self._watched("trace", read, tick, request, only)
+
+    def loop_trace(
+        self, request: Request, only: str, header: str, tick: Callable[[], None] | None = None
+    ) -> LoopTrace:
+        """A trace of what each pass over one loop of the function `only` does to it; a label of
+        its header says which."""
+        from jitkernel.compiler.pass_trace import LoopTrace  # few sessions ask
+
+        return self._watched("loop_trace", LoopTrace.of, tick, request, only, header)
+
+    def machine(
+        self, request: Request, only: str = "", tick: Callable[[], None] | None = None
+    ) -> MachineTrace:
+        """The machine IR of each function, or of the one function `only`, and the object."""
+        from jitkernel.compiler.machine_ir import MachineTrace  # few sessions ask
+
+        trace = self._watched("machine", MachineTrace.of, tick, request)
+        stages = {n: found for n, found in trace.stages.items() if only in ("", n)}
+        return trace._replace(stages=stages)
+
+    def ends(self, request: Request) -> tuple[str, str]:
+        """The module before its first pass and after its last, all values named.  Raises
+        CompileError."""
+        before, after = self._answer("pass_tracing:ends", request)[0]["texts"]
+        return before, after
+
+    def _watched(
+        self,
+        function: str,
+        read: Callable[[dict[str, Any], bytes], _Trace],
+        tick: Callable[[], None] | None,
+        *given: Any,
+    ) -> _Trace:
+        with self._lock:
+            known = self._traced.get(function)
+            if known is None or known[0] != given:
+                answer = self._answer(f"pass_tracing:{function}", *given, tick=tick)
+                known = self._traced[function] = given, read(*answer)
+            return known[1]
 
     def _answer(
         self,
@@ -299,29 +351,15 @@ class CompilerPool:
         text (`debug_info.Origins` tells them).  Empty where the lines cannot be told.
         """
         # not needed to start
-        from jitkernel.compiler.line_table import line_table, same_code
-        from jitkernel.ir.debug_info import with_locations
+        from jitkernel.compiler.line_table import line_table, located, same_code
 
         try:
             code = code or self.compile(request).object
-            source = with_locations(request.source, request.first_line)
-            if not source:
+            asked = located(request, bodies)
+            if asked is None:
                 return ()
-            request = request._replace(source=source)
-            if bodies:
-                texts = [
-                    with_locations(lent.text, 2 - BODY * k - 1)
-                    for k, lent in enumerate(request.bodies, 1)
-                ]
-                request = request._replace(
-                    bodies=[
-                        lent._replace(key=f"{lent.key}, {k}", text=text)
-                        for k, (lent, text) in enumerate(zip(request.bodies, texts, strict=True))
-                        if text
-                    ]
-                )
-            located = self.compile(request).object
-            return line_table(located) if same_code(code, located) else ()
+            made = self.compile(asked).object
+            return line_table(made) if same_code(code, made) else ()
         except (CompileError, LinkError, struct.error, IndexError, UnicodeError):
             return ()
 

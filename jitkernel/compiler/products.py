@@ -106,15 +106,16 @@ def disassembled(digits: str) -> Answer:
 
 
 def printed(request: Request, at: str) -> Answer:
-    """The module of a cell at a stage: as its passes find it (`optimise`) or leave it (`emit`).
-    Raises CompileError."""
+    """The module of a cell at a stage: as its passes find it (`optimise`) or leave it
+    (`optimised`).  Raises CompileError."""
     texts: dict[str, str] = {}
 
     def watch(stage: str, module: int) -> None:
         if stage == at:
             texts[stage] = binding.print_module(module)
+            raise pipeline.Seen
 
-    pipeline.compile_module(request, watch)
+    pipeline.watched(request, watch)
     return {}, texts[at].encode()
 
 

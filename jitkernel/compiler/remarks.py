@@ -1,42 +1,97 @@
-"""What LLVM's inliner says of each call: what became part of what, and why, or why not.  Worker
-only.  Start from `inlining`."""
+"""What LLVM's passes say of what they did and did not do: remarks.  Start from `remarks_of`.
+
+Runs in the kernel process; `pass_tracing.remarks` is the other side.  A remark does not say which
+pass it is of: the log has a line before each pass, and what follows is that one's.
+"""
 
 from __future__ import annotations
 
-import os
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, Final, NamedTuple
 
-from jitkernel.compiler import binding, pipeline
-from jitkernel.compiler.forks import content, in_child
-from jitkernel.compiler.records import Request
+from jitkernel.compiler.pass_log import END, MODULE, functions_of, read_log
+from jitkernel.compiler.passes import name_of
 from jitkernel.regex import regex
 
-_STDERR = 2
-_REMARK = regex(
-    r"remark: .*?'(?P<callee>.*)' (?:(?P<yes>inlined)|not inlined|will not be inlined) into "
+#: What a remark tells: that something was done, that it was not, or something else.
+DONE: Final = "done"
+NOT_DONE: Final = "not done"
+SAID: Final = "said"
+#: The pass of remarks on code that is generated.
+ALLOCATION: Final = "register allocation"
+
+_LINE = regex(r"remark: (?:<unknown>|[^\n:]*):(\d+):\d+: (.*)")
+_INLINER = regex(
+    r"'(?P<callee>.*)' (?:(?P<yes>inlined)|not inlined|will not be inlined) into "
     r"'(?P<caller>.*?)'(?: because| with)? ?(?P<why>.*?)(?: at callsite .*)?$"
+)
+_NOT = regex(
+    r"\b(?:not|[Cc]annot|can't|[Ff]ailed|[Uu]nable|impossible|[Uu]nsupported|unsafe|too many)\b"
+)
+_DID = regex(
+    r"^(?:vectorized|interleaved|hoist|sink|sunk|load .*eliminated|unroll|completely|peeled|"
+    r"Stores SLP|Vectorized|SLP vectorized|Formed|Loop deleted|transform|marked|remov|delet|"
+    r"[Ss]plit|[Dd]istributed|eliminat|replac|convert|merg|moved|promot|simplif)|\binlined into\b"
 )
 
 
-def inlining(request: Request) -> tuple[dict[str, Any], bytes]:
-    """Rows of callee, caller, whether it was inlined, and LLVM's reason; each once, in its order.
-    LLVM's options are for ever, so a child compiles."""
+class Remark(NamedTuple):
+    """One remark: the pass by its name in pipelines, what it was on (a function, "" for none), the
+    line that it speaks of, 0 where unknown, LLVM's words, and how often it was made.
 
-    def work() -> bytes:
-        log = os.memfd_create("jitkernel-remarks")
-        os.dup2(log, _STDERR)
-        binding.set_option("-pass-remarks-missed=inline")
-        pipeline.compile_module(request, _look)
-        return content(log)
+    Lines are those of the text that was compiled, as `line_table.located` counts them.
+    """
 
-    text = (in_child(work) or b"").decode("utf-8", "replace")
+    name: str
+    function: str
+    line: int
+    text: str
+    times: int = 1
+
+    @property
+    def tells(self) -> str:
+        """DONE, NOT_DONE or SAID, by its words."""
+        if _NOT.search(self.text):
+            return NOT_DONE
+        return DONE if _DID.search(self.text) else SAID
+
+
+def remarks_of(answer: dict[str, Any], log: bytes) -> tuple[Remark, ...]:
+    """The remarks of a log, in order.  A loop is looked at again after inlining: what is said twice
+    of the same place is one."""
+    over_ir, _, over_code = log.partition(b"\n" + END)
+    found: dict[Remark, int] = {}
+    name = unit = ""
+    for entry in read_log(over_ir + b"\n"):
+        if entry.kind != "running":
+            continue
+        unit, _, said = entry.unit.partition("\n")
+        name = name_of(entry.title)
+        names = functions_of(unit) if unit != MODULE else ()
+        for line in said.split("\n"):
+            if remark := _read(line, name, names[0] if len(names) == 1 else ""):
+                found[remark] = found.get(remark, 0) + 1
+    for line in over_code.decode("utf-8", "replace").split("\n"):
+        if remark := _read(line, ALLOCATION, ""):
+            found[remark] = found.get(remark, 0) + 1
+    return tuple(remark._replace(times=times) for remark, times in found.items())
+
+
+def _read(line: str, name: str, function: str) -> Remark | None:
+    match = _LINE.match(line)
+    if match is None or not match[2].strip():
+        return None
+    text = match[2].strip().rstrip(";")
+    if inliner := _INLINER.match(text):
+        function = inliner["caller"]
+    return Remark(name, function, int(match[1]), text)
+
+
+def inlined(remarks: Iterable[Remark]) -> list[tuple[str, str, bool, str]]:
+    """The outcome of each call at the inliner: callee, caller, whether it was inlined, and why."""
     rows: dict[tuple[str, str, bool, str], None] = {}
-    for line in text.splitlines():
-        if found := _REMARK.match(line):
+    for remark in remarks:
+        if found := _INLINER.match(remark.text):
             why = found["why"].strip().rstrip(";.")
             rows[found["callee"], found["caller"], bool(found["yes"]), why] = None
-    return {"rows": [list(row) for row in rows]}, b""
-
-
-def _look(stage: str, module: int) -> None:
-    """At nothing: what is watched is compiled for its own sake."""
+    return list(rows)

@@ -18,12 +18,14 @@ from itertools import islice
 from jitkernel.compiler import binding
 from jitkernel.compiler.binding import lib
 from jitkernel.compiler.forks import content, in_child
-from jitkernel.compiler.pass_log import read_log
+from jitkernel.compiler.pass_log import BEGIN, START, read_log
 from jitkernel.compiler.passes import name_of
 from jitkernel.errors import Diagnostic
 from jitkernel.ir.constants import divisions, undefined
 from jitkernel.ir.module import functions
 from jitkernel.ir.text import has_word
+
+Again = Callable[[Callable[[str, int], None]], object]
 
 _POISON = 25
 _KINDS = {14: "undef", _POISON: "poison"}  # llvmlite's ValueKind
@@ -57,9 +59,7 @@ def _end_of(function: int) -> str | None:
     return _KINDS.get(lib.GetValueKind(operand)) if operand else None
 
 
-def notes(
-    source: str, module: int, level: str, again: Callable[[], object]
-) -> Iterator[tuple[int, Diagnostic]]:
+def notes(source: str, module: int, level: str, again: Again) -> Iterator[tuple[int, Diagnostic]]:
     """Notes on a module, each with its offset in the text.  `again` compiles it once more;
     `level` is how the optimiser was asked for (`-O2`)."""
     findings = undefined(source)
@@ -150,19 +150,21 @@ def _met(body: str) -> str:
     return ""
 
 
-def _log(again: Callable[[], object]) -> list[tuple[str, str]]:
-    """Title and text of each pass that changed something, from a child that logs them."""
+def _log(again: Again) -> list[tuple[str, str]]:
+    """The text before the first pass, and title and text of each one that changed something, from a
+    child that logs them."""
 
     def work() -> bytes:
         log = os.memfd_create("jitkernel-log")
         os.dup2(log, _STDERR)
-        binding.set_option("-print-changed")
-        again()
+        binding.set_option("-print-changed=quiet")
+
+        def watch(stage: str, module: int) -> None:
+            if stage == "optimise":
+                os.write(log, f"{BEGIN}{binding.print_module(module)}".encode())
+
+        again(watch)
         return content(log)
 
-    log = in_child(work) or b""
-    return [
-        (c.title, log[c.start : c.stop].decode("utf-8", "replace"))
-        for c in read_log(log)
-        if c.start < c.stop
-    ]
+    entries = read_log(in_child(work) or b"")
+    return [("" if e.title == START else e.title, e.text) for e in entries]

@@ -1,7 +1,8 @@
-"""LLVM watched: what is told is what was compiled, step by step, in order, each step well formed."""
+"""LLVM watched: what is told is what was compiled, step by step, in order."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -12,10 +13,13 @@ from pathlib import Path
 import pytest
 
 from jitkernel.compiler import answers
-from jitkernel.compiler.passes import IN_DEFAULT, KNOWN, SINGLE, parse_passes
+from jitkernel.compiler.pass_trace import END, LOOPS
+from jitkernel.compiler.passes import IN_DEFAULT, KNOWN, SINGLE, name_of, parse_passes
 from jitkernel.compiler.pool import CompilerPool
 from jitkernel.compiler.records import Options, Request
 from jitkernel.errors import CompileError, Interrupted, WorkerDied
+from jitkernel.ir.names import decode_name, written
+from jitkernel.ir.printed import parts, quiet
 from jitkernel.settings import SessionSettings
 from tests.processes import python
 
@@ -90,27 +94,74 @@ def test_what_is_told_is_what_was_compiled(
 ) -> None:
     request = Request(source, options, nobuiltin=frozenset({"sum", "user"}))
     seen = pool.trace(request)
-    assert seen.object == pool.compile(request).object
-    assert seen.whole
-    assert all(step.verified for step in seen.ir)
-    assert seen.machine, "code generation always does something"
-    assert seen.ran >= len(seen.ir)
+    assert seen.verified and seen.ran >= len(seen.steps)
+    made = pool.machine(request)
+    assert made.object == pool.compile(request).object
+    assert made.stages, "code generation always does something"
+    before, after = pool.ends(request)
+    assert (seen.before, seen.after) == (parts(before), parts(after))
+    # Names change no code: emitted, both are the same.
+    nothing = Options(passes="none")
+    emitted = [pool.compile(Request(t, nothing)).object for t in (after, pool.printed(request))]
+    assert emitted[0] == emitted[1]
 
 
-def test_the_last_step_leaves_what_is_emitted(pool: CompilerPool) -> None:
-    seen = pool.trace(Request(LOOP))
-    assert seen.ir[-1].text == seen.after
-    names = [step.name for step in seen.ir]
-    assert names[0] == "sroa"
-    assert {"instcombine", "simplifycfg", "loop-rotate", "indvars"} <= set(names)
-    machine = [step.name for step in seen.machine]
-    assert machine.index("x86-isel") < machine.index("greedy") < machine.index("virtregrewriter")
+@pytest.mark.parametrize("source", [LOOP, CALLS], ids=["loop", "calls"])
+@pytest.mark.parametrize("only", ["", "sum", "user"])
+def test_the_steps_lead_from_the_first_text_to_the_last(
+    pool: CompilerPool, source: str, only: str
+) -> None:
+    seen = pool.trace(Request(source), only)
+    own = {n: t for n, t in seen.before.items() if only in ("", n[1:])}
+    for step in seen.steps:
+        assert any(own.get(name, "") != text for name, text in step.texts.items())
+        own |= step.texts
+    last = {n: t for n, t in seen.after.items() if only in ("", n[1:])}
+    settled = [{n: quiet(t) for n, t in found.items() if t} for found in (own, last)]
+    assert settled[0] == settled[1]
+    names = [step.name for step in seen.steps]
+    if source == LOOP and only != "user":
+        assert {"sroa", "instcombine", "simplifycfg", LOOPS} <= set(names)
+        loops = next(step for step in seen.steps if step.name == LOOPS)
+        assert dict(loops.ran)["loop-rotate"] == 1 and loops.unit == "sum"
+
+
+LOG_ALL = """
+import os, sys, json
+from jitkernel.compiler import binding, pipeline
+from jitkernel.compiler.records import Request
+request = Request(sys.stdin.read())
+log = os.memfd_create("log")
+binding.set_option("-print-changed=quiet", "-pass-remarks=^$", "-print-module-scope")
+os.dup2(log, 2)
+def watch(stage, module):
+    if stage == "optimised":
+        raise pipeline.Seen
+pipeline.watched(request, watch)
+from jitkernel.compiler.pass_log import read_log
+from jitkernel.compiler.forks import content
+print(json.dumps([[e.title, e.unit] for e in read_log(content(log)) if e.kind == "after"]))
+"""
+
+
+@pytest.mark.parametrize("source", [LOOP, CALLS], ids=["loop", "calls"])
+def test_who_changed_something_is_whom_llvm_names(pool: CompilerPool, source: str) -> None:
+    """LLVM's own log, of the module without names, printed whole before and after each pass."""
+    found = json.loads(python(LOG_ALL, input=source))
+    named = [name_of(title) for title, unit in found if not unit.startswith("loop %")]
+    told = [
+        step.name for step in pool.trace(Request(source)).steps if step.name not in (LOOPS, END)
+    ]
+    assert told == named
+    loops = {name_of(title) for title, unit in found if unit.startswith("loop %")}
+    ran = {n for s in pool.trace(Request(source)).steps if s.name == LOOPS for n, _ in s.ran}
+    assert loops <= ran
 
 
 def test_times_are_told_for_every_step(pool: CompilerPool) -> None:
     seen = pool.trace(Request(LOOP))
     assert all(step.nanoseconds >= 0 for step in seen.steps)
-    assert 0 < sum(step.nanoseconds for step in seen.ir) <= seen.spent
+    assert 0 < sum(step.nanoseconds for step in seen.steps) <= seen.spent
 
 
 RECURSION = """
@@ -131,23 +182,100 @@ done:
 def test_times_where_a_pass_removes_a_loop(pool: CompilerPool) -> None:
     """LLVM logs no text for it, and its pass managers end with it."""
     seen = pool.trace(Request(RECURSION))
-    assert "br " not in seen.after.partition("@depth(")[2].partition("}")[0]
-    assert all(step.nanoseconds >= 0 for step in seen.ir) and seen.spent > 0
-    assert not any("invalidated" in step.text for step in seen.steps)
+    assert "br " not in seen.after["@depth"]
+    assert all(step.nanoseconds >= 0 for step in seen.steps) and seen.spent > 0
+    assert not any("invalidated" in text for step in seen.steps for text in step.texts.values())
 
 
-def test_a_large_module_is_told_function_by_function(pool: CompilerPool) -> None:
-    many = "".join(
+def many(count: int) -> str:
+    """Functions that have no use for each other."""
+    return "".join(
         f"define i32 @f{k}(i32 %x) {{\n  %a = alloca i32\n  store i32 %x, ptr %a\n"
         f"  %v = load i32, ptr %a\n  ret i32 %v\n}}\n"
-        for k in range(30)
+        for k in range(count)
     )
-    every = pool.trace(Request(many))
-    assert not every.whole
-    assert {step.unit for step in every.ir} >= {f"f{k}" for k in range(30)}
-    assert all(step.verified for step in every.ir)
-    assert {step.unit for step in every.machine} == {f"f{k}" for k in range(30)}
-    assert every.object == pool.compile(Request(many)).object
+
+
+def test_a_function_of_a_large_module_is_told_alone(pool: CompilerPool) -> None:
+    request = Request(many(30))
+    every, one = pool.trace(request), pool.trace(request, "f7")
+    assert {step.unit for step in every.steps} >= {f"f{k}" for k in range(30)}
+    assert {name for step in one.steps for name in step.texts} == {"@f7"}
+    texts = [step.texts["@f7"] for step in every.steps if "@f7" in step.texts]
+    assert [step.texts["@f7"] for step in one.steps] == texts
+    assert set(pool.machine(request).stages) == {f"f{k}" for k in range(30)}
+    assert set(pool.machine(request, "f7").stages) == {"f7"}
+
+
+@pytest.mark.parametrize("name", ['"a,b"', '"*"', '"with space"', '"new\\0Aline"', '"*** IR"'])
+def test_names_that_cannot_be_said_in_an_option(pool: CompilerPool, name: str) -> None:
+    source = LOOP.replace("@sum", f"@{name}") + many(2)
+    only = decode_name(name)
+    one = pool.trace(Request(source), only)
+    assert {n for step in one.steps for n in step.texts} == {written(only)}
+    assert "alloca" not in one.after[written(only)] and one.verified
+    assert {"sroa", LOOPS} <= {step.name for step in one.steps}
+
+
+def test_values_without_a_name_are_called_by_their_number(pool: CompilerPool) -> None:
+    source = (
+        "define i32 @f(i32, i32 %b) {\n  %2 = add i32 %0, %b\n  store i32 %2, ptr null\n"
+        "  br label %3\n3:\n  %4 = mul i32 %2, %0\n  ret i32 %4\n}\n"
+    )
+    seen = pool.trace(Request(source, Options(passes="none")))
+    assert seen.named and not seen.steps
+    body = seen.before["@f"]
+    assert re.findall(r"%\w+", body)[:2] == ["%v0", "%b"]
+    assert "%v2 = add i32 %v0, %b" in body and "label %b3" in body and "\nb3:" in body
+    assert "%v4 = mul i32 %v2, %v0" in body
+    assert not pool.trace(Request(LOOP)).named
+
+
+NESTED = """
+define i64 @nest(ptr %p, i64 %n) {
+entry:
+  br label %outer
+outer:
+  %i = phi i64 [ 0, %entry ], [ %i1, %latch ]
+  %s = phi i64 [ 0, %entry ], [ %t1, %latch ]
+  %c = icmp slt i64 %i, %n
+  br i1 %c, label %inner, label %end
+inner:
+  %j = phi i64 [ 0, %outer ], [ %j1, %body ]
+  %t = phi i64 [ %s, %outer ], [ %t0, %body ]
+  %d = icmp slt i64 %j, %i
+  br i1 %d, label %body, label %latch
+body:
+  %g = getelementptr i64, ptr %p, i64 %j
+  %v = load i64, ptr %g
+  %k = mul i64 %n, %n
+  %w = mul i64 %v, %k
+  %t0 = add i64 %t, %w
+  %j1 = add i64 %j, 1
+  br label %inner
+latch:
+  %t1 = phi i64 [ %t, %inner ]
+  %i1 = add i64 %i, 1
+  br label %outer
+end:
+  ret i64 %s
+}
+"""
+
+
+def test_one_loop_of_several(pool: CompilerPool) -> None:
+    seen = pool.loop_trace(Request(NESTED), "nest", "%inner")
+    assert [labels[0] for labels, _ in seen.loops][:2] == ["%inner", "%outer"]
+    labels, ran = next(row for row in seen.loops if "%inner" in row[0])
+    assert "%body" in labels and ran == seen.ran  # loop-rotate gives it another header
+    names = [step.name for step in seen.steps]
+    assert {"loop-rotate", "licm"} <= set(names) and "sroa" not in names
+    licm = next(step for step in seen.steps if step.name == "licm")
+    assert licm.before != licm.after and "mul i64 %n, %n" in licm.before
+    after = pool.loop_trace(Request(NESTED), "nest", "%body")
+    assert after.steps == seen.steps
+    assert pool.loop_trace(Request(NESTED), "nest", "%end").steps == ()
+    assert pool.loop_trace(Request(LOOP), "no", "%x").loops == ()
 
 
 #: What a function text without its module leaves open: types, variables of several kinds, calls to
@@ -217,8 +345,8 @@ define internal i32 @inner(i32 %x, ptr noalias %a, ptr noalias %b) {
 
 
 @pytest.mark.parametrize("level", [1, 2, 3])
-def test_each_step_over_one_function_of_many_is_verified(pool: CompilerPool, level: int) -> None:
-    many = "".join(
+def test_neighbours_of_all_kinds(pool: CompilerPool, level: int) -> None:
+    loops = "".join(
         f"define i64 @f{k}(i64 %n, ptr %p) {{\n  %a = alloca i64\n  store i64 %n, ptr %a\n"
         f"  br label %l\nl:\n  %i = phi i64 [ 0, %0 ], [ %j, %l ]\n  %v = load i64, ptr %a\n"
         f"  %j = add i64 %i, 1\n  %w = mul i64 %v, %i\n  store i64 %w, ptr %a\n"
@@ -227,34 +355,16 @@ def test_each_step_over_one_function_of_many_is_verified(pool: CompilerPool, lev
         for k in range(14)
     )
     plain = Options(opt_level=level, inline=False)  # each by itself
-    seen = pool.trace(Request(many + NEIGHBOURS, plain))
-    assert not seen.whole
-    assert {step.unit for step in seen.ir} >= {"w0", "w1", "loop %l in function f3"}
-    assert [(s.title, s.unit) for s in seen.ir if not s.verified] == []
-
-
-@pytest.mark.parametrize(
-    ("body", "verdict"),
-    [
-        ("  %y = add i32 %x, 1\n  ret i32 %y", "True"),
-        ("  %y = call i32 @unknown(i32 %x), !dbg !7\n  ret i32 %y", "True"),
-        ("  %z = add i32 %y, 1\n  %y = add i32 %x, 1\n  ret i32 %z", "False"),  # use before def
-        ("  br label %b\nb:\n  %y = phi i32 [ %x, %b ]\n  ret i32 %y", "False"),
-        ("  %y = frobnicate i32 %x\n  ret i32 %y", "None"),
-    ],
-)
-def test_the_verdict_on_a_function_alone(body: str, verdict: str) -> None:
-    script = (
-        "import sys\nfrom jitkernel.compiler.pass_tracing import surroundings, verified_alone\n"
-        "print(verified_alone(sys.stdin.buffer.read(), surroundings('')))"
-    )  # in a process of its own: it reads IR differently ever after
-    text = f"define i32 @f(i32 %x) {{\n{body}\n}}\n"
-    assert python(script, input=text).strip() == verdict
+    seen = pool.trace(Request(loops + NEIGHBOURS, plain))
+    assert {step.unit for step in seen.steps} >= {"w0", "w1", "f3"} and seen.verified
+    assert {"@w0", "@w1", "@f3"} <= {name for step in seen.steps for name in step.texts}
+    quiets = [quiet(t) for step in seen.steps for n, t in step.texts.items() if t]
+    assert not any("!tbaa" in t or "!dbg" in t or "#dbg" in t or "!llvm" in t for t in quiets)
 
 
 def test_optnone_is_left_alone(pool: CompilerPool) -> None:
     seen = pool.trace(Request(FROZEN))
-    assert "slow" not in {step.unit for step in seen.ir}
+    assert "slow" not in {step.unit for step in seen.steps}
 
 
 def test_a_text_that_does_not_compile_is_refused(pool: CompilerPool) -> None:
@@ -288,7 +398,7 @@ def test_an_inspection_can_be_interrupted_and_the_next_one_works() -> None:
         with pytest.raises(Interrupted):
             pool.trace(Request(big()))
         thread.join()
-        assert pool.trace(Request(LOOP)).ir
+        assert pool.trace(Request(LOOP)).steps
 
 
 def test_who_waits_is_called_back_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -317,7 +427,7 @@ def test_an_inspection_whose_worker_dies_is_told_and_the_next_one_works() -> Non
             with pytest.raises(WorkerDied, match="killed"):
                 pool.trace(Request(big()))
             thread.join()
-        assert pool.trace(Request(LOOP)).ir
+        assert pool.trace(Request(LOOP)).steps
 
 
 def test_options_of_llvm_stay_in_the_children(pool: CompilerPool) -> None:
@@ -339,9 +449,10 @@ def test_a_pass_of_the_default_pipeline_runs_without_the_others(
     pool: CompilerPool, name: str
 ) -> None:
     seen = pool.trace(Request(LOOP, Options(passes=name)))
-    assert {step.name for step in seen.ir} <= {name, "loop-simplify", "lcssa"}
+    assert {step.name for step in seen.steps} <= {name, "loop-simplify", "lcssa", LOOPS}
+    assert {n for step in seen.steps for n, _ in step.ran} <= {name, "loop-simplify", "lcssa"}
     if name == "mem2reg":
-        assert name in {step.name for step in seen.ir}
+        assert name in {step.name for step in seen.steps}
 
 
 def test_the_names_of_passes() -> None:
