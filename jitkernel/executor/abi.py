@@ -19,6 +19,12 @@ CALL, CHECK, PARK, UNPARK, WAKE, ASK, STOP = 1, 2, 3, 4, 5, 6, 7
 HELLO, RARE = 16, 17
 HEAD_SIZE = 64  # bytes of a message before its payload: eight words
 
+#: What programs of conditions consist of (native/decide.ll, programs.py), numbered in this order.
+PROGRAM_OPS = (
+    "end word push register hits copy drop skip skip_if_not load signed unsigned swap add sub mul "
+    "and or xor div rem udiv urem left right uright eq ne lt le ult ule fadd fsub fmul fdiv feq "
+    "fne flt fle real ureal single usingle widen round whole"
+).split()
 #: Why a thread has stopped for a debugger, in the order of the control word `stop_why`.
 WHYS = ("", "trap", "step", "pause", "fault", "watch")
 #: The answers to that: go on, end the cell, it is the program's own trap or fault; go on as if no
@@ -76,7 +82,7 @@ FUTEX_WAIT, FUTEX_WAKE, FUTEX_WAIT_PRIVATE, FUTEX_WAKE_PRIVATE = 0, 1, 128, 129
 MSG_NOSIGNAL, MSG_NOSIGNAL_DONTWAIT = 0x4000, 0x4040
 AT_FDCWD = -100
 F_GETFD = 1
-INT_MAX, UINT_MAX = (1 << 31) - 1, (1 << 32) - 1
+INT_MAX, UINT_MAX, INT64_MIN = (1 << 31) - 1, (1 << 32) - 1, -1 << 63
 # CLONE_VM | FS | FILES | SIGHAND | THREAD | SYSVSEM: a thread, of the only kind that qemu-user has;
 # it makes its descriptors its own by unshare(2).
 CLONE_THREAD_FLAGS, CLONE_FILES = 0x50F00, 0x400
@@ -109,11 +115,19 @@ ARGS_AT, RESULT_AT, BUFFER_SIZE = 0x10000, 0x20000, 0x10000
 LIST_AT, LIST_SIZE = 0x30000, 0x20000  # addresses for calls in a row
 FRAME_AT, FRAME_SIZE = 0x50000, 0x40000  # the request being served
 PAYLOAD_SIZE = 0x20000  # bytes that a request may have beside its head
-ASK_AT, ASK_SIZE = 0xA0000, 0x10000  # arguments and result of a function of Python's
+ASK_AT, ASK_SIZE = 0x90000, 0x10000  # arguments and result of a function of Python's
 # Who stands: a thread, its ucontext, the number of the stop for which it does, and a free word.
-STOP_THREADS_AT, STOP_THREADS = 0xB0000, 1024
+STOP_THREADS_AT, STOP_THREADS = 0xA0000, 1024
 EVERY_STOP = -1
-STOP_TABLES_AT, STOP_TABLE = 0xB8000, 4096  # two tables: pairs of a breakpoint and its slot
+# Two tables: pairs of a breakpoint, and its slot with the place of its program, a number of words,
+# from the bit STOP_PROGRAM on.
+STOP_TABLES_AT, STOP_TABLE, STOP_COUNT = 0xA8000, 4096, 0xFFFF
+STOP_PROGRAM, STOP_SLOT = 48, (1 << 48) - 1
+# Counts of hits, of which the first is nobody's, and behind them programs, of one table and the
+# other.
+STOP_PROGRAMS_AT, STOP_CELLS, STOP_PROGRAM_WORDS = 0xC8000, 256, 4096
+STOP_LAST_CELL, STOP_PROGRAM_LIMIT = STOP_CELLS - 1, STOP_PROGRAM_WORDS - 1
+CONTROL_SIZE = 0xD0000
 
 #: What the runtime and forked children use of the C library: the control word `libc_NAME` has the
 #: address, 0 where there is none.  Those that end a process are in the order of their causes.
@@ -192,7 +206,7 @@ _CONTROL = (
     "stop_faults",
     "stop_low",  # a single step that ends within is followed by another one
     "stop_high",
-    "stop_table",  # place and size of the table of breakpoints
+    "stop_table",  # place, number and size of the table of breakpoints
     "pause_seq",  # of the request that is to stop; taken back by the handler
     # who has stopped, and the answer
     "stop_lock",  # a futex: the thread, 0 while none has
@@ -298,6 +312,7 @@ NAMES: Mapping[str, int] = {
     **{name: value for name, value in vars().items() if name.isupper() and isinstance(value, int)},
     **{f"SYS_{name}": number for name, number in SYS.items()},
     **{f"WHY_{name}": number for number, name in enumerate(WHYS)},
+    **{f"DO_{name}": number for number, name in enumerate(PROGRAM_OPS)},
     **{f"KIND_{name}": number for number, name in enumerate(KINDS)},
     **{f"CAUSE_{name}": number for number, name in enumerate(CAUSES)},
 }

@@ -12,24 +12,26 @@ import os
 import select
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
-from typing import Any, TypeVar
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from jitkernel import procfs
 from jitkernel.arena.writes import PageTable
-from jitkernel.errors import JitError
+from jitkernel.errors import JitError, UsageError
 from jitkernel.executor import abi
 from jitkernel.executor.dirty_pages import Tracking
 from jitkernel.executor.doorbell import Doorbell
 from jitkernel.executor.executor import Executor
 from jitkernel.executor.interrupt import Check, Interruption
 from jitkernel.executor.jobs import Jobs
-from jitkernel.executor.peek import unblock_faults
+from jitkernel.executor.peek import addresses, unblock_faults
 from jitkernel.executor.replies import Replies, ThreadRequests
 from jitkernel.executor.spawn import Pipes, Spawned, waiting
 from jitkernel.executor.stops import Stops
 from jitkernel.settings import SessionSettings
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 T = TypeVar("T")
 _PIECE = 1 << 16  # bytes read at once; as much as a pipe holds
@@ -105,6 +107,15 @@ class ExecutorChannel(Executor):
             self._tracking.close()
             os.close(self._wake)
             self._wake = -1
+
+    def taken(self) -> Collection[int]:
+        child, text = self._child, range(self.control["text_start"], self.control["text_stop"])
+        if child is None or not child.threads:
+            return ()
+        try:
+            return addresses(child.pid, child.program_threads() - {child.pid}, text)
+        except UsageError:
+            return text
 
     def page_table(self) -> PageTable | None:
         if self.busy or self.threads:
@@ -257,6 +268,37 @@ class ExecutorChannel(Executor):
             self._answer_requests()
         elif head[0] == abi.HELLO and not child.ready:
             self._greet(child, failed=head[3] != 0)
+
+    def serve_until(self, done: Callable[[], bool]) -> str:
+        child, began, due = self._child, time.monotonic(), 0.0
+        try:
+            while child is not None and self._child is child:
+                try:
+                    if done():
+                        return ""
+                    if self._stop is not None:
+                        return "the cell is being ended"
+                    if self._replies.answer() is not None and not self.stops.asking:
+                        return "the cell has gone on without it, as behind a longjmp, and has ended"
+                    events = self._poll.poll(int(1000 * _LOOK))
+                    if any(fd == self._wake for fd, _ in events):
+                        os.eventfd_read(self._wake)
+                        if self._decided.pop(STOPPED, False):
+                            self.stops.pause()
+                    if self._take(child, [e for e in events if e[0] != self._wake]):
+                        break
+                    if (now := time.monotonic()) >= due and not done():
+                        due = now + _LOOK
+                        self._answer_requests()
+                        self._stands()
+                        self.stops.press_on()
+                except KeyboardInterrupt:
+                    self.stops.pause()
+            return "the process has ended"
+        finally:
+            self.stops.stood += time.monotonic() - began
+            if self._jobs.waiting:
+                self._ring()
 
     def _stands(self) -> bool:
         """Take note of a thread that has stopped for a debugger; True while one stands."""

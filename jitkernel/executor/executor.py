@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import struct
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
-from typing import Any, TypeVar
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from jitkernel.arena.writes import PageTable
 from jitkernel.errors import JitError
@@ -20,6 +19,9 @@ from jitkernel.executor.records import FaultRecord, Outcome
 from jitkernel.executor.services import Services
 from jitkernel.executor.stops import Stops
 from jitkernel.settings import SessionSettings
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 T = TypeVar("T")
 _PAIR = struct.Struct("<2Q")
@@ -185,6 +187,11 @@ class Executor(ABC):
 
     # -- what it does --------------------------------------------------------------------------
 
+    def serve_until(self, done: Callable[[], bool]) -> str:
+        """Serve what runs, called by a callback: until `done`, which a stop makes true, or "", or
+        until that cannot come any more: why.  An interrupt pauses what runs, and ends nothing."""
+        raise JitError("nothing of this program is stopped")
+
     @property
     @abstractmethod
     def busy(self) -> bool:
@@ -222,6 +229,11 @@ class Executor(ABC):
     @abstractmethod
     def handles_signals(self) -> bool:
         """True if the program may have handlers of its own for signals."""
+
+    def taken(self) -> Collection[int]:
+        """The addresses of session code where threads of the program's own go on that are parked,
+        or to which they return, and perhaps others: all, where nobody can tell."""
+        return ()
 
     def page_table(self) -> PageTable | None:
         """The page table that tells what the program wrote in the arena; None where none can."""

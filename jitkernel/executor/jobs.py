@@ -8,8 +8,10 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 T = TypeVar("T")
 
@@ -32,6 +34,8 @@ class Jobs:
         """Have the thread that takes jobs do one: its result, or what it raised.  None where no
         thread does, and nothing will be done.  May be called from any thread; in the one that takes
         them it is done at once."""
+        from concurrent.futures import Future  # with `logging`: not for the first cell
+
         future: Future[T] = Future()
         if self.taker == threading.get_ident():
             _do(future, job)

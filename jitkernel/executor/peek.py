@@ -13,7 +13,7 @@ import ctypes
 import os
 import struct
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from jitkernel.errors import UsageError
 from jitkernel.executor.abi import FAULTS, STACK_SIZE, signal_set
@@ -27,6 +27,7 @@ _FAULTS = signal_set(FAULTS)
 _WALL = 0x4000_0000
 _TRIES = 1000  # a millisecond each
 _STARTS = 0.002  # seconds that a thread takes to be started
+_WHOLE = 8 << 20  # bytes of a stack, and more
 _DEPTH = 4096  # bytes of a stack that are searched for a holder's frames
 _FIELDS = (
     "r15", "r14", "r13", "r12", "rbp", "rbx", "r11", "r10", "r9", "r8", "rax", "rcx", "rdx", "rsi",
@@ -124,6 +125,24 @@ def _looked_at(thread: int) -> Iterator[dict[str, int]]:
         if ptrace(_GETREGS, thread, None, ctypes.addressof(words)):
             raise UsageError("the process is just ending")
         yield dict(zip(_FIELDS, map(int, words), strict=True))
+
+
+def addresses(pid: int, threads: Iterable[int], code: range) -> set[int]:
+    """The addresses within `code` that threads stand at, or have on their stacks, as those to which
+    they return, and where a handler of a signal goes on.  Raises UsageError where the system does
+    not let us look; threads that have ended have none."""
+    found: set[int] = set()
+    for thread in threads:
+        try:
+            with _looked_at(thread) as registers:
+                stack = memory(pid, registers["rsp"], _WHOLE)
+        except UsageError:
+            if not os.path.exists(f"/proc/{pid}/task/{thread}"):
+                continue
+            raise
+        words = struct.unpack_from(f"<{len(stack) // 8}Q", stack)
+        found.update(word for word in (registers["rip"], *words) if word in code)
+    return found
 
 
 def lock_holder(control: ControlBlock, pid: int) -> LockHolder | None:

@@ -47,10 +47,11 @@ _PLACES = {
     "ask_frame": abi.ASK_AT,
     "stop_threads": abi.STOP_THREADS_AT,
     "stop_tables": abi.STOP_TABLES_AT,
+    "stop_programs": abi.STOP_PROGRAMS_AT,
 }
 _PARTS = (
-    "base", "enter", "record", "handler", "stop", "health", "wake", "ask", "fork", "serve",
-    "inline",
+    "base", "enter", "record", "handler", "stop", "decide", "health", "wake", "ask", "fork",
+    "serve", "inline",
 )  # fmt: skip
 _BESIDE = os.path.join(os.path.dirname(__file__), "native", "")
 _NAME = regex(r"\$([A-Za-z]\w*)")

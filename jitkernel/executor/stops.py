@@ -11,7 +11,7 @@ import ctypes
 import os
 import struct
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -32,6 +32,9 @@ _REGISTERS = struct.Struct(f"<{len(abi.REGISTERS)}Q")
 _PAIR, _ROW = struct.Struct("<2Q"), struct.Struct("<4Q")
 _WORD = (1 << 64) - 1
 _TABLE_SIZE = _PAIR.size * abi.STOP_TABLE
+# Words of programs of one table, and where those of the one and the other are.
+_ROOM = (abi.STOP_PROGRAM_WORDS - abi.STOP_CELLS) // 2
+_PROGRAMS = abi.STOP_CELLS, abi.STOP_CELLS + _ROOM
 # Seconds for all threads to stand: until they are looked at for what they block, until the signal
 # is sent once more, and until those that do not are left alone.
 _SHORT, _AGAIN, _LONGEST = 0.005, 0.1, 0.5
@@ -96,8 +99,9 @@ class Stops:
         self.stood = 0.0
         self._control, self._asked, self._interrupt = control, asked, interrupt
         self.active = self._on = self._faults = False  # `active`: as `on`, to be read often
-        self._slots: Mapping[int, int] = {}
-        self._second = False  # which table is in use
+        # The table in use, None where that is not known, and its number.
+        self._told: tuple[dict[int, int], dict[int, Sequence[int]]] | None = {}, {}
+        self._tables = 0
         self._kept = False  # it stands, and nobody is about to answer
         self._since = 0.0  # when the thread that stands stopped
         self._calls: dict[int, SystemCall] = {}  # that threads waited in, before they were told
@@ -134,23 +138,48 @@ class Stops:
         self._control["stop_faults"] = int(self._on and self._faults)
         self._control["stop_on"] = int(self._on)
 
-    def table(self, slots: Mapping[int, int]) -> None:
+    def table(
+        self, slots: Mapping[int, int], programs: Mapping[int, Sequence[int]] | None = None
+    ) -> None:
         """The place where threads go on that meet a breakpoint where nobody can be asked, as in a
         forked child: addresses of int3s, and of the copies of what was there.
 
-        Raises UsageError for more than `abi.STOP_TABLE`.
+        `programs` are of those that need not ask where it ends with zero: words, as `program` of
+        programs.py gives them.  For what there is no room they ask.
+
+        Raises UsageError for more than `abi.STOP_TABLE` breakpoints.
         """
+        programs = programs or {}
+        if self._told == (slots, programs):
+            return
         if len(slots) > abi.STOP_TABLE:
             raise UsageError(
                 f"{len(slots)} breakpoints are too many: up to {abi.STOP_TABLE} can be in code "
                 "at once; remove some"
             )
-        self._slots = dict(slots)
-        self._second = not self._second
-        offset = _TABLE_SIZE * self._second
-        data = b"".join(_PAIR.pack(*pair) for pair in sorted(slots.items()))
-        self._control.write(abi.STOP_TABLES_AT + offset, data)
-        self._control["stop_table"] = offset << 32 | len(slots)
+        self._told, number = None, self._tables + 1
+        offset, at = _TABLE_SIZE * (number % 2), _PROGRAMS[number % 2]
+        stop, rows = at + _ROOM, []
+        for address, slot in sorted(slots.items()):
+            words, first = programs.get(address, ()), 0
+            if words and at + len(words) <= stop:
+                data = struct.pack(f"<{len(words)}Q", *(word & _WORD for word in words))
+                self._control.write(abi.STOP_PROGRAMS_AT + 8 * at, data)
+                first, at = at, at + len(words)
+            rows.append(_PAIR.pack(address, slot | first << abi.STOP_PROGRAM))
+        self._control.write(abi.STOP_TABLES_AT + offset, b"".join(rows))
+        named = (number & abi.STOP_COUNT) << 16
+        self._control["stop_table"] = offset << 32 | named | len(slots)
+        self._tables, self._told = number, (dict(slots), dict(programs))
+
+    def hits(self, cell: int) -> int:
+        """The count that programs have in a cell, from 1 on."""
+        at = abi.STOP_PROGRAMS_AT + 8 * cell
+        return int.from_bytes(self._control.read(at, 8), "little")
+
+    def set_hits(self, cell: int, count: int) -> None:
+        """Set a count.  While a thread asks, or none runs: else some may be lost."""
+        self._control.write(abi.STOP_PROGRAMS_AT + 8 * cell, count.to_bytes(8, "little"))
 
     def reset(self) -> None:
         """There will be another process, and its control words are zero."""
@@ -158,7 +187,8 @@ class Stops:
         self._calls.clear()
         self._control.write(abi.STOP_THREADS_AT, bytes(_ROW.size * abi.STOP_THREADS))
         self._tell_settings()
-        self.table(self._slots)
+        (slots, programs), self._told = self._told or ({}, {}), None
+        self.table(slots, programs)
 
     def begin(self) -> None:
         """A call begins.  A thread that has stopped when the last one had just ended goes on."""

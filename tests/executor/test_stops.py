@@ -15,8 +15,9 @@ from functools import partial
 import pytest
 
 from jitkernel import procfs
+from jitkernel.arena.arena import RUNTIME
 from jitkernel.errors import UsageError
-from jitkernel.executor import abi
+from jitkernel.executor import abi, programs
 from jitkernel.executor.inline import InlineExecutor
 from jitkernel.executor.process import ProcessExecutor
 from jitkernel.executor.records import Outcome
@@ -1093,3 +1094,86 @@ def test_random_interleavings(alone: Debugger) -> None:
         else:
             assert until(lambda: lab.executor.threads == 0)
     assert lab.square(5) == 25
+
+
+# -- what a thread decides itself ------------------------------------------------------------------
+
+TURNS = program("long all = 0; for (long i = 0; i < *args; i++) all += hit(i); *ret = all;", HIT)
+REG_RDI = programs.op("register", abi.UC_REGISTERS + 8 * abi.REGISTERS.index("rdi"))
+
+
+def test_a_program_says_who_asks(debugger: Debugger) -> None:
+    lab = debugger.lab
+    at = lab.place(TURNS)
+    address = debugger.breakpoint_at_hit()
+    code = (*REG_RDI, *programs.constant(7), *programs.op("urem"))
+    code = (*code, *programs.constant(3), *programs.op("eq"))
+    words = programs.program(code)
+    assert words is not None
+    debugger.stops.table(debugger.slots, {address: words})
+    assert number(lab.executor.call(at, 0, word(100), 8)) == 5050
+    assert [stop.registers["rdi"] for stop in debugger.seen] == list(range(3, 100, 7))
+    debugger.seen.clear()
+    unreadable = programs.program((*REG_RDI, *programs.op("load", 8)))
+    assert unreadable is not None
+    debugger.stops.table(debugger.slots, {address: unreadable})
+    assert number(lab.executor.call(at, 0, word(5), 8)) == 15
+    assert len(debugger.seen) == 5  # it cannot tell
+
+
+def test_any_words_are_a_program_that_ends(debugger: Debugger) -> None:
+    """Whatever is written there while threads run it."""
+    lab, pick = debugger.lab, random.Random(11)
+    at = lab.place(TURNS)
+    address = debugger.breakpoint_at_hit()
+    operations = len(abi.PROGRAM_OPS)
+    for _ in range(150):
+        words = [
+            pick.randrange(operations + 1) | pick.choice([0, 1, 3, 8, 17, 64, pick.getrandbits(56)]) << 8
+            for _ in range(pick.randrange(1, 40))
+        ]  # fmt: skip
+        debugger.stops.table(debugger.slots, {address: words})
+        assert number(lab.executor.call(at, 0, word(20), 8)) == 210
+
+
+def test_a_table_is_as_large_as_its_room(debugger: Debugger) -> None:
+    """Nothing is written behind it, nor are programs for which there is no room."""
+    lab = debugger.lab
+    at = lab.place(TURNS)
+    address = debugger.breakpoint_at_hit()
+    behind = lab.arena.base + RUNTIME
+    before = lab.arena.read(behind, 1 << 16)
+    never = programs.program(programs.constant(0))
+    assert never is not None
+    rest = range(address + 1, address + abi.STOP_TABLE)
+    for _ in range(2):  # one table and the other
+        slots = {**debugger.slots, **dict.fromkeys(rest, 1 << 40)}
+        debugger.stops.table(slots, {i: [*never, *[0] * 100] for i in slots})
+        assert number(lab.executor.call(at, 0, word(20), 8)) == 210
+        assert lab.arena.read(behind, 1 << 16) == before
+        debugger.stops.table({})
+    assert debugger.seen == []
+    with_none = {i: [*never, *[0] * 5000] for i in debugger.slots}
+    debugger.stops.table(debugger.slots, with_none)
+    assert number(lab.executor.call(at, 0, word(20), 8)) == 210
+    assert len(debugger.seen) == 20
+
+
+def test_hits_of_many_threads_are_counted(alone: Debugger) -> None:
+    lab = alone.lab
+    at = lab.place(MANY)
+    address = alone.breakpoint_at_hit()
+    words = programs.program(
+        (*programs.op("hits", 5), *programs.constant(3900), *programs.op("eq"))
+    )
+    assert words is not None
+    alone.stops.set_hits(5, 0)
+    alone.stops.table(alone.slots, {address: words})
+
+    def count(stop: Stop) -> None:
+        alone.stops.set_hits(5, alone.stops.hits(5) + 1)
+        alone.go_on(stop)
+
+    alone.answer = count
+    assert number(lab.executor.call(at, 0, b"", 8)) == 4 * sum(range(1, 1001))
+    assert (alone.stops.hits(5), len(alone.seen)) == (4000, 1)

@@ -4,7 +4,7 @@
 ; a buffer (abi.py), `i64 $name` its address as a number, `$r_name` a word of the fault record,
 ; `$NAME` a number (abi.py); `jk_control` is bound to the start of the region runtime.data.
 
-@jk_control = external dso_local global [917504 x i8]
+@jk_control = external dso_local global [851968 x i8]
 
 declare dso_local i32 @jk_enter(i64, i64, i64, i64)
 declare dso_local void @jk_recover()

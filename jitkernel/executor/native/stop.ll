@@ -1,5 +1,6 @@
 ; A debugger stops threads: the one that meets a trap stands in the signal handler until the kernel
-; process answers (stops.py), and every other thread meanwhile.
+; process answers (stops.py), and every other thread meanwhile.  At most breakpoints it need not
+; ask: decide.ll.
 ;
 ; `stop_on` is 1 while traps are a debugger's.  One thread at a time has stopped, and asks: it has
 ; `stop_lock`; others that meet a trap queue for that.  The request is `stop_pending` with the words
@@ -41,14 +42,22 @@ no:
   ret i1 0
 }
 
-; Where a thread goes on that has met the breakpoint at an address; 0 where none is known.  The
-; table is one of two, sorted pairs: `stop_table` has its place in the upper half, the number of
-; pairs in the lower, so that it is replaced by one store.
+; Where a thread goes on that has met the breakpoint at an address; 0 where none is known.
 define internal i64 @slot_of(i64 %address) #0 {
+  %row = call i64 @row_of(i64 %address)
+  %slot = and i64 %row, $STOP_SLOT
+  ret i64 %slot
+}
+
+; The slot of the breakpoint at an address, with the place of its program (decide.ll) above it; 0
+; where none is known.  The table is one of two, sorted pairs: `stop_table` has its place in the
+; upper half, the number of pairs in the lowest 16 bits, and a number of its own between, so that it
+; is replaced by one store and told from others.
+define internal i64 @row_of(i64 %address) #0 {
 entry:
   %table = load atomic i64, ptr $stop_table seq_cst, align 8
   %place = lshr i64 %table, 32
-  %count = and i64 %table, $UINT_MAX
+  %count = and i64 %table, $STOP_COUNT
   %start = getelementptr i8, ptr $stop_tables, i64 %place
   br label %loop
 loop:
@@ -78,6 +87,21 @@ here:
   ret i64 %slot
 none:
   ret i64 0
+}
+
+; Whether a thread that has met an int3 goes on without asking: then it does so by the copy.
+define internal i1 @passes(ptr %context, i1 %counts) #0 {
+  %rip = call i64 @word(ptr %context, i64 $UC_RIP)
+  %at = sub i64 %rip, 1
+  %slot = call i64 @decide(i64 %at, ptr %context, i1 %counts)
+  %asks = icmp eq i64 %slot, 0
+  br i1 %asks, label %no, label %yes
+yes:
+  %rip_at = getelementptr i8, ptr %context, i64 $UC_RIP
+  store i64 %slot, ptr %rip_at
+  ret i1 1
+no:
+  ret i1 0
 }
 
 ; Go on without asking: GO, or OWN for what is no debugger's.
@@ -149,7 +173,12 @@ whose:  ; nobody serves a forked child, nor threads after their call
   %running = load volatile i64, ptr $running
   %runs = icmp ne i64 %running, 0
   %served = and i1 %same, %runs
-  br i1 %served, label %ask, label %pass
+  br i1 %served, label %matters, label %pass
+matters:
+  br i1 %is_int3, label %try, label %ask
+try:
+  %passes = call i1 @passes(ptr %context, i1 false)
+  br i1 %passes, label %go, label %ask
 ask:
   %watches = icmp sge i32 %code, $TRAP_HWBKPT
   %watched = xor i1 %is_int3, %watches
@@ -211,7 +240,12 @@ wanted:
   %is_on = icmp ne i64 %on, 0
   %runs = icmp ne i64 %running, 0
   %asks = and i1 %is_on, %runs
-  br i1 %asks, label %ask, label %leave
+  br i1 %asks, label %matters, label %leave
+matters:
+  br i1 %is_trap, label %try, label %ask
+try:
+  %passes = call i1 @passes(ptr %context, i1 true)
+  br i1 %passes, label %leave, label %ask
 ask:
   %code_at = getelementptr i8, ptr %info, i64 $SI_CODE
   %code32 = load i32, ptr %code_at
@@ -244,7 +278,7 @@ answered:
   call void @copy(i64 %saved, i64 $stop_reg_r8, i64 $UC_REGISTERS_SIZE)
   br label %leave
 leave:
-  %answer = phi i64 [ $GO, %look ], [ $PASS, %wanted ], [ %given, %answered ]
+  %answer = phi i64 [ $GO, %look ], [ $PASS, %wanted ], [ $GO, %try ], [ %given, %answered ]
   call void @delist(ptr %row)
   store atomic i32 0, ptr $stop_lock seq_cst, align 4
   %w = call i64 @sys(i64 $SYS_futex, i64 $stop_lock, i64 $FUTEX_WAKE, i64 1, i64 0, i64 0, i64 0)
