@@ -17,15 +17,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from jitkernel.errors import CompileError
 from jitkernel.ir.names import renamed, shown
 from jitkernel.ir.types import FunctionType, Type
 from jitkernel.languages.llvm.plan import ENTRY, Kept, Plan, RunAction, parse_cell
+from jitkernel.record import record
 from jitkernel.regex import regex
 from jitkernel.values.conversion import Host as ValueHost
+from jitkernel.values.datatype import DataType
 from jitkernel.values.ir import Layouts
 from jitkernel.values.value import TypedValue
 
@@ -179,7 +181,7 @@ class Host(Names, ValueHost, Protocol):
         """The last result, or that of a cell; None where there is none."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Completeness:
     """`indent` is what a console puts at the beginning of the next line."""
 
@@ -207,7 +209,7 @@ def plain_call(source: str, notes: Mapping[str, Kept]) -> str:
     return f"@{match[1]}({match[2] or ''})" if match else ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Language:
     """A language by its functions; `name` and `read` are enough.
 
@@ -230,6 +232,8 @@ class Language:
     note declares, wherever that stood and however it was spaced, "" for nothing.
     `foreign(name, type, number, known)` is a cell that defines a function which hands its arguments
     to Python's function of that number, None where `type` is none of this language.
+    `types(texts, known)` are the types of expressions, and of names of types, whole: pointers lead
+    where they lead; None of what is neither.
     `with_debug(cell, known)` is the module of what an earlier cell defines with debug information
     of this language's own, whose file is `cell 3`.  The rest
     describes files and editors, see Jupyter's `language_info`; `lexer` is the name that Pygments
@@ -267,10 +271,13 @@ class Language:
     called: Callable[[str, Mapping[str, Kept]], str] = lambda symbol, notes: shown(symbol)
     foreign: Callable[[str, str, int, StateView], Foreign | None] = lambda *asked: None
     superseded: Callable[[Collection[str], Known], Plan] | None = None
+    types: Callable[[Sequence[str], StateView], list[DataType | None]] = lambda texts, known: (
+        [None] * len(texts)
+    )
     with_debug: Callable[[int, Known], str] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Once:
     """A module that is run once and freed: its text, the function to call (without parameters),
     the text that labels its value, and its lines in the cell.  `present` makes the cell's value of
@@ -284,7 +291,7 @@ class Once:
     present: Callable[[TypedValue], TypedValue | None] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Commands:
     """A cell apart: `%magic` and `name?` lines above and below the code, each part on its lines."""
 
@@ -294,6 +301,7 @@ class Commands:
 
 
 _COMMAND = regex(r"%[A-Za-z_]|\?{1,2}\S+$|\S+\?{1,2}$")
+_NO_MAGICS = Plan("")
 
 
 def split_commands(source: str) -> Commands:
@@ -321,8 +329,8 @@ def plan(
     A comment `; line 3` of its own line in the IR says that the instructions below it come from
     line 3 of the cell: faults are then told in the user's own source.
     """
-    before = parse_cell(commands.before if commands else "")
-    after = parse_cell(commands.after if commands else "")
+    before = _magics(commands.before if commands else "")
+    after = _magics(commands.after if commands else "")
     runs = tuple(
         [RunAction(o.line, _label(o.text), _module(o), o.last_line, o.present) for o in once]
     )
@@ -333,6 +341,11 @@ def plan(
         actions=(*before.actions, *runs, *after.magics, *after.actions),
         translated=bool(ir or once),
     )
+
+
+def _magics(text: str) -> Plan:
+    """The plan of what stands before or behind the code of a cell: mostly nothing does."""
+    return parse_cell(text) if text.strip() else _NO_MAGICS
 
 
 def _module(once: Once) -> Plan:

@@ -20,7 +20,13 @@ from jitkernel.regex import regex
 
 _HEAD = regex(r"[ \t]*%%([\w.]+)([^\n]*)(?:\n|\Z)")
 #: Cell magics whose body is no cell language by itself.
-_BODIES = {"python": "python", "pass": "python", "cpp": "cpp", "exercise": "llvm"}
+_BODIES = {
+    "python": "python",
+    "pass": "python",
+    "analysis": "python",
+    "cpp": "cpp",
+    "exercise": "llvm",
+}
 
 
 class IRLexer(LlvmLexer):  # type: ignore[misc]

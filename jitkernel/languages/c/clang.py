@@ -20,6 +20,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
 from typing import NamedTuple
@@ -375,6 +376,23 @@ def _set_up(path: str, text: str, processor: str) -> Clang:
     known = () if "-target-cpu" in flags.more else _processor(clang, processor)
     include = clang.include + (_openmp_headers() if "-fopenmp" in flags.more else ())
     return replace(clang, asked=flags, processor=known, include=include)
+
+
+def clang_for(
+    setting: Callable[[str], str], optimise: bool, sanitize: bool, waiting: Callable[[], None]
+) -> Clang:
+    """The same for a cell; `waiting` is called while it works.  Raises UsageError."""
+    timeout = float(setting("timeout") or 60)
+    found = copy(_asked(clang_of(setting), optimise, sanitize, timeout))
+    object.__setattr__(found, "waiting", waiting)
+    return found
+
+
+@lru_cache(maxsize=8)
+def _asked(clang: Clang, optimise: bool, sanitize: bool, timeout: float) -> Clang:
+    """The compiler with its flags, which cell after cell has."""
+    found = replace(clang, optimise=optimise, sanitize=sanitize, timeout=timeout)
+    return found if found.flags else clang
 
 
 @lru_cache(maxsize=1)

@@ -14,7 +14,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 
 from jitkernel.children import ask
@@ -28,6 +28,7 @@ from jitkernel.languages.c.reading import Reading
 from jitkernel.languages.c.tokens import CLOSING, Token, Unfinished, tokens
 from jitkernel.languages.c.unit import Unit, unit_of
 from jitkernel.languages.language import Completions, StateView, Suggestion, split_commands
+from jitkernel.record import record
 from jitkernel.regex import regex
 from jitkernel.values.c import function_in_c
 
@@ -48,7 +49,7 @@ _LONGEST = 200_000  # characters of a cell that are read while somebody types
 _COMMENT = regex(r"(?:^[ \t]*//[^\n]*\n)+\Z|/\*(?:[^*]|\*(?!/))*\*/[ \t]*\n?\Z", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Place:
     """A place of a cell, as clang is asked for it; `members` and `tags` say what alone may stand
     there."""

@@ -22,6 +22,7 @@ from jitkernel.languages.c.words import (
     TYPE_OPERATORS,
     WITH_ARGUMENTS,
 )
+from jitkernel.record import record
 
 ATTRIBUTES = WITH_ARGUMENTS - TYPE_OPERATORS - ASSEMBLY
 _NO_MACROS = Macros()
@@ -30,7 +31,7 @@ _UNTYPED = STORAGE | QUALIFIERS
 _LOCAL = frozenset(("static", "inline", "__inline", "__inline__", "register"))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Tag:
     """`struct`, `union` or `enum`, its name ("" without), and the indices of its body's brackets:
     the first, and behind the last (-1 for both without a body)."""
@@ -72,7 +73,7 @@ class Specifiers:
             self.local = (*self.local, at)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Declarator:
     """One declared name, by indices of the piece's tokens.
 

@@ -193,14 +193,15 @@ class Declared:
     ) -> None:
         found = piece.head
         text = self.declaration(piece, declared)
-        note = Note(IDENTIFIER + declared.name, "variable", text, also=tuple(inner))
+        key = IDENTIFIER + declared.name
+        note = Note(key, "variable", text, also=tuple(inner))
         if declared.function:
             definition = ""
             if piece.kind is PieceKind.FUNCTION:  # to be seen by all cells
                 definition = self._said(piece, 0, len(piece.tokens), found.local)
             if is_old_style(piece):
                 text = ""  # clang tells
-            note = replace(note, kind="function", text=text, also=(), definition=definition)
+            note = Note(key, "function", text, definition=definition)
         elif found.extern and declared.init < 0 and not self.makes_storage(piece, declared):
             pass
         elif found.constant and declared.init >= 0:

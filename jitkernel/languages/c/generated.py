@@ -4,8 +4,7 @@ of cells.  Start from `Text` and `value_function`."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from jitkernel.record import record
 from jitkernel.values.datatype import DataType
 from jitkernel.values.debug_info import Types
 
@@ -29,7 +28,7 @@ def file_name(cell: int) -> str:
     return f"cell {cell}"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Part:
     """A piece of a function that runs once: text, and its place in the cell where it has one."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from zlib import crc32
 
@@ -19,6 +19,7 @@ from jitkernel.languages.c.notes import DIRECTIVE, Note, Notes, plan_notes, spel
 from jitkernel.languages.c.pieces import Mismatch, PieceKind, cut
 from jitkernel.languages.c.reading import Reading
 from jitkernel.languages.c.tokens import Unfinished, tokens
+from jitkernel.record import record
 from jitkernel.regex import regex
 
 _DEFINED = regex(r"^#define (\w+).*", re.MULTILINE)
@@ -33,7 +34,7 @@ _TYPES = frozenset(("typedef", "tag", "constant", "define", "header", "include")
 _SETS = 8  # of headers whose macros are kept
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Header:
     """A header's text, with those of the headers that it includes."""
 

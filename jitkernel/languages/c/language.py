@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from jitkernel.ir.names import CONTROL
 from jitkernel.languages.c.clang import check
 from jitkernel.languages.c.completion import complete, inspect
+from jitkernel.languages.c.expression_types import types
 from jitkernel.languages.c.notes import IDENTIFIER, MACRO, Notes, declared
 from jitkernel.languages.c.pieces import Mismatch, PieceKind, cut
 from jitkernel.languages.c.prototypes import declaration, foreign, prototype, spelled
@@ -112,5 +113,6 @@ LANGUAGE = Language(
     spelled=spelled,
     foreign=foreign,
     superseded=superseded,
+    types=types,
     with_debug=with_debug,
 )

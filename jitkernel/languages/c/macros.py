@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -16,6 +15,7 @@ from jitkernel.languages.c.words import (
     TYPE_OPERATORS,
     WITH_ARGUMENTS,
 )
+from jitkernel.record import record
 from jitkernel.regex import regex
 
 _DEEPEST = 200
@@ -25,7 +25,7 @@ PUSHED = regex(r'#\s*pragma\s+(push|pop)_macro\s*\(\s*"(\w+)"\s*\)')
 _UNDEFINE = regex(r"#\s*undef\s+([A-Za-z_]\w*)")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Macro:
     """A macro: its parameters, None where it has no parentheses, and its text."""
 

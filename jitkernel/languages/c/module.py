@@ -102,12 +102,19 @@ class Module:
 
     def reach(self, roots: Iterable[str]) -> list[str]:
         """These names, what is local behind them, and what they use of others', in the text's
-        order."""
+        order.  With debug information also the constants of functions: clang has put the values of
+        some in their places, and nothing uses them (`f.limit`)."""
+        constants: dict[str, list[str]] = {}
+        for entity in self.entities.values() if self.debug else ():
+            owner, dot, _ = decode_name(entity.name).partition(".")
+            if dot and entity.kind == "variable" and entity.local and " constant " in entity.text:
+                constants.setdefault(quote_name(owner), []).append(entity.name)
 
         def leads(name: str) -> Iterable[str]:
             entity = self.entities.get(name)
             used = [self.entities.get(other) for other in entity.symbols] if entity else ()
-            return [e.name for e in used if e and (e.local or e.is_declaration)]
+            found = [e.name for e in used if e and (e.local or e.is_declaration)]
+            return found + constants.get(name, [])
 
         found = reached(roots, leads)
         return [name for name in self.entities if name in found]
@@ -126,7 +133,8 @@ class Module:
         body = "\n".join(
             [*filter(None, map(self.declaration, declared)), *(e.text for e in chosen)]
         )
-        types = reached(mentions(body, "%"), lambda n: mentions(self.types.get(n, ""), "%"))
+        known = self.types.keys()
+        types = reached(mentions(body, "%") & known, lambda n: mentions(self.types[n], "%") & known)
         parts = [f"%{name} = type {self.types[name]}" for name in self.types if name in types]
         comdats = mentions(body, "$") | {
             e.name for e in chosen if has_word(e.text.replace(" comdat(", ""), "comdat")
@@ -236,8 +244,9 @@ class Module:
     # -- what a session needs otherwise ----------------------------------------------------------
 
     def keep_lines(self, prefix: str, file_name: str) -> None:
-        """Debug information goes, but for comments that say the lines of a function in its file;
-        of functions whose names have the prefix, those in the file of that name."""
+        """Debug information goes, but for comments that say the lines of a function in its file
+        (see `ir.marks`), where that is another one than `file_name`; of functions whose names have
+        the prefix, those in the file of that name."""
         named = {
             number for number, node in self.metadata.items()
             if node.startswith("!DIFile(") and f'filename: "{file_name}"' in node
@@ -246,6 +255,11 @@ class Module:
         @cache
         def file(scope: str) -> str:
             return fields(self.metadata.get(scope, "")).get("file", "")
+
+        @cache
+        def place(at: str) -> tuple[str, str]:
+            found = fields(self.metadata.get(at, ""))
+            return found.get("line", "0"), found.get("scope", "")
 
         for entity in self.entities.values():
             if entity.kind != "function":
@@ -256,18 +270,26 @@ class Module:
             own = named if entity.name.startswith(prefix) else {file(scope)} if scope else set()
             lines = [head]
             now = "0"
+            suffix = "" if own <= named else f' in "{self._path(min(own))}"'
+            if scope and not suffix and (first := fields(self.metadata.get(scope, "")).get("line")):
+                lines.append(f"  ; begins at line {first}")
             for text in body:
                 if text.startswith("    #dbg_"):
                     continue
                 text, at = split_location(text)
                 if at:
-                    place = fields(self.metadata.get(at, ""))
-                    line = place.get("line", "0")
-                    if line not in ("0", now) and file(place.get("scope", "")) in own:
-                        lines.append(f"  ; line {line}")
+                    line, scope = place(at)
+                    if line not in ("0", now) and file(scope) in own:
+                        lines.append(f"  ; line {line}{suffix}")
                         now = line
                 lines.append(text)
             entity.text = "\n".join(lines)
+
+    def _path(self, file: str) -> str:
+        """The path of a file by the number of its node."""
+        said = fields(self.metadata.get(file, ""))
+        name, folder = said.get("filename", ""), said.get("directory", "")
+        return name if not folder or name.startswith("/") else f"{folder}/{name}"
 
     def keep_debug(self, lines: Mapping[str, range]) -> None:
         """Debug information stays.  Functions of these names are of these lines alone: what we

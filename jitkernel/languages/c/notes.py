@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -22,6 +22,7 @@ from jitkernel.languages.c.pointed import forward, pointers
 from jitkernel.languages.c.tokens import all_words, asked_for, tokens, words
 from jitkernel.languages.llvm.plan import Kept, LanguageNote
 from jitkernel.reach import reached
+from jitkernel.record import record
 from jitkernel.regex import regex
 
 NoteKind: TypeAlias = Literal[
@@ -52,7 +53,7 @@ _OTHER = {MACRO: IDENTIFIER, IDENTIFIER: MACRO}
 _DIRECTIVES = frozenset(("include", "header", "pragma"))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record
 class Note:
     """A name, as later cells need it.
 
@@ -91,6 +92,9 @@ class Note:
     folded: bool = False
     left: bool = False
     asks: tuple[str, ...] = ()
+
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -158,7 +162,9 @@ class Note:
     def mentions(self, text: str) -> Iterator[str]:
         """The keys that a text of it may mean: a function's parameters hide what has their names,
         apart from macros and tags."""
-        hidden = _hidden(text.partition("{")[0]) if self.kind == "function" else frozenset()
+        hidden = frozenset[str]()
+        if self.kind == "function":  # its declaration and its definition have one head
+            hidden = _hidden(text.partition("{")[0].rstrip("; \t\n"))
         return (key for key in mentioned(text) if key not in hidden)
 
     def known_with(self, is_known: Callable[[str], bool]) -> Note:
@@ -309,8 +315,11 @@ class Notes:
         return note.text if note is not None and note.kind == "define" else ""
 
     def __iter__(self) -> Iterator[Note]:
-        every = (decoded(kept) for key, kept in self._kept.items() if key.startswith("c:"))
-        return (note for note in every if isinstance(note, Note))
+        for key, kept in self._kept.items():
+            if key.startswith("c:"):
+                note = kept if kept.__class__ is Note else decoded(kept)
+                if note.__class__ is Note:
+                    yield note
 
     def without(self, cell: int) -> dict[str, Kept]:
         """The notes without those that a cell has left."""

@@ -9,7 +9,7 @@ earlier cells.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 
 from jitkernel.ir.text import replaced
@@ -27,6 +27,7 @@ from jitkernel.languages.c.words import (
     TYPE_OPERATORS,
     WITH_ARGUMENTS,
 )
+from jitkernel.record import record
 from jitkernel.regex import regex
 
 _BEGINS = STORAGE | QUALIFIERS | BASIC_TYPES | TAGS | ASSERTIONS | (WITH_ARGUMENTS - ASSEMBLY)
@@ -48,7 +49,7 @@ class PieceKind(StrEnum):
     EXPRESSION = "expression"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Piece:
     """A piece: its tokens, its text, its place in the cell.
 

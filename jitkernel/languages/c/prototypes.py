@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import takewhile
 
@@ -36,6 +35,7 @@ from jitkernel.languages.c.unit import unit_of
 from jitkernel.languages.c.words import BASIC_TYPES, QUALIFIERS
 from jitkernel.languages.language import StateView
 from jitkernel.languages.prototypes import Foreign, Prototype, Spelling, pointer_to
+from jitkernel.record import record
 from jitkernel.regex import regex
 from jitkernel.values.c import code_of, declare
 from jitkernel.values.datatype import VOID, DataType, Member, number, plain
@@ -51,7 +51,7 @@ _DEEPEST = 20  # typedefs of typedefs
 _INCLUDES = regex(r"(?m)^\s*#\s*(?:include|import|embed)")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Said:
     """The declaration of a function or a variable that cells have left, with its `note`, or headers
     of the system have: its text, its tokens, and the one name in it, None where it is otherwise."""

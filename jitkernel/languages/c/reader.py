@@ -18,7 +18,7 @@ from jitkernel.files import working_folder
 from jitkernel.ir.names import decode_name, quote_name
 from jitkernel.ir.text import replaced
 from jitkernel.languages.c.changes import old_objects
-from jitkernel.languages.c.clang import Clang, Complaint, clang_of
+from jitkernel.languages.c.clang import Clang, Complaint, clang_for, clang_of
 from jitkernel.languages.c.complaints import Complaints, missed
 from jitkernel.languages.c.expansion import Expansion, written
 from jitkernel.languages.c.generated import LENGTH, OWN, VALUE, file_name, value_type
@@ -217,14 +217,11 @@ class _Reader:
                 continue
 
     def _compiler(self) -> Clang:
-        clang = clang_of(self._known.setting)
-        level = clang.asked.level if self._known.opt_level is None else self._known.opt_level
-        return replace(
-            clang, optimise=level != 0,
-            sanitize=self._known.sanitize,
-            timeout=float(self._known.setting("timeout") or 60),
-            waiting=lambda: self._known.waiting("clang"),
-        )  # fmt: skip
+        known, level = self._known, self._known.opt_level
+        if level is None:
+            level = clang_of(known.setting).asked.level
+        waiting = partial(known.waiting, "clang")
+        return clang_for(known.setting, level != 0, known.sanitize, waiting)
 
     # -- what is asked of the session ------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from jitkernel.languages.c.notes import DIRECTIVE, Note, Notes
 from jitkernel.languages.c.pieces import Piece
+from jitkernel.record import record
 
 if TYPE_CHECKING:
     from jitkernel.languages.c.headers import Header
@@ -56,7 +57,7 @@ class Guesses:
         return now != before
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Reading:
     """A cell that is read.
 

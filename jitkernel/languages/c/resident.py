@@ -24,7 +24,7 @@ import os
 import re
 import resource
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import count
 
@@ -54,6 +54,8 @@ _DEFINED = regex(r'^(%(?:"[^"]*"|\S+)) = type ', re.MULTILINE)
 
 #: Those that wait for a text: at most one; taken out in one step, by whatever thread.
 _waiting: list[Resident] = []
+#: The environment: `os.environb` itself makes every name and value anew when it is copied.
+_environment: Mapping[bytes, bytes] = getattr(os.environb, "_data", os.environb)
 _pipes: set[int] = set()  # that no fork may keep: what is read from them ends with the last copy
 
 
@@ -68,8 +70,8 @@ def start(command: Sequence[str], inputs: Sequence[int] = ()) -> Child:
 def _around(command: Sequence[str], files: Iterable[str]) -> tuple[object, ...]:
     """The inputs of a process besides its command and its texts: the environment, which of the
     folders are there, and what `files` are."""
-    there = [path for path in folders_of(tuple(command), _NAMED) if os.path.exists(path)]
-    return working_folder(), there, dict(os.environb), [*map(_state, files)]
+    there = [path for path in folders_of(tuple(command), _NAMED) if os.access(path, os.F_OK)]
+    return working_folder(), there, dict(_environment), [*map(_state, files)]
 
 
 def _state(path: str) -> tuple[int, ...]:

@@ -99,6 +99,15 @@ def tokens(source: str) -> list[Token]:
     return _with_pragmas(found) if PRAGMA in source else found
 
 
+def token_at(source: str, at: int) -> tuple[str, int]:
+    """The kind of what stands at an offset, and its end: also "blank", "break" and "comment"; what
+    is begun and does not end, as a comment, is "other"."""
+    match = _SCANNER.match(source, at)
+    if match is None or match.lastgroup in (None, "open"):
+        return "other", at + 1
+    return str(match.lastgroup), match.end()
+
+
 def _with_pragmas(found: list[Token]) -> list[Token]:
     """The tokens with directives for operators.  C11 6.10.9."""
     made: list[Token] = []

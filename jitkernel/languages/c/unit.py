@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
 
 from jitkernel.ir.text import replaced
 from jitkernel.languages.c.changes import Changes
@@ -36,12 +35,13 @@ from jitkernel.languages.c.reading import Reading
 from jitkernel.languages.c.tokens import Token, all_words, closing, words
 from jitkernel.languages.c.words import STORAGE
 from jitkernel.languages.language import Once
+from jitkernel.record import record
 from jitkernel.regex import regex
 
 _TARGET = regex(r"\b(?:__)?target(?:__|_clones)?\s*\(")  # for another processor
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Unit:
     """A cell as clang is given it, behind `Notes.header`: `text`.
 

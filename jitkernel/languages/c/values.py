@@ -4,13 +4,14 @@ the value of a cell's last expression."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from jitkernel.ir.names import decode_name
 from jitkernel.languages.c.notes import Notes
 from jitkernel.languages.language import Known
+from jitkernel.record import record
 from jitkernel.values import literals
 from jitkernel.values.c import declare
 from jitkernel.values.datatype import DataType, plain
@@ -30,7 +31,7 @@ _ESCAPES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Memory:
     """The memory that a value points to: `read(address, size)` gives bytes, none where nothing can
     be read; `name(address)` an expression of C for it, "" where it has no name."""

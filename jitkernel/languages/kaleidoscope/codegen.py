@@ -141,9 +141,13 @@ class _Function(Interpreter[Token, ir.Value]):
         self.line = 0
 
     def place(self, name: Any, value: ir.Value) -> ir.AllocaInstr:
-        """A variable's place, in the entry block, where the optimiser looks for them."""
+        """A variable's place, in the entry block, where the optimiser looks for them; until it has
+        its value, a debugger sees 0 there."""
+        later = self.builder.block is not self.function.entry_basic_block
         with self.builder.goto_entry_block():
             place = self.builder.alloca(DOUBLE, name=str(name))
+            if later:
+                self.builder.store(ZERO, place)
         self.builder.store(value, place)
         return place
 

@@ -7,7 +7,7 @@ The tree is lark's: a node is called after its rule in `grammar.lark`.  Two kind
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -17,6 +17,7 @@ from lark import Lark, Token, Transformer, Tree, UnexpectedToken, v_args
 from lark.exceptions import UnexpectedCharacters, VisitError
 
 from jitkernel.errors import CompileError, Diagnostic
+from jitkernel.record import record
 
 Node: TypeAlias = Tree[Any]
 
@@ -38,7 +39,7 @@ KEYWORDS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Prototype:
     """`f(x y)`; of an operator, `name` is `unary!` or `binary|`, and a binary one has a
     `precedence` from 1 to 100.  `at` is the token that it is named by."""

@@ -9,7 +9,6 @@ Start from `assemble`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from operator import attrgetter
 from typing import Literal, TypeAlias
 
@@ -31,6 +30,7 @@ from jitkernel.ir.types import (
 )
 from jitkernel.languages.llvm.plan import BlockAction, Plan
 from jitkernel.languages.llvm.prelude import PRELUDE
+from jitkernel.record import record
 
 # A table that names so many symbols before they are declared takes LLVM long: it makes the whole
 # table again for each.
@@ -45,7 +45,7 @@ _SCALARS_BY_VALUE = 64
 Known = Callable[[str], str | None]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Assembled:
     """A module's text.
 

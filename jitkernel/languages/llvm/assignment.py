@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from jitkernel.ir.expressions import Aggregate, Expr, Number, Text, Word, complaint
 from jitkernel.ir.names import quote_name
 from jitkernel.languages.language import Host
 from jitkernel.languages.llvm.evaluate import evaluate
+from jitkernel.record import record
 from jitkernel.values.value import TypedValue
 
 #: ends the definition of a global that a statement makes: its value is stored, and not in the text
 ASSIGNED = " ; assigned"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Assignment:
     """`@name = value`, checked: bytes to store at `address`, or (None) a global to define."""
 

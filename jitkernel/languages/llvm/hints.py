@@ -7,7 +7,7 @@ knows tell what was probably meant.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from re import Match
 
 from jitkernel.errors import Diagnostic
@@ -27,10 +27,11 @@ from jitkernel.ir.text import (
     without_strings,
 )
 from jitkernel.languages.llvm.prelude import PRELUDE
+from jitkernel.record import record
 from jitkernel.values import literals
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Context:
     """The session's knowledge: its symbols; the locals of instruction blocks that have ended and
     the private symbols, each with its cell's number; the type of a variable, "" for what is none.
@@ -97,7 +98,7 @@ def _miswritten(diagnostic: Diagnostic, source: str, context: Context) -> str:
     return ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Spot(Spot):
     """The place that a message points to, in the cell `source`."""
 

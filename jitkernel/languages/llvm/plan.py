@@ -7,7 +7,7 @@ on the cell's text alone.  Start from `parse_cell`; `assemble` makes the module'
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
@@ -18,12 +18,13 @@ from jitkernel.ir.module import entities, symbols_of
 from jitkernel.ir.names import symbols_in
 from jitkernel.ir.statements import Kind, Statement, call_behind, diagnostic, normalise, split
 from jitkernel.ir.text import without_comments
+from jitkernel.record import record
 
 if TYPE_CHECKING:
     from jitkernel.values.value import TypedValue
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Step:
     """One thing to do, on its line; `text` labels its value where it is not the cell's last."""
 
@@ -31,7 +32,7 @@ class _Step:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class MagicAction(_Step):
     """`%name rest`."""
 
@@ -39,14 +40,14 @@ class MagicAction(_Step):
     rest: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ShellAction(_Step):
     """`!command`."""
 
     command: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class BlockAction(_Step):
     """The cell's instructions; they run as the body of one function."""
 
@@ -54,7 +55,7 @@ class BlockAction(_Step):
     last_line: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RunAction(_Step):
     """A module that runs once, as another language than IR makes it of an expression.
 
@@ -89,7 +90,7 @@ class LanguageNote(NamedTuple):
     cell: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Remake:
     """Another cell's module, made again because of what this cell changes; `told` says why.  `ir`
     is its text, None where that is the same but for what leaves the cell.  `begins` are its
@@ -101,14 +102,14 @@ class Remake:
     begins: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CallAction(_Step):
     """`@f(...)`, or `_5` alone."""
 
     expr: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AssignAction(_Step):
     """`@name = expr`."""
 
@@ -116,14 +117,14 @@ class AssignAction(_Step):
     expr: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ShowAction(_Step):
     """`@name` alone."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class InspectAction(_Step):
     """`name?` (level 1) or `name??` (level 2); `name` keeps its `@` or `%`."""
 
@@ -146,7 +147,7 @@ Action: TypeAlias = (
 ENTRY = "jk.block"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Plan:
     """All that a cell asks for.
 
