@@ -119,9 +119,13 @@ class Block:
 
 
 class Function(NamedTuple):
+    """A function; `types` are those of all its values, by name, but for pointers and what landing
+    pads give."""
+
     name: str
     parameters: list[tuple[str, Type]]
     blocks: dict[str, Block]
+    types: dict[str, Type]
 
     def run(self, arguments: list[Any], trace: list[tuple[int, Env]] | None = None) -> int:
         """The result; `trace` gets the line of each step, and the values that are defined for
@@ -231,13 +235,33 @@ class Program(NamedTuple):
     trace: list[tuple[int, Env]]
 
 
-def program(seed: int) -> Program:
-    """The program of a seed."""
-    rng = random.Random(seed)
+class Thrown(Exception):
+    """An exception on its way through functions, with its number."""
+
+    def __init__(self, number: int):
+        self.number = number
+
+
+#: What throws and catches in C++'s runtime, an exception being an i64.
+THROWING = """@_ZTIl = external constant ptr
+declare ptr @__cxa_allocate_exception(i64)
+declare void @__cxa_throw(ptr, ptr, ptr)
+declare ptr @__cxa_begin_catch(ptr)
+declare void @__cxa_end_catch()
+declare i32 @__gxx_personality_v0(...)
+"""
+
+
+def program(seed: int, throws: bool = False) -> Program:
+    """The program of a seed; the functions of one that `throws` throw, clean up and catch: it needs
+    `THROWING` in the same module."""
+    rng = random.Random(f"throws {seed}" if throws else seed)
     lines: list[str] = []
     made: list[Function] = []
-    for number in range(rng.choice((1, 1, 2, 3))):
-        maker = _Maker(rng, lines, f"r{seed}_{number}", made, f"go{seed}")
+    for number in range(rng.choice((2, 3, 4) if throws else (1, 1, 2, 3))):
+        personality = "__gxx_personality_v0" if throws else f"go{seed}"
+        maker = _Maker(rng, lines, f"r{seed}_{number}", made, personality)
+        maker.throws = throws
         made.append(maker.function())
     last = made[-1]
     arguments = [_constant(rng, type) for _, type in last.parameters]
@@ -245,9 +269,22 @@ def program(seed: int) -> Program:
         f"{type} {text}" for (_, type), (text, _) in zip(last.parameters, arguments, strict=True)
     )
     trace: list[tuple[int, Env]] = []
-    result = last.run([value for _, value in arguments], trace)
-    lines += [f"define i64 @go{seed}() {{", f"  %r = call i64 @{last.name}({spelled})"]
-    lines += ["  ret i64 %r", "}"]
+    try:
+        result = last.run([value for _, value in arguments], trace)
+    except Thrown as thrown:
+        result = thrown.number ^ 77
+    if throws:
+        lines += [
+            f"define i64 @go{seed}() personality ptr @__gxx_personality_v0 {{",
+            f"  %r = invoke i64 @{last.name}({spelled}) to label %fine unwind label %pad",
+            "fine:", "  ret i64 %r", "pad:", "  %e = landingpad { ptr, i32 } catch ptr null",
+            "  %p = extractvalue { ptr, i32 } %e, 0", "  %c = call ptr @__cxa_begin_catch(ptr %p)",
+            "  %v = load i64, ptr %c", "  call void @__cxa_end_catch()", "  %w = xor i64 %v, 77",
+            "  ret i64 %w", "}",
+        ]  # fmt: skip
+    else:
+        lines += [f"define i64 @go{seed}() {{", f"  %r = call i64 @{last.name}({spelled})"]
+        lines += ["  ret i64 %r", "}"]
     told = [
         (str(type), value) for (_, type), (_, value) in zip(last.parameters, arguments, strict=True)
     ]
@@ -277,9 +314,11 @@ class _Maker:
         self, rng: random.Random, lines: list[str], name: str, callees: list[Function], any: str
     ):
         self.rng, self.lines, self.name, self.callees = rng, lines, name, list(callees)
-        self.personality = f" personality ptr @{any}"  # nothing is ever thrown
+        self.personality = f" personality ptr @{any}"  # mostly nothing is ever thrown
+        self.throws = False
         self.blocks: dict[str, Block] = {}
         self.values: dict[str, Type] = {}
+        self.types: dict[str, Type] = {}
         self.cells: list[tuple[str, Type]] = []
         self.count = 0
 
@@ -298,7 +337,7 @@ class _Maker:
         self.lines.append(f"  {f'{name} = ' if name else ''}{text}")
         self.block.steps.append((len(self.lines), name, run))
         if name and type:
-            self.values[name] = type
+            self.values[name] = self.types[name] = type
         return name
 
     def operand(self, type: Type) -> tuple[str, Run]:
@@ -335,7 +374,8 @@ class _Maker:
         self.region(rng.randrange(1, 4), 0)
         self.fold()
         self.lines.append("}")
-        return Function(self.name, parameters, self.blocks)
+        self.types.update(parameters)
+        return Function(self.name, parameters, self.blocks, self.types)
 
     def cell(self, type: Type) -> None:
         pointer = self.new("p")
@@ -355,6 +395,8 @@ class _Maker:
         for _ in range(parts):
             for _ in range(self.rng.randrange(1, 6)):
                 self.some()
+            if self.throws and self.rng.random() < 0.25:
+                self.throw()
             chance = self.rng.random()
             if depth < 3 and chance < 0.3:
                 self.branch(depth)
@@ -390,7 +432,7 @@ class _Maker:
     def phi(self, name: str, type: Type, inside: str, choose: dict[str, Run]) -> None:
         self.lines.append(f"  {name} = phi {type} {inside}")
         self.block.phis.append((len(self.lines), name, choose))
-        self.values[name] = type
+        self.values[name] = self.types[name] = type
 
     def branch(self, depth: int) -> None:
         text, read = self.operand(BIT)
@@ -427,8 +469,9 @@ class _Maker:
         self.begin(head)
         at = len(self.lines)
         self.lines += [""] * (1 + len(carried))
-        self.values[counter] = kept
+        self.values[counter] = self.types[counter] = kept
         self.values.update(carried)
+        self.types.update(carried)
         start = self.block
         self.region(rng.randrange(1, 3), depth + 1)
         last = [self.operand(type) for _, type in carried]
@@ -744,7 +787,7 @@ class _Maker:
         def run(env: Env) -> int:
             return callee.run([read(env) for _, _, read in given])
 
-        if self.rng.random() < 0.6:
+        if self.rng.random() < (0.2 if self.throws else 0.6):
             self.emit(f"call i64 @{callee.name}({told})", name, I64, run)
             return
         normal, pad, thrown = self.label(), self.label(), self.new()
@@ -752,14 +795,88 @@ class _Maker:
             f"  {name} = invoke i64 @{callee.name}({told}) to label %{normal} unwind label %{pad}"
         )
         line = self.block.end = len(self.lines)
-        self.block.to, self.block.leads = [normal, pad], lambda env: normal
+        self.block.to = [normal, pad]
+
+        def leads(env: Env) -> str:
+            try:
+                env[name] = run(env)
+            except Thrown as found:
+                env[thrown] = found.number
+                return pad
+            return normal
+
+        self.block.leads = leads
+        before = dict(self.values)
         self.begin(pad)
-        self.emit("landingpad { ptr, i32 } cleanup", thrown, None, lambda env: None)
-        self.lines.append(f"  resume {{ ptr, i32 }} {thrown}")
-        self.block.end = len(self.lines)
+        caught = self.landed(thrown)
+        if not caught:
+            self.lines.append(f"  resume {{ ptr, i32 }} {thrown}")
+            self.block.end, self.block.leads = len(self.lines), lambda env: _raise(env[thrown])
+        last = self.block
+        self.values = dict(before)
         self.begin(normal)
-        self.block.given = line, name, run
-        self.values[name] = I64
+        self.block.given = line, name, lambda env: env[name]
+        self.values[name] = self.types[name] = I64
+        if caught:
+            join, met = self.label(), self.new()
+            last_end = self.lines.pop(last.end - 1)  # its place was kept
+            self.lines.insert(last.end - 1, last_end.replace("%?", f"%{join}"))
+            last.to, last.leads = [join], lambda env: join
+            self.jump(join)
+            self.values = before
+            self.begin(join)
+            ways = f"[ {name}, %{normal} ], [ {caught}, %{last.label} ]"
+            choose: dict[str, Run] = {
+                normal: lambda env: env[name], last.label: lambda env: env[caught],
+            }  # fmt: skip
+            self.phi(met, I64, ways, choose)
+
+    def landed(self, thrown: str) -> str:
+        """Clean up, or catch: the name of the number that was caught, "" where it is thrown on."""
+        catches = self.throws and self.rng.random() < 0.6
+        how = "catch ptr null" if catches else "cleanup"
+        self.emit(f"landingpad {{ ptr, i32 }} {how}", thrown, None, lambda env: env[thrown])
+        if catches:
+            pointer, begun, number = self.new("p"), self.new("p"), self.new()
+            self.emit(f"extractvalue {{ ptr, i32 }} {thrown}, 0", pointer, None, lambda env: [])
+            self.emit(f"call ptr @__cxa_begin_catch(ptr {pointer})", begun, None, lambda env: [])
+            self.emit(f"load i64, ptr {begun}", number, I64, lambda env: env[thrown])
+            self.emit("call void @__cxa_end_catch()", "", None, lambda env: None)
+        for _ in range(self.rng.randrange(3) if self.throws else 0):
+            self.rng.choice((self.binary, self.compare, self.convert, self.floats, self.memory))()
+        if not catches:
+            return ""
+        self.lines.append("  br label %?")
+        self.block.end = len(self.lines)
+        return number
+
+    def throw(self) -> None:
+        """Throw, sometimes."""
+        type = integer(self.rng.choice((3, 8)))
+        name, which, few = self.new(), self.new(), self.rng.randrange(2, 4)
+        text, read = self.operand(type)
+        self.emit(f"and {type} {text}, 3", name, type, lambda env: read(env) & 3)
+        self.emit(f"icmp ult {type} {name}, {signed(few, type.bits)}", which, BIT,
+                  lambda env: int(env[name] < few))  # fmt: skip
+        stays, goes = self.label(), self.label()
+        self.lines.append(f"  br i1 {which}, label %{stays}, label %{goes}")
+        self.block.end, self.block.to = len(self.lines), [stays, goes]
+        self.block.leads = lambda env: stays if env[which] else goes
+        before, pointer = dict(self.values), self.new("p")
+        number, value = self.operand(I64)
+        self.begin(goes)
+        self.emit("call ptr @__cxa_allocate_exception(i64 8)", pointer, None, lambda env: [])
+        self.emit(f"store i64 {number}, ptr {pointer}", "", None, lambda env: None)
+        self.emit(f"call void @__cxa_throw(ptr {pointer}, ptr @_ZTIl, ptr null)", "", None,
+                  lambda env: _raise(value(env)))  # fmt: skip
+        self.lines.append("  unreachable")
+        self.block.end = len(self.lines)
+        self.values = before
+        self.begin(stays)
+
+
+def _raise(number: int) -> None:
+    raise Thrown(number)
 
 
 def _truth(text: str) -> str:

@@ -220,6 +220,7 @@ class Core:
         """Something is done with the program; what an earlier one has left is put in order."""
         self.operations += 1
         self.operating, self.nested, self.engine.running = True, False, True
+        self.engine.measuring = False
         if not self.in_order:
             self.restore_order()
         self.in_order = False

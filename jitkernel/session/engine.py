@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from jitkernel.arena import Arena
@@ -140,10 +140,11 @@ class Engine:
         # A run is in progress; it was interrupted, perhaps between two things that can be stopped.
         self.running = self.stopping = False
         self.notices: list[str] = []  # what is still to be shown to the user
-        # What surrounds calls, where somebody debugs them, and is told their outcomes; what is put
-        # back once a failure has been put in words.
-        self.around: Callable[[], contextlib.AbstractContextManager[Told]] | None = None
+        # What surrounds calls, where somebody debugs them, and is told what is called (0: several)
+        # and the outcomes; what is put back once a failure has been put in words.
+        self.around: Callable[[int], contextlib.AbstractContextManager[Told]] | None = None
         self.owed: Callable[[], object] | None = None
+        self.measuring = False  # what runs is timed or checked: it is to be what it is otherwise
         self.taking_back = False  # an operation that failed is being taken back
         self.arena.rollback.before, self.arena.rollback.after = self._take_back, self._taken_back
 
@@ -251,15 +252,25 @@ class Engine:
         if recording():
             self._core.code_runs()
         lost = "" if executor.generation == self._generation else self._replaced()
-        self.tell_unwind()
         if self.around is None:
+            self.tell_unwind()
             outcome = executor.call(thunk, function, arguments, result)
         else:
-            with self.around() as told:
+            with self.around(function) as told:
+                self.tell_unwind()  # also of code that has come for this call
                 outcome = told(executor.call(thunk, function, arguments, result))
         if outcome.kind == "ok" and not (lost or outcome.respawned or outcome.lock_holder):
             return outcome
         return self._after(outcome, lost)
+
+    @contextlib.contextmanager
+    def measured(self) -> Iterator[None]:
+        """A block whose calls are timed or checked."""
+        before, self.measuring = self.measuring, True
+        try:
+            yield
+        finally:
+            self.measuring = before
 
     def tell_unwind(self) -> None:
         """The executor finds out what the unwind tables are now."""
@@ -274,8 +285,8 @@ class Engine:
         if recording():
             self._core.code_runs()
         lost = self._replaced()
-        self.tell_unwind()
-        with self.around() if self.around is not None else contextlib.nullcontext(_same) as told:
+        with self.around(0) if self.around is not None else contextlib.nullcontext(_same) as told:
+            self.tell_unwind()
             outcome = told(self.executor.call_many(addresses))
         return self._after(outcome, lost)
 

@@ -16,7 +16,7 @@ from jitkernel.session.run.host import Execution
 
 if TYPE_CHECKING:
     from jitkernel.session.core import Core
-    from jitkernel.session.report.faults import Stopped
+    from jitkernel.session.report.faults import StoppedCell
     from jitkernel.session.run.results import Sink
 
 
@@ -98,7 +98,7 @@ class FrontendSide:
                 core.results.pop(core.number, None)
                 core.number, core.results.last = number, last
 
-    def look_after(self, seconds: float, call: Callable[[Stopped], object]) -> None:
+    def look_after(self, seconds: float, call: Callable[[StoppedCell], object]) -> None:
         """Call `call` once when code has run for so long, this cell's or a later one's, with where
         it is: its registers, frames and stack. The program goes on; what `call` raises stops it.
         Raises UsageError where it runs in this process."""

@@ -15,8 +15,10 @@ from jitkernel.session.operation import operation
 from jitkernel.wording import did_you_mean
 
 if TYPE_CHECKING:
-    from jitkernel.compiler.pass_trace import PassTrace
+    from jitkernel.compiler.machine_ir import MachineTrace
+    from jitkernel.compiler.pass_trace import LoopTrace, PassTrace
     from jitkernel.compiler.records import Request
+    from jitkernel.compiler.remarks import Remark
     from jitkernel.languages.llvm.plan import Plan
     from jitkernel.linker.linkmap import LinkMap
     from jitkernel.session.core import Core
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from jitkernel.session.residency.residency import Residency
     from jitkernel.session.run.host import SessionView
     from jitkernel.session.saved.store import Store
+    from jitkernel.values.datatype import DataType
     from jitkernel.values.value import TypedValue
 
 
@@ -135,6 +138,16 @@ class Inspect:
         info = self.signature(name)
         return declaration(name, info) if info is not None else None
 
+    def layout(self, type: str) -> DataType:
+        """The layout of a type of LLVM's, such as `{ i8, i32 }` or `%s`.  Raises UsageError for a
+        text that is none, CompileError for one without a size."""
+        from jitkernel.ir.types import TypeSyntaxError, parse_type
+
+        try:
+            return self.program.layouts(parse_type(type))
+        except TypeSyntaxError as error:
+            raise UsageError(f"{type} is no type of LLVM's: {error}") from None
+
     @property
     def state(self) -> SessionView:
         """The questions that a language may ask while somebody types, also while a cell runs."""
@@ -187,6 +200,10 @@ class Inspect:
         source = record.source if record is not None else ""
         return cell_lines(request.source, request.first_line, source)
 
+    def line_of_body(self, number: int, request: Request, line: int) -> tuple[str, int, int]:
+        """The function, the cell and the line there of a line of what a cell was lent."""
+        return self.places.lines.of_body(number, request, line)
+
     def link_map(self, number: int) -> LinkMap | None:
         """The fate of each section, symbol and relocation of a cell's object; None where it is not
         in memory."""
@@ -205,12 +222,45 @@ class Inspect:
     # -- the compiler ----------------------------------------------------------------------------
 
     @operation()
-    def passes(self, request: Request, tick: Callable[[], None] | None = None) -> PassTrace:
-        """The effect of each pass on a module, compiled again.
+    def passes(
+        self, request: Request, only: str = "", tick: Callable[[], None] | None = None
+    ) -> PassTrace:
+        """The effect of each pass on a module, compiled again, or on the one function `only`.
 
         `tick` is called twice a second meanwhile.  Raises what a compile raises.
         """
-        return self.engine.pool.trace(request, tick)
+        return self.engine.pool.trace(request, only, tick)
+
+    @operation()
+    def loop(
+        self, request: Request, only: str, header: str, tick: Callable[[], None] | None = None
+    ) -> LoopTrace:
+        """The same of the passes over one loop of a function, by a label of its header."""
+        return self.engine.pool.loop_trace(request, only, header, tick)
+
+    @operation()
+    def machine(
+        self, request: Request, only: str = "", tick: Callable[[], None] | None = None
+    ) -> MachineTrace:
+        """The machine IR of a module's functions, compiled again, or of the one function `only`."""
+        return self.engine.pool.machine(request, only, tick)
+
+    @operation()
+    def remarks(
+        self, request: Request, tick: Callable[[], None] | None = None
+    ) -> tuple[Remark, ...]:
+        """The remarks of LLVM's passes on a module, compiled again."""
+        return self.engine.pool.remarks(request, tick)
+
+    @operation()
+    def ends(self, request: Request) -> tuple[str, str]:
+        """The module as its passes find it and as they leave it, all values named."""
+        return self.engine.pool.ends(request)
+
+    @operation()
+    def printed(self, request: Request, optimised: bool = True) -> str:
+        """The module as its passes leave it or (else) as they find it, as LLVM prints it."""
+        return self.engine.pool.printed(request, optimised)
 
     # -- the arena -------------------------------------------------------------------------------
 

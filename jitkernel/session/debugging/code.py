@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jitkernel.elf import read_object
 from jitkernel.elf.dwarf import DebugInfo, Function, Local
+from jitkernel.ir.marks import are_marked
 from jitkernel.linker import Image
 from jitkernel.linker.layout import arrange
 from jitkernel.session.debugging.types import Types
@@ -23,12 +24,13 @@ _OWN_FILE = "cell"  # the names of files that are a cell's text begin so
 
 class Part(NamedTuple):
     """Code of a cell that is in memory, its debug information with the types in it, and the cell's
-    text."""
+    text; `marked` where that is of a language that says in LLVM IR which line it comes from."""
 
     image: Image
     info: DebugInfo
     types: Types
     source: str
+    marked: bool = False
 
 
 class Place(NamedTuple):
@@ -58,22 +60,25 @@ class Code:
         self._core = core
         self._known: dict[tuple[int, int], tuple[bytes, DebugInfo, Types]] = {}
         self._locals: dict[tuple[int, int, int], dict[str, Local]] = {}  # by what they are asked by
+        self._places: dict[int, list[Place]] = {}  # by the address that was asked about
         self.parts: list[Part] = []
 
     def find(self, placed: Iterable[tuple[Image, bytes]]) -> None:
         """Learn what is in memory now: images and their objects."""
         self._locals.clear()
+        self._places.clear()
         self.parts = [
-            Part(image, *self._read(image, code), self._source(image)) for image, code in placed
+            Part(image, *self._read(image, code), *self._source(image)) for image, code in placed
             if image.text is not None and b".debug_info" in code
         ]  # fmt: skip
 
-    def _source(self, image: Image) -> str:
-        for running, _, ran in self._core.places.lines.running:
-            if running is image:
-                return ran.source
-        record = self._core.store.get(image.cell)
-        return record.source if record is not None else ""
+    def _source(self, image: Image) -> tuple[str, bool]:
+        """The text that an image is of, and whether its lines are marked."""
+        running = (ran for image_, _, ran in self._core.places.lines.running if image_ is image)
+        record = next(running, None) or self._core.store.get(image.cell)
+        if record is None:
+            return "", False
+        return record.source, are_marked(record.module, record.first_line, record.source)
 
     def _read(self, image: Image, code: bytes) -> tuple[DebugInfo, Types]:
         key = id(code), image.text.start if image.text is not None else 0
@@ -91,6 +96,11 @@ class Code:
 
     def places(self, pc: int) -> list[Place]:
         """The same, and those of the functions that its code is a part of, from the innermost."""
+        if (known := self._places.get(pc)) is None:
+            known = self._places[pc] = self._places_at(pc)
+        return known
+
+    def _places_at(self, pc: int) -> list[Place]:
         for part in self.parts:
             text = part.image.text
             if text is not None and text.start <= pc < text.start + text.size:

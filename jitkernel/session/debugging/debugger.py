@@ -23,14 +23,18 @@ from jitkernel.session.debugging.records import (
     Scope,
     Variable,
 )
+from jitkernel.session.debugging.view import Calling, View
 from jitkernel.session.debugging.watching import Watchpoint
 from jitkernel.session.debugging.wholes import bodies
 
 if TYPE_CHECKING:
+    from jitkernel.compiler.records import Request
     from jitkernel.executor.watches import Access
     from jitkernel.session.debugging.postmortem import PostMortem
     from jitkernel.session.debugging.prompt import Prompt
-    from jitkernel.session.report.faults import Stopped as StoppedCell
+    from jitkernel.session.debugging.values import Value
+    from jitkernel.session.report.faults import StoppedCell
+    from jitkernel.values.datatype import DataType
 
 from jitkernel.session.debugging.machine import Machine, unheard
 
@@ -81,8 +85,9 @@ class Debugger(Machine):
     @property
     def optimised(self) -> bool:
         """True if code to be debugged is optimised as its cell is, from the next call on: lines
-        come out of order then, values may be gone, and functions be parts of others.  False at
-        first: it is compiled at -O0, and every value is there."""
+        come out of order then, values may be gone (those of what changes in a loop are), and
+        functions be parts of others.  False at first: it is compiled at -O0, and every value is
+        there."""
         return self._forms.optimised
 
     @optimised.setter
@@ -108,6 +113,7 @@ class Debugger(Machine):
     @property
     def breakpoints(self) -> list[Breakpoint]:
         """All of them, by number."""
+        self._conditions.look(self._wanted)
         return sorted(self._wanted, key=lambda point: point.number)
 
     def set_breakpoints(self, source: str, wanted: Sequence[Breakpoint]) -> list[Breakpoint]:
@@ -206,22 +212,30 @@ class Debugger(Machine):
 
     def go(self, motion: Motion = "continue") -> None:
         """Let what stands go on: to the next breakpoint, to the next line (`next`), into a function
-        that the line calls (`step_in`), back to the caller (`step_out`), by one instruction.
+        that the line calls (`step_in`), back to the caller (`step_out`), by one instruction.  The
+        thread that was chosen makes the step; all others go on meanwhile, as gdb lets them.
 
         At a fault the session recovers as ever, unless something was set: then the line begins
         again.  Raises UsageError where nothing stands.
         """
         view = self._standing
         fault = self.stop is not None and self.stop.reason == "exception"
+        view = self._views.get(self._own, view) if fault else view
         if fault and view.edited:
             self._begin_again(view)
         elif motion != "continue" and not fault:
             self._begin(motion, view)
         self.stop = None
         self.listener(Event("continued"))
+        called, self._called = self._called, False
         if fault and not view.edited:
-            self._view = None
             self._points.arm()
+            self._leave_others()
+            if called:  # it stands behind a call now: it goes to its fault again
+                self._faults_again = view.registers["rip"]
+                self._leave()
+                return
+            self._view = None
             self._stops.go(abi.OWN)
             return
         self._put(self._at)
@@ -271,8 +285,31 @@ class Debugger(Machine):
         pid = self._core.engine.executor.pid
         return [(t, "cell" if t == pid else f"thread {t}") for t in stop.threads]
 
+    @property
+    def thread(self) -> int:
+        """The id of the thread whose frames and variables are shown: at first the one that has
+        stopped.  Raises UsageError where nothing stands."""
+        self._standing  # noqa: B018
+        return self._thread
+
+    def choose(self, thread: int) -> None:
+        """Look at another thread that stands, and have it make the next step.  Raises UsageError
+        where it does not stand."""
+        self._standing  # noqa: B018
+        stop, executor = self._stops.standing, self._core.engine.executor
+        if stop is None or thread not in stop.contexts:
+            known = ", ".join(str(number) for number, _ in self.threads())
+            raise UsageError(f"thread {thread} does not stand; those that do: {known}")
+        if thread not in self._views:
+            registers = self._points.original_registers(self._stops.registers(thread))
+            top = executor.stack_top if thread == executor.pid else 0
+            view = View(self._core, self._code, registers, top, self._memory)
+            view.context, view.copy_of = stop.contexts[thread], self._copy_of
+            self._views[thread] = view
+        self._view, self._thread = self._views[thread], thread
+
     def frames(self) -> list[Frame]:
-        """The frames of the thread that has stopped, the innermost first."""
+        """The frames of the thread that is looked at, the innermost first."""
         return self._standing.frames(self._source_of)
 
     def scopes(self, frame: int = 0) -> list[Scope]:
@@ -289,12 +326,30 @@ class Debugger(Machine):
         is expected."""
         return self._standing.set_variable(reference, name, text)
 
-    def evaluate(self, text: str, frame: int = 0) -> Variable:
-        """The value of an expression of C, or of a value of LLVM's, in a frame; `x = 5` sets.  Runs
-        no code.  Raises UsageError."""
+    def evaluate(self, text: str, frame: int = 0, *, calls: bool = False) -> Variable:
+        """The value of an expression of C, or of a value of LLVM's, in a frame; `x = 5` sets.
+
+        Runs no code, unless `calls`: then functions of cells, and those of libraries that cells
+        declare, are called on the thread that stands, with numbers and addresses as arguments.
+        One that meets a fault or a breakpoint, or is interrupted, is left where it is: registers
+        are as before, what it has changed in memory stays.  Other threads run meanwhile, and stop
+        at nothing.  Raises UsageError.
+        """
         if self._view is None or self.stop is None:
             return self._idle().evaluate(text)
-        return self._view.evaluate(text, frame)
+        calling = Calling(self._call, self._copy_asked) if calls else None
+        return self._view.evaluate(text, frame, calling)
+
+    def value(self, text: str, frame: int = 0) -> Value:
+        """The value of an expression in a frame, with its type and where it is; without one that
+        stands, of the session's variables.  It sets nothing.  Raises UsageError."""
+        stands = self._view is not None and self.stop is not None
+        return self._standing.value(text, frame) if stands else self._idle().value(text)
+
+    def type_called(self, text: str) -> DataType | None:
+        """The type that a name has in the languages of the cells, such as `struct s` or `size_t`;
+        None where none has."""
+        return self._core.prototypes.type_called(text)
 
     def globals(self) -> list[Variable]:
         """The session's variables; also while nothing stands."""
@@ -321,11 +376,29 @@ class Debugger(Machine):
         )  # fmt: skip
         return standing(record, stop.text or stop.reason, self._core.places)
 
-    def marks(self) -> frozenset[int]:
-        """The addresses at which frames go on, the next instruction's among them; none where
-        nothing stands."""
+    @property
+    def chosen(self) -> int:
+        """The frame that is looked at, the innermost at each stop: views mark its place."""
+        return self._view.chosen if self._view is not None else 0
+
+    @chosen.setter
+    def chosen(self, frame: int) -> None:
+        self._standing.frame(frame)
+        self._standing.chosen = frame
+
+    def marks(self) -> dict[int, str]:
+        """The addresses at which frames go on, the next instruction's among them: `=>` marks that
+        of the frame that is looked at, `->` others.  None where nothing stands."""
         view = self._view if self.stop is not None else None
-        return frozenset(live.pc for live in view.live) if view is not None else frozenset()
+        if view is None:
+            return {}
+        marks = {live.pc: "->" for live in view.live}
+        return {**marks, view.frame(view.chosen).pc: "=>"}
+
+    def request(self, cell: int) -> Request | None:
+        """The compiler's request for the code that runs in place of a cell's ordinary code, while
+        the program stands; None where that is not so."""
+        return self._forms.request(cell) if self.stop is not None else None
 
     def form_of(self, name: str, cell: int) -> tuple[int, int, list[tuple[int, int]]] | None:
         """The code of a cell's function that runs in place of its ordinary code, while the program
@@ -340,6 +413,10 @@ class Debugger(Machine):
                         lines = [(row.start, row.line) for row in rows]
                         return function.low, function.high - function.low, lines
         return None
+
+    def describe(self, address: int) -> str:
+        """The words for what is at an address, as values of pointers show it: `@g+4`, `0x7f00`."""
+        return (self._view or self._idle()).describe(address)
 
     def name_of(self, address: int) -> str:
         """The name of an address, in a few words: `sq+4, cell 1`, `g+8`; "" where nothing is known
@@ -393,6 +470,11 @@ class Debugger(Machine):
         source = self._source(cell)
         return self.whole(source) if source else ""
 
+    def texts(self, most: int) -> list[tuple[int, str]]:
+        """The last `most` cells in memory whose texts are known: their numbers and whole texts."""
+        numbers = sorted(self._core.program.cells)[-most:]
+        return [(number, text) for number in numbers if (text := self.text_of(number))]
+
     def post_mortem(self) -> PostMortem:
         """The remains of the last call that was stopped.  Raises UsageError where there is none."""
         from jitkernel.session.debugging.postmortem import PostMortem
@@ -406,3 +488,19 @@ class Debugger(Machine):
         code = self.read(address, 16 * count)
         found = Cs(CS_ARCH_X86, CS_MODE_64).disasm_lite(code, address, count)
         return [(at, f"{name} {operands}".strip()) for at, _, name, operands in found]
+
+    def instructions(self, address: int, first: int, count: int) -> list[tuple[int, str]]:
+        """So many instructions, the `first` of them so many after the one at an address, or before
+        it (< 0): of its function.  Where there are none, the text is `??`."""
+        place, owner = self._code.at(address), self._core.places.owner(address)
+        low = place.function.low if place is not None else 0
+        if not low and owner is not None and owner[1] is not None:
+            low = owner[1].address
+        before = [i for i in self.disassemble(low, address - low) if i[0] < address] if low else []
+        before = before[first:] if first < 0 else []
+        start = before[0][0] if before else address
+        before[:0] = [(start - n, "??") for n in range(max(-first, 0) - len(before), 0, -1)]
+        after = self.disassemble(address, max(first + count, 0))[max(first, 0) :]
+        end = after[-1][0] + 1 if after else address
+        after += [(end + n, "??") for n in range(count)]
+        return [*before, *after][:count]

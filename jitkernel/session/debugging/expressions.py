@@ -7,12 +7,14 @@ in `sizeof`) is typed alone: its memory is not read.
 
 from __future__ import annotations
 
+from functools import partial
+
 from jitkernel.errors import UsageError
 from jitkernel.session.debugging.lexing import Stream, Token, number_of
 from jitkernel.session.debugging.numbers import INT, ULONG
 from jitkernel.session.debugging.operations import Context, Operations
 from jitkernel.session.debugging.type_names import TypeNames, pointer_to
-from jitkernel.session.debugging.values import Value, type_text
+from jitkernel.session.debugging.values import Value
 from jitkernel.values.datatype import VOID
 
 __all__ = ["Context", "evaluate", "is_true"]
@@ -25,26 +27,27 @@ _LEVEL = {operator: level for level, each in enumerate(_LEVELS) for operator in 
 _ASSIGNED = ("=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>=")
 
 
-def evaluate(text: str, context: Context) -> Value:
-    """The value of an expression; with an address where it is something in memory.
+def evaluate(text: str, context: Context, does: type[Operations] = Operations) -> Value:
+    """The value of an expression; with an address where it is something in memory; what each
+    operator `does` is computed unless somebody else says so.
 
     Raises UsageError, which says what is wrong and at which column.
     """
-    return _Evaluation(text, context).run()
+    return _Evaluation(text, context, does).run()
 
 
 def is_true(value: Value, context: Context) -> bool:
     """True if a condition with this value holds.  Raises UsageError where that makes no sense."""
-    return _Evaluation("", context).does.truth(value, Token("end", "", 1))
+    return _Evaluation("", context, Operations).does.truth(value, Token("end", "", 1))
 
 
 class _Evaluation:
     """Reads and computes at once, by recursive descent."""
 
-    def __init__(self, text: str, context: Context):
+    def __init__(self, text: str, context: Context, does: type[Operations]):
         self.context = context
         self.stream = Stream(text, self.is_known)
-        self.does = Operations(context, self.stream.failed)
+        self.does = does(context, self.stream.failed)
         self.type_names = TypeNames(self.stream, context.types, self.is_known, self.count)
 
     def run(self) -> Value:
@@ -65,7 +68,7 @@ class _Evaluation:
     def expression(self) -> Value:
         found = self.assignment()
         while self.stream.accept(","):
-            found = self.assignment()
+            found = self.does.behind(found, self.assignment())
         return found
 
     def assignment(self) -> Value:
@@ -85,14 +88,11 @@ class _Evaluation:
         if token is None:
             return condition
         with self.stream.nested():
-            holds = self.does.truth(condition, token)
-            with self.does.typed_only(not holds):
-                left = self.does.decayed(self.expression(), token)
-            self.stream.expect(":")
-            with self.does.typed_only(holds):
-                right = self.does.decayed(self.conditional(), token)
-        type = self.does.type_of_both(left, right, token)
-        return self.does.cast(left if holds else right, type, token)
+            return self.does.choice(condition, self.expression, self.otherwise, token)
+
+    def otherwise(self) -> Value:
+        self.stream.expect(":")
+        return self.conditional()
 
     def binary(self, level: int) -> Value:
         left = self.unary()
@@ -102,15 +102,11 @@ class _Evaluation:
             if mine < level:
                 return left
             self.stream.at += 1
+            right = partial(self.binary, mine + 1)
             if mine > 1:
-                left = self.does.compute(token.text, left, self.binary(mine + 1), token)
-                continue
-            holds = self.does.truth(left, token)
-            with self.does.typed_only(holds == (token.text == "||")):
-                right = self.does.truth(self.binary(mine + 1), token)
-            left = self.does.make(
-                INT, (holds or right) if token.text == "||" else (holds and right)
-            )
+                left = self.does.compute(token.text, left, right(), token)
+            else:
+                left = self.does.logical(token.text, left, right, token)
 
     def unary(self) -> Value:
         with self.stream.nested():
@@ -133,20 +129,10 @@ class _Evaluation:
                 return self.does.pointed(value, token)
             case "&":
                 return self.does.address_of(value, token)
-            case "!":
-                return self.does.make(INT, not self.does.truth(value, token))
             case "++" | "--":
                 one = self.does.compute(token.text[0], value, self.does.make(INT, 1), token)
                 return self.does.assigned(value, one, token)
-        type = self.does.promoted(value)
-        if type is None or (token.text == "~" and type.kind == "float"):
-            raise self.stream.failed(f"{token.text} wants a number, not {type_text(value)}", token)
-        number = self.does.number(value, token)
-        if token.text == "-":
-            number = -self.does.converted(number, type, token)
-        elif token.text == "~":
-            number = ~int(number)
-        return self.does.make(type, self.does.converted(number, type, token))
+        return self.does.prefixed(token.text, value, token)
 
     def postfix(self, value: Value) -> Value:
         while (token := self.stream.accept("[", ".", "->", "++", "--", "(")) is not None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import contextlib
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from operator import itemgetter
@@ -126,10 +126,11 @@ class Forms:
 
     # -- what is wanted --------------------------------------------------------------------------
 
-    def want(self, cells: Collection[int]) -> dict[int, str]:
-        """Compile the debug forms of these cells and of those that hold their bodies, instead of
-        all that were wanted before.  Returns the reasons of those that have none, by cell."""
-        every = self._with_holders(cells)
+    def want(self, cells: Collection[int], alone: Collection[int] = ()) -> dict[int, str]:
+        """Compile the debug forms of these cells and of those that hold their bodies, and of those
+        `alone`, instead of all that were wanted before.  Returns the reasons of those that have
+        none, by cell."""
+        every = self._with_holders(cells) | (self._core.program.cells.keys() & alone)
         self._wanted = frozenset(every)
         reasons: dict[int, str] = {}
         todo: list[tuple[Cell, Record, bytes, _Text]] = []
@@ -314,10 +315,19 @@ class Forms:
             if (form := self._forms.get(number)) is not None and form.placed is None and form.stands
         ]  # fmt: skip
 
-    def install(self, taken: Collection[int] = ()) -> None:
+    def request(self, cell: int) -> Request | None:
+        """The compiler's request for a cell's form, made anew; None where none is in place."""
+        form, record = self._forms.get(cell), self._core.store.get(cell)
+        if form is None or form.placed is None or record is None:
+            return None
+        text = self._text(form.cell, record, form.image)
+        return None if isinstance(text, str) else text.request
+
+    def install(self, taken: Callable[[], Collection[int]] = tuple) -> None:
         """Put what is wanted in the place of the ordinary code, for a call that is about to begin,
-        or that stands: `taken` are then the addresses where threads go on, where no jump may be.
-        Raises ArenaFull, with nothing installed but what was before."""
+        or that stands: `taken` gives the addresses where threads go on, where no jump may be; it is
+        asked when nobody runs the program's code.  Raises ArenaFull, with nothing installed but
+        what was before."""
         todo = self.waiting
         if not todo:
             return
@@ -331,8 +341,9 @@ class Forms:
                 for form in todo:
                     self._take_back(form)
                 raise
+            addresses = taken()
             for form in todo:
-                self._lead(form, taken)
+                self._lead(form, addresses)
         self._generations = before, linker.generation
         self._core.places.debugged = self.find
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Literal, NamedTuple
 
 from jitkernel.errors import UsageError
+from jitkernel.languages.c.tokens import token_at
 from jitkernel.regex import regex
 from jitkernel.session.debugging.numbers import DOUBLE, FLOAT, INT, LONG_DOUBLE, NAMED, Number
 from jitkernel.session.debugging.setting import unescaped
@@ -21,17 +22,7 @@ __all__ = ["Stream", "Token", "number_of", "tokens"]
 _DEEPEST = 50  # of nesting
 Kind = Literal["name", "number", "character", "text", "operator", "end"]
 
-_TOKEN = regex(
-    r"(?P<name>[A-Za-z_$][\w$]*)"
-    r"|(?P<number>(?:0[xX][\da-fA-F]*\.?[\da-fA-F]*(?:[pP][-+]?\d+)?|\d*\.?\d+(?:[eE][-+]?\d+)?"
-    r"|\d+\.(?:[eE][-+]?\d+)?)[\w.]*)"
-    r"|(?P<character>(?:u8|[LuU])?'(?:[^'\\]|\\.)*')"
-    r'|(?P<text>(?:u8|[LuU])?"(?:[^"\\]|\\.)*")'
-    r"|(?P<operator><<=|>>=|->|\+\+|--|&&|\|\||[<>=!]=|<<|>>|[-+*/%&|^]=|[-+*/%&|^~!<>=?:,.()\[\]])"
-)
-_PREFIXED = regex(r"(?:u8|[LuU])(?=['\"])")
 _VALUE = regex(r'[%@](?:"[^"]*"|[-\w$.]+)')
-_SPACE = regex(r"\s*")
 _REAL = regex(r"(?i)(?:0x.*[.p]|(?!0x).*[.e]).*")
 _SUFFIX = regex(r"(?i)(?:u?(?:l|ll)?|(?:l|ll)u)\Z")
 
@@ -49,26 +40,24 @@ def tokens(text: str, is_known: Callable[[str], bool]) -> list[Token]:
     `%a-1` is the longest name that there is.  Raises ValueError with a sentence."""
     found: list[Token] = []
     at = 0
-    while True:
-        space = _SPACE.match(text, at)
-        at = space.end() if space is not None else at
-        if at >= len(text):
-            return [*found, Token("end", "", len(text) + 1)]
+    while at < len(text):
+        kind, stop = token_at(text, at)
+        if kind in ("blank", "break", "comment"):
+            at = stop
+            continue
+        word = text[at:stop]
         value = _VALUE.match(text, at) if text[at] in "%@" and _awaits_operand(found) else None
         if value is not None:
-            name = _longest(value[0], is_known)
-            found.append(Token("name", name, at + 1))
-            at += len(name)
-            continue
-        prefixed = _PREFIXED.match(text, at)
-        match = _TOKEN.match(text, at)
-        if prefixed is not None or match is None or match.lastgroup is None:
-            match = _TOKEN.match(text, prefixed.end() if prefixed is not None else at)
-        if match is None:
+            kind, word = "name", _longest(value[0], is_known)
+            stop = at + len(word)
+        elif kind == "other":
             raise ValueError(f"'{text[at]}' at column {at + 1} is not understood")
-        kind: Kind = match.lastgroup  # type: ignore[assignment]
-        found.append(Token(kind, match[0], at + 1))
-        at = match.end()
+        elif kind in ("string", "character"):  # less what says of which letters
+            quote, kind = ('"', "text") if kind == "string" else ("'", kind)
+            word = word[word.index(quote) :]
+        found.append(Token(kind, word, at + 1))  # type: ignore[arg-type]
+        at = stop
+    return [*found, Token("end", "", len(text) + 1)]
 
 
 def _awaits_operand(found: list[Token]) -> bool:

@@ -15,13 +15,19 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from jitkernel import procfs
-from jitkernel.errors import JitError, UsageError
+from jitkernel.errors import ArenaFull, Interrupted, JitError, UsageError
 from jitkernel.executor import abi
 from jitkernel.linker.displaced import NotDisplaced
+from jitkernel.linker.records import SymbolKind
+from jitkernel.session.debugging.arrivals import arrivals
+from jitkernel.session.debugging.callables import Call
+from jitkernel.session.debugging.calling import Arguments, Calls
 from jitkernel.session.debugging.code import Code, Place
+from jitkernel.session.debugging.conditions import Conditions
 from jitkernel.session.debugging.forms import Forms
-from jitkernel.session.debugging.frames import frame_of
-from jitkernel.session.debugging.points import Points, counts, message
+from jitkernel.session.debugging.frames import LiveFrame, frame_of
+from jitkernel.session.debugging.points import Points, message
+from jitkernel.session.debugging.reached import reached
 from jitkernel.session.debugging.records import (
     Breakpoint,
     Event,
@@ -29,7 +35,8 @@ from jitkernel.session.debugging.records import (
     Reason,
     Stopped,
 )
-from jitkernel.session.debugging.stepping import Step
+from jitkernel.session.debugging.session_variables import thread_locals
+from jitkernel.session.debugging.stepping import Around, Step, Target
 from jitkernel.session.debugging.view import Memory, View
 from jitkernel.session.debugging.watching import OVER, Watching, Watchpoint
 from jitkernel.session.debugging.wholes import bodies
@@ -37,9 +44,12 @@ from jitkernel.session.report.faults import signal_words
 from jitkernel.wording import did_you_mean
 
 if TYPE_CHECKING:
+    from jitkernel.elf.dwarf import Function
     from jitkernel.executor.records import Outcome
     from jitkernel.executor.stops import Stop, Stops
+    from jitkernel.linker import Symbol
     from jitkernel.session.core import Core
+    from jitkernel.session.debugging.values import Value
     from jitkernel.session.program.cell import Cell
 
 __all__ = ["Machine", "unheard"]
@@ -62,24 +72,32 @@ class Machine:
         self.stop: Stopped | None = None
         self._wanted, self._points = Points(), core.engine.linker.breakpoints
         self._code, self._forms = Code(core), Forms(core)
+        self._conditions = Conditions(core, self._code)
         self._sources: dict[int, tuple[Cell, str]] = {}  # of cells, by number
         self._numbers: dict[int, int] = {}  # of cells that have stopped, by their texts' hashes
         self._at: dict[int, list[Breakpoint]] = {}  # by address
         self._stepped: set[int] = set()  # cells that were stepped into during this call
+        self._reached: set[int] = set()  # that it may come to, where it stops at faults
         self._step: Step | None = None
         self._carried: Step | None = None  # that was in progress when the last call ended
+        self._kept: Around | None = None  # what was around the frame that was stepped last
+        self._plans: dict[tuple[Function, int, Motion], dict[int, Target]] = {}
         self._stepping = 0  # the cell whose code is stepped, its outermost frame's
         self._view: View | None = None
         self._because: Reason = "step"  # why it is to stand, and the breakpoints that it has met
         self._hit: tuple[int, ...] = ()
         self._running = self._stood = False
-        self._thread = 0  # that has stopped
+        self._thread = self._own = 0  # that is looked at, and that has stopped
+        self._views: dict[int, View] = {}  # of those that were looked at, by thread
         self._due = self._asked = False  # code is to be placed, somebody wants a pause
         self._placed: set[int] = set()  # addresses of breakpoints that are asked for
         self._memory = Memory(self.read, self._write)
         self._watching = Watching(core, lambda: self._wanted, self.read)
         self._text = ""  # what has happened to what is watched
         self._here = False  # what is at the stop's address was not met yet
+        self._calls = Calls(core, self._shown_again, self._points.disarm, self._meets)
+        self._faults_again = 0  # where a thread goes to its fault again, after calls on it
+        self._called = False  # functions were called where it stands
 
     @property
     def _stops(self) -> Stops:
@@ -104,7 +122,24 @@ class Machine:
 
     def wants(self, source: str) -> bool:
         """True if code of this text that runs once is to be compiled to be debugged."""
-        return self.on and source in self._wanted.texts()
+        return self.on and (self.faults or source in self._wanted.texts())
+
+    def _locals_at_faults(self, function: int) -> set[int]:
+        """The cells that are to be debugged only so that a fault in them shows its variables."""
+        if not self.faults or self._core.engine.measuring:
+            return set()
+        return reached(self._core, function)
+
+    def _resolve_with(self, reached: set[int]) -> None:
+        """As a call begins, with the cells that it may come to, as far as there is room."""
+        self._reached = reached
+        try:
+            self._resolve()
+        except ArenaFull:
+            if not reached:
+                raise
+            self._reached = set()
+            self._resolve()
 
     def _source(self, cell: int) -> str:
         """The session's text of a cell."""
@@ -126,20 +161,49 @@ class Machine:
         """Put what is wanted into the code that runs: where none does, nothing is there yet."""
         if not self._running:
             return
-        reasons = self._forms.want(self._cells())
+        reasons = self._forms.want(self._cells(), self._reached)
         serving = self._core.engine.executor.serving
         if serving and self._stops.standing is None and self._forms.waiting:
             self._due = True  # nobody may run what is written over: see `_met`
             self._stops.pause()
         else:
             self._due = False
-            self._forms.install(self._taken() if serving and self._forms.waiting else ())
+            reasons |= self._install(serving)
         self._code.find(self._forms.objects())
         self._numbers |= {hash(part.source): part.image.cell for part in self._code.parts}
-        self._at, changed = self._wanted.resolve(self._code, self._why(reasons))
+        self._at, changed = self._wanted.resolve(self._code, self._why(reasons), self._unreached)
+        self._conditions.renew(self._wanted)
+        self._kept = None
+        self._plans.clear()
         self._put(self._at)
+        if self._points.armed:  # others may be wanted at the same places
+            self._tell(self._points.table())
         for point in changed:
             self.listener(Event("breakpoint", breakpoint=point))
+
+    def _unreached(self, address: int) -> str:
+        """The reason why the ordinary function does not lead to the one at an address."""
+        if not self._forms.left_out or (place := self._code.at(address)) is None:
+            return ""
+        left_out = self._forms.left_out.get(place.part.image.cell, {})
+        name = place.function.name.lstrip("@")
+        why = left_out.get(name, "")
+        return f"{self._core.program.called(name)}: {why}" if why else ""
+
+    def _install(self, serving: bool) -> dict[int, str]:
+        """Put code that can be debugged in memory; of what cannot come while code runs, why not, by
+        cell: it refers to what has to be looked up in the program's process."""
+        if not serving:
+            self._forms.install(self._core.engine.executor.taken)
+            return {}
+        waiting = self._forms.waiting
+        try:
+            self._forms.install(self._taken)
+        except Interrupted:
+            raise
+        except JitError as error:
+            return {form.cell.number: f"from the next call on: {error}" for form in waiting}
+        return {}
 
     def _taken(self) -> set[int]:
         """The places where threads that stand are in the session's code, and where they may go
@@ -194,13 +258,14 @@ class Machine:
     # -- calls ---------------------------------------------------------------------------------
 
     @contextlib.contextmanager
-    def _around(self) -> Iterator[Callable[[Outcome], Outcome]]:
-        """A block in which a call runs that can be stopped."""
+    def _around(self, function: int) -> Iterator[Callable[[Outcome], Outcome]]:
+        """A block in which a call of a function runs that can be stopped."""
         if self._running:
             yield lambda outcome: outcome  # the executor says that it runs another call
             return
         engine, failed = self._core.engine, False
         engine.put_back()
+        self._find_copies()
 
         def told(outcome: Outcome) -> Outcome:
             nonlocal failed
@@ -212,7 +277,7 @@ class Machine:
         cleanups.append(self._end)
         try:
             self._running = True
-            self._resolve()
+            self._resolve_with(self._locals_at_faults(function))
             self._step_on()
             self._unwatched(self._watching.begin(self._idle()))
             stops.faults, stops.on = self.faults, True  # first: threads may meet one at once
@@ -228,6 +293,7 @@ class Machine:
         """The call is over: nothing stops any more.  May be interrupted, and called again."""
         engine = self._core.engine
         self._tell_unseen()
+        self._conditions.look(self._wanted)
         self._watching.end()
         self._points.disarm()  # first: a thread that has met one finds it gone
         self._points.tell = None
@@ -292,12 +358,13 @@ class Machine:
         if not self.on:
             self._forms.close()
 
-    def _line_of(self, address: int) -> tuple[int, int] | None:
-        """The cell and the line of an address in code that is in another one's place."""
+    def _line_of(self, address: int) -> tuple[str, int] | None:
+        """The text and the line of an address in code that is in another one's place, or that runs
+        once."""
         place = self._code.at(address)
-        if place is None or not place.line or place.part.image.cell not in self._core.program.cells:
+        if place is None or not place.line:
             return None
-        return place.part.image.cell, place.line
+        return place.part.source, place.line
 
     def linked(self) -> None:
         """Code was linked while the program runs: breakpoints are in it as it is now."""
@@ -305,13 +372,26 @@ class Machine:
             self._points.refresh()
 
     def _tell(self, table: list[tuple[int, int]]) -> None:
-        self._stops.table(dict(table))
+        """Say where threads go on, and which need not ask: none where each stop matters."""
+        step, programs = self._step, {}
+        each = step is not None and step.motion == "instruction"
+        if not each and not any(point.stack for point in self._watching):
+            asked = step.targets if step is not None else ()
+            programs = self._conditions.programs(self._at, asked)
+        self._stops.table(dict(table), programs)
 
     # -- stops ---------------------------------------------------------------------------------
 
     def _screen(self, stop: Stop) -> None:
         """A thread has stopped: is the program to stand?  Other threads run on until that is
         known."""
+        if self._calls.thread:
+            self._calls.screen(stop)
+            return
+        if stop.why == "fault" and stop.registers["rip"] == self._faults_again:
+            self._faults_again = 0
+            self._stops.go(abi.OWN)
+            return
         registers, self._here = dict(stop.registers), False
         if stop.why == "trap":
             registers["rip"] -= 1
@@ -334,8 +414,9 @@ class Machine:
             else 0
         )
         self._view = View(self._core, self._code, registers, top, self._memory)
-        self._thread = stop.tid
-        self._view.context = stop.context
+        self._thread = self._own = stop.tid
+        self._views = {stop.tid: self._view}
+        self._view.context, self._view.copy_of = stop.context, self._copy_of
         reason, self._hit = self._reason(stop, registers["rip"])
         if reason is None:
             self._leave()
@@ -352,8 +433,12 @@ class Machine:
 
     def _met(self, stop: Stop) -> None:
         """It is, and everything stands."""
+        if self._calls.thread:
+            self._calls.met(stop)
+            return
         reason = self._because
-        self._points.disarm()  # whoever looks at the text sees the program's own
+        self._points.disarm(stands=True)  # whoever looks at the text sees the program's own
+        self._conditions.look(self._wanted)
         if self._due:
             self._resolve()
             if reason == "pause" and not self._asked:  # that was all
@@ -388,6 +473,7 @@ class Machine:
                     if point.temporary:
                         self._wanted.remove(point.number)
                         self._at[pc].remove(point)
+                self._at = {pc: points for pc, points in self._at.items() if points}
                 return "breakpoint", tuple(sorted(point.number for point in stays))
         if stop.why == "pause":
             return "pause", ()
@@ -402,8 +488,10 @@ class Machine:
         frame = partial(self._frame_of, pc, view.registers)
         if not step.ends(pc, view.registers, frame):
             return None, ()
-        if step.targets[pc].kind == "return" and step.motion != "step_out" and view.within_line:
-            self._begin(step.motion, view)  # the rest of the line that has called, as gdb does
+        kind, out = step.targets[pc].kind, step.motion == "step_out"
+        if view.within_line and (kind == "pad" or (kind == "return" and not out)):
+            # The rest of the line that has called, as gdb does; before a pad's first line is none.
+            self._begin("next" if out else step.motion, view)
             self._put(self._at)
             self._points.arm()
             return None, ()
@@ -434,7 +522,7 @@ class Machine:
                     return False
             except JitError as error:
                 self.listener(Event("output", text=f"condition `{point.condition}`: {error}\n"))
-        return counts(point)
+        return self._conditions.counts(point)
 
     def _logged(self, point: Breakpoint) -> bool:
         if point.log and self._view is not None:
@@ -445,18 +533,31 @@ class Machine:
 
     def _leave(self) -> None:
         """Go on from where it stands: over what is under a breakpoint by its copy."""
-        view, self._view = self._view, None
-        if view is None:
-            return
+        view, self._view = self._views.get(self._own, self._view), None
+        self._leave_others()
+        self._views = {}
+        if view is not None:
+            self._stops.go(abi.GO, self._left(view, self._own))
+
+    def _leave_others(self) -> None:
+        """Give the threads that were chosen their registers."""
+        step = self._step
+        for thread, view in self._views.items():
+            alone = step is not None and step.motion == "instruction" and step.thread == thread
+            if thread != self._own and (view.edited or alone):
+                self._stops.set_registers(thread, self._left(view, thread))
+
+    def _left(self, view: View, thread: int) -> dict[str, int]:
+        """The registers with which a thread goes on."""
         registers = dict(view.registers)
-        if not self._here:
+        if thread != self._own or not self._here:
             with contextlib.suppress(KeyError):
                 registers["rip"] = self._points.slot(registers["rip"])
         step = self._step
-        alone = step is not None and step.motion == "instruction" and step.thread == self._thread
+        alone = step is not None and step.motion == "instruction" and step.thread == thread
         flags = registers["eflags"]
         registers["eflags"] = flags | _TRACE if alone else flags & ~_TRACE
-        self._stops.go(abi.GO, registers)
+        return registers
 
     @staticmethod
     def _begin_again(view: View) -> None:
@@ -469,28 +570,53 @@ class Machine:
 
     def _begin(self, motion: Motion, view: View) -> None:
         """Find where a step may end."""
-        live = view.live[0] if view.live else None
-        place = live.place if live is not None else None
-        pc = view.registers["rip"]
+        live = view.frame(0)
+        if live.place is None:  # of what calls a cell's code nothing is known
+            live = view.live[0]
+        place, pc = live.place, view.registers["rip"]
         frame = self._frame_of(pc, view.registers)
-        if live is not None and place is not None and live.frame.certain:
+        if place is not None and live.frame.certain:
             if place.part.info.keeps_frame(place.function):  # also where it is not made yet
                 frame = live.frame.stop - _FRAME
         step = self._step = Step(motion, frame, self._thread, pc)
-        last = next((f.place for f in reversed(view.live) if f.place is not None), None)
-        self._stepping = last.part.image.cell if last is not None else 0
+        around = self._around_frame(view, live)
+        self._stepping = around.cell
         if motion == "instruction":
             return
-        if motion == "step_in" and live is not None:
+        if motion == "step_in":
             self._step_into(live.pc)
-        if place is not None and live is not None:
-            self._lines(step, live.pc, place)
-            if motion == "step_in":
-                step.calls([f.body for f in self._code.functions()])
+        if place is not None:
+            key = place.function, live.pc, motion
+            if (known := self._plans.get(key)) is None:
+                self._lines(step, live.pc, place)
+                if motion == "step_in":
+                    step.calls([f.body for f in self._code.functions()])
+                known = self._plans[key] = step.targets
+            step.targets = dict(known)
+        if around.returns is not None:
+            step.returns(*around.returns)
+        step.arrivals(around.arrivals, live.frame.stop)
+
+    def _around_frame(self, view: View, live: LiveFrame) -> Around:
+        """The surroundings of the innermost frame: to find them takes as long as the rest of a
+        step."""
+        function, known = live.place.function if live.place is not None else None, self._kept
+        saved = self.read(live.frame.stop - _FRAME, _FRAME) if live.frame.certain else b""
+        now = function, live.frame.stop, self._thread, saved
+        if known is not None and known[:4] == now:
+            return known
+        places = [frame.place for frame in view.live if frame.place is not None]
+        returns = None
         for inner, outer in pairwise(view.live):
             if inner.frame is not outer.frame and view.is_told(outer):
-                step.returns(outer.pc, inner.frame.stop)
+                returns = outer.pc, inner.frame.stop
                 break
+        outer_frames = [f for f in view.live if f.frame is not live.frame and view.is_told(f)]
+        others = arrivals(self._core, outer_frames)
+        cell = places[-1].part.image.cell if places else 0
+        found = Around(function, live.frame.stop, self._thread, saved, returns, others, cell)
+        self._kept = found if function is not None and saved else None
+        return found
 
     @staticmethod
     def _lines(step: Step, pc: int, place: Place) -> None:
@@ -518,6 +644,89 @@ class Machine:
         if found := (found & program.cells.keys()) - self._stepped:
             self._stepped |= found
             self._resolve()
+
+    # -- calls on what stands ------------------------------------------------------------------
+
+    def _call(self, function: Value, arguments: list[Value]) -> Value:
+        """Call a function on the thread that stands.  Raises UsageError."""
+        view = self._standing
+        call = Call(self._core, function, self.read, view.type_named)
+        self._check_own()
+        given = call.arguments(arguments)
+        self._called = True
+        try:
+            left = self._calls.call(view, call.address, given, self._thread)
+        finally:
+            self._core.engine.stopping = False  # an interrupt was the call's
+            self._views = {self._own: view}
+            view.edited_by_call()
+        return call.result(left)
+
+    def _check_own(self) -> None:
+        """Raise UsageError where nothing can be called on the thread that is looked at."""
+        if self._calls.thread:
+            raise UsageError("another call is in progress")
+        if self._thread != self._own:
+            raise UsageError(
+                f"functions are called on the thread that has stopped, which is {self._own}"
+            )
+
+    def _copy_of(self, symbol: Symbol) -> int:
+        """The place of the stopped thread's copy of a thread-local variable.  Raises UsageError
+        where only that thread knows."""
+        if self._thread in (0, self._core.engine.executor.pid):
+            return self._core.engine.copies.find(symbol)
+        called = self._core.program.called(symbol.name)
+        raise UsageError(f"each thread has its own: `p {called}` asks thread {self._thread}")
+
+    def _copy_asked(self, symbol: Symbol) -> int:
+        """The same, and the thread is asked."""
+        with contextlib.suppress(UsageError):
+            return self._copy_of(symbol)
+        linker = self._core.engine.linker
+        getter = linker.known("__emutls_get_address", SymbolKind.FUNCTION)
+        if getter is None:
+            raise UsageError("no code asks for thread-local variables yet")
+        self._check_own()
+        given, self._called = Arguments([(symbol.address, False)]), True
+        view = self._standing
+        return self._calls.call(view, linker.entry(getter), given, self._thread).word
+
+    def _find_copies(self) -> None:
+        """The cell's thread is asked for its thread-local variables before it runs: at a stop it
+        cannot be."""
+        engine = self._core.engine
+        if engine.executor.busy or not (blocks := thread_locals(self._core)):
+            return
+        around, engine.around = engine.around, None
+        try:
+            for symbol in blocks:
+                with contextlib.suppress(UsageError):
+                    engine.copies.find(symbol)
+        finally:
+            engine.around = around
+
+    def _shown_again(self) -> None:
+        self._put(self._at)
+        self._points.arm()
+
+    def _meets(self, stop: Stop) -> str | None:
+        """The reason why a call ends at a trap; None where it goes on."""
+        registers = dict(stop.registers)
+        registers["rip"] -= 1
+        pc = registers["rip"]
+        if pc not in self._points:
+            return f"it met a trap at {self._core.name_of(pc) or hex(pc)}"
+        view = View(self._core, self._code, registers, 0, self._memory)
+        for point in self._at.get(pc, ()):
+            with contextlib.suppress(JitError):
+                if point.log or (point.condition and not view.truth(point.condition)):
+                    continue
+            return f"it met breakpoint {point.number}"
+        with contextlib.suppress(KeyError):
+            registers["rip"] = self._points.slot(pc)
+        self._stops.go(abi.GO, registers)
+        return None
 
     # -- looking -------------------------------------------------------------------------------
 

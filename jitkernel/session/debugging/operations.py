@@ -75,6 +75,54 @@ class Operations:
             return left.type.bare
         raise self.failed(f"{type_text(left)} and {type_text(right)} have no type in common", token)
 
+    def choice(
+        self, condition: Value, first: Callable[[], Value], second: Callable[[], Value],
+        token: Token,
+    ) -> Value:  # fmt: skip
+        """The value of `?:`; both operands are read, one of them is computed.  C11 6.5.15."""
+        holds = self.truth(condition, token)
+        with self.typed_only(not holds):
+            left = self.decayed(first(), token)
+        with self.typed_only(holds):
+            right = self.decayed(second(), token)
+        type = self.type_of_both(left, right, token)
+        return self.cast(left if holds else right, type, token)
+
+    def logical(
+        self, operator: str, left: Value, right: Callable[[], Value], token: Token
+    ) -> Value:
+        """The value of `&&` or `||`; the right operand is computed where the left one does not
+        tell.  C11 6.5.13, 6.5.14."""
+        holds = self.truth(left, token)
+        with self.typed_only(holds == (operator == "||")):
+            other = self.truth(right(), token)
+        return self.make(INT, (holds or other) if operator == "||" else (holds and other))
+
+    def prefixed(self, operator: str, value: Value, token: Token) -> Value:
+        """The value of `-`, `+`, `~` or `!` and an operand.  C11 6.5.3.3."""
+        if operator == "!":
+            return self.make(INT, not self.truth(value, token))
+        type = self.promoted_for(operator, value, token)
+        number = self.number(value, token)
+        if operator == "-":
+            number = -self.converted(number, type, token)
+        elif operator == "~":
+            number = ~int(number)
+        return self.make(type, self.converted(number, type, token))
+
+    def promoted_for(self, operator: str, value: Value, token: Token) -> DataType:
+        """The type of a prefixed operator's value."""
+        type = self.promoted(value)
+        if type is None or (operator == "~" and type.kind == "float"):
+            raise self.failed(f"{operator} wants a number, not {type_text(value)}", token)
+        return type
+
+    @staticmethod
+    def behind(left: Value, right: Value) -> Value:
+        """The value of `,`."""
+        del left
+        return right
+
     def size(self, type: DataType, token: Token) -> int:
         """The bytes of a type."""
         bare = type.bare
@@ -106,8 +154,8 @@ class Operations:
 
     def bytes(self, value: Value, token: Token) -> bytes:
         """All its bytes."""
-        if value.missing:
-            raise self.failed(f"it has no value here: {value.missing.strip('<>')}", token)
+        if value.absent:
+            raise self.failed(f"it has no value here: {value.absent.strip('<>')}", token)
         data = bytes_of(value, self.context.read)
         if data is None:
             where = f" at {value.address:#x}" if value.address is not None else ""
@@ -211,13 +259,19 @@ class Operations:
             raise self.failed(f"there are {count} elements, and none with number {index}", token)
         if bare.kind == "struct":
             member = bare.members[index]
-            return value.part(member.type, member.offset)
+            return self.part(value, member.type, member.offset)
         of = bare.part(0)
         size = bare.stride if value.ir else of.bare.size
         if size or not of.bits:
-            return value.part(of, index * size)
+            return self.part(value, of, index * size)
         at, shift = divmod(index * of.bits, 8)
-        return value.part(of, at, of.bits, shift)
+        return self.part(value, of, at, of.bits, shift)
+
+    def part(
+        self, value: Value, type: DataType, offset: int, bits: int = 0, shift: int = 0
+    ) -> Value:
+        """A part of a value: see `Value.part`."""
+        return value.part(type, offset, bits, shift)
 
     def member(self, value: Value, name: Token) -> Value:
         """A member of a struct or a union."""
@@ -225,7 +279,7 @@ class Operations:
         if bare.kind == "complex" and name.text in ("real", "imaginary"):
             half = bare.size // 2
             of = numbers.NAMED[bare.name.removesuffix(" _Complex")]
-            return value.part(of, half * (name.text == "imaginary"))
+            return self.part(value, of, half * (name.text == "imaginary"))
         if bare.kind not in ("struct", "union"):
             raise self.failed(f"{type_text(value)} has no members", name)
         found = _find(bare, name.text)
@@ -234,7 +288,7 @@ class Operations:
             has = f"it has {names}" if names else "nothing is known of its members"
             raise self.failed(f"no member is called {name.text}: {has}", name)
         member, at = found
-        return value.part(member.type, at, member.bits, member.shift)
+        return self.part(value, member.type, at, member.bits, member.shift)
 
     def assigned(self, left: Value, right: Value, token: Token) -> Value:
         """Set a variable; the value that it has then."""

@@ -75,19 +75,22 @@ class Points:
         return {body for p in self if p.source for body, _ in bodies(p.source)}
 
     def resolve(
-        self, code: Code, reasons: Mapping[str, str]
+        self, code: Code, reasons: Mapping[str, str], unreached: Callable[[int], str]
     ) -> tuple[dict[int, list[Breakpoint]], list[Breakpoint]]:
         """The places of those in code, by address; and those that are told otherwise than
         before.  `reasons` are why a cell has none to be debugged, by its text, or a function by its
-        name."""
+        name; `unreached` says why nothing leads to code at an address, "" where something does."""
         found: dict[int, list[Breakpoint]] = {}
         changed = []
         for point in self:
             if point.watch:
                 continue
             was = point.verified, point.line, point.message
-            for address in self._places(point, code, reasons):
+            places = self._places(point, code, reasons)
+            for address in places:
                 found.setdefault(address, []).append(point)
+            if point.verified and (why := [unreached(at) for at in places]) and all(why):
+                point.verified, point.message = False, why[0]
             if (point.verified, point.line, point.message) != was:
                 changed.append(point)
         return found, changed
@@ -133,13 +136,16 @@ def _check(wanted: Breakpoint) -> None:
         raise UsageError(f"'{wanted.hit_condition}' is no count of hits: write 5, >= 5 or % 5")
 
 
+def count_of(text: str) -> tuple[str, int]:
+    """The sign and the number of a count of hits: `5` is `== 5`; no count is always."""
+    match = _COUNT.match(text)
+    return (match[1] or "==", int(match[2])) if match is not None else (">=", 0)
+
+
 def counts(point: Breakpoint) -> bool:
     """One more hit; True where that many count."""
     point.hits += 1
-    match = _COUNT.match(point.hit_condition) if point.hit_condition else None
-    if match is None:
-        return True
-    sign, number = match[1] or "==", int(match[2])
+    sign, number = count_of(point.hit_condition)
     return {
         "==": point.hits == number, ">=": point.hits >= number, ">": point.hits > number,
         "<": point.hits < number, "<=": point.hits <= number,

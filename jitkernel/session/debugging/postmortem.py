@@ -33,7 +33,7 @@ class PostMortem:
         if stopped is None:
             raise UsageError("no call has been stopped that could be looked at")
         self._core, self._debugger = core, debugger
-        self._stopped: faults.Stopped = stopped
+        self._stopped: faults.StoppedCell = stopped
         self._frames = [f for f in stopped.frames if not f.thunk]
 
     @property
@@ -73,8 +73,9 @@ class PostMortem:
             for name, value in self.registers().items()
         ]
 
-    def evaluate(self, text: str, frame: int = 0) -> Variable:
-        """A value of the session as it is now, or a register ($rip) as it was."""
+    def evaluate(self, text: str, frame: int = 0, *, calls: bool = False) -> Variable:
+        """A value of the session as it is now, or a register ($rip) as it was; nothing is called:
+        there is no thread for that."""
         name = text.strip().removeprefix("(unsigned long)(").removesuffix(")")
         if name.startswith("$") and name[1:] in (registers := self.registers(frame)):
             return Variable(text, str(registers[name[1:]]), "unsigned long")
@@ -95,6 +96,13 @@ class PostMortem:
 
     def threads(self) -> list[tuple[int, str]]:
         return []
+
+    @property
+    def thread(self) -> int:
+        return 0
+
+    def choose(self, thread: int) -> None:
+        raise UsageError("of threads nothing is left: the call has ended")
 
     def disassemble(self, address: int, count: int) -> list[tuple[int, str]]:
         if self._debugger.name_of(address).endswith("gone"):

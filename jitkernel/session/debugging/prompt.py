@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from jitkernel.session.debugging.records import Event, Motion
     from jitkernel.session.debugging.shows import Seen
 
-__all__ = ["COMMANDS", "PROMPT", "Prompt"]
+__all__ = ["COMMANDS", "OPTIMISED", "PROMPT", "Prompt"]
 
-PROMPT = "(debug) "
+PROMPT, OPTIMISED = "(debug) ", "(debug -O2) "
 _SET = regex(r"(?:set\s+(?:var\s+)?)?([%@$*&(]*[\w.$\[\]>)%@+-]+)\s*=(?!=)\s*(.*)\Z")
 _WORD = regex(r"([A-Za-z][\w-]*|[?])(?:/(\w*))?(?:\s+|\Z)")
 _TOLD = 8  # stops of one call, where nobody can be asked
@@ -56,8 +56,9 @@ COMMANDS = (
     Command("up u", "[TIMES]", "look at the caller", "up"),
     Command("down d", "[TIMES]", "look at what it calls", "down"),
     Command("frame f", "[NUMBER]", "look at a frame", "frame"),
+    Command("thread", "[NUMBER]", "look at a thread (info threads), and step in it", "thread"),
     Command("list l", "[LINE | FIRST,LAST]", "the source, => where it stands", "list"),
-    Command("print p", "EXPR", "a value; print/x in hex; `x = 5` sets", "print"),
+    Command("print p call", "EXPR", "a value, print/x in hex; `x = 5` sets, f(3) calls", "print"),
     Command("display", "[EXPR]", "show a value at each stop", "display"),
     Command("undisplay", "[NUMBER]", "no longer", "undisplay"),
     Command("set", "NAME = EXPR", "set a variable, or a register ($rax)", "set"),
@@ -77,7 +78,6 @@ _BY_NAME = {name: command for command in COMMANDS for name in command.names.spli
 #: Words of gdb that have no meaning here, and what to do instead.
 _NOT = {
     "rwatch": "watched is what is written (`watch`), or that and what is read (`awatch`)",
-    "call": "no code is called while the program stands: `p` shows values without running any",
     "run r start": "the cell runs already: `c` goes on, and `q` ends it",
     "reverse-step reverse-next reverse-continue record": "there is no way back: run the cell again",
     "return": "no function is left before its end: `finish` goes on until it returns",
@@ -194,7 +194,8 @@ class Prompt:
     def _ask(self) -> None:
         try:
             while True:
-                if (line := self._read(PROMPT)) is None:
+                optimised = getattr(self.seen, "optimised", False)
+                if (line := self._read(OPTIMISED if optimised else PROMPT)) is None:
                     self._go_unasked()
                     return
                 if self.do(line) or self.seen.stop is None:  # %debug off
@@ -269,7 +270,7 @@ class Prompt:
     def _look(self, line: str, word: str) -> bool:
         """Evaluate what is no word of the prompt's."""
         try:
-            self._write(self._shown(line, strict=True))
+            self._write(self._shown(line, strict=True, calls=True))
         except UsageError as error:
             if not word or not word == line.split()[0]:
                 raise
@@ -341,6 +342,18 @@ class Prompt:
     def _do_frame(self, rest: str) -> None:
         self._choose(_number(rest) if rest else self.chosen, move=False)
 
+    def _do_thread(self, rest: str) -> None:
+        ids = sorted(thread for thread, _ in self.seen.threads())
+        if rest:
+            number = _number(rest)
+            self.seen.choose(ids[number - 1] if 0 < number <= len(ids) else number)
+            self.chosen = self._listed = 0
+        number = ids.index(self.seen.thread) + 1 if self.seen.thread in ids else 0
+        frames = self.seen.frames()
+        self._write(f"thread {number}: {shows.where(frames[0]) if frames else 'no frame'}")
+        if frames:
+            self._write("\n".join(self._here(frames[0])))
+
     def _choose(self, index: int, move: bool = True) -> None:
         frames = self.seen.frames()
         if not 0 <= index < len(frames):
@@ -376,9 +389,9 @@ class Prompt:
 
     # -- values --------------------------------------------------------------------------------
 
-    def _shown(self, text: str, strict: bool = False) -> str:
+    def _shown(self, text: str, strict: bool = False, calls: bool = False) -> str:
         try:
-            return shows.value(self.seen.evaluate(text, self.chosen))
+            return shows.value(self.seen.evaluate(text, self.chosen, calls=calls))
         except UsageError as error:
             if not strict:
                 return f"<{error}>"
@@ -410,7 +423,7 @@ class Prompt:
         if not rest:
             raise UsageError("print needs an expression: p x, p a[3], p *node, p %y, p $rax")
         if not letter:
-            self._write(self._shown(rest, strict=True))
+            self._write(self._shown(rest, strict=True, calls=True))
             return
         format = read_format(letter, Format(1, "x", 8))
         data = self._address(rest).to_bytes(8, "little")
@@ -452,7 +465,7 @@ class Prompt:
             made = self.seen.set_variable(scope.reference, name[1:], number)
             self._write(f"{name} = {made.value}")
             return
-        made = self.seen.evaluate(f"{name} = {given}", self.chosen)
+        made = self.seen.evaluate(f"{name} = {given}", self.chosen, calls=True)
         made.name = name
         self._write(f"{name} = {shows.value(made, bare=True)}")
 
@@ -479,7 +492,7 @@ class Prompt:
             "args": lambda: shows.local_values(self.seen, self.chosen),
             "registers": lambda: self._registers(which.strip().lstrip("$")),
             "breakpoints": self._breakpoints,
-            "threads": lambda: (f"{number}  {name}" for number, name in self.seen.threads()),
+            "threads": lambda: shows.threads(self.seen),
             "globals": lambda: (
                 f"{v.name} = {shows.value(v, bare=True)}" for v in self.seen.globals()
             ),

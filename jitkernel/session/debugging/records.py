@@ -58,7 +58,8 @@ class Stopped(NamedTuple):
 class Frame:
     """A frame of the stack, the innermost first: `index` counts from 0.  `source` is the text of
     the whole cell ("" in a library), `line` counts from 1 in it (0: not known), `address` is where
-    it goes on.  `inlined` where its body is part of the next frame's function."""
+    it goes on.  `inlined` where its body is part of the next frame's function; `optimised` where
+    what is known of its variables is what the optimiser has left."""
 
     index: int
     name: str
@@ -68,6 +69,7 @@ class Frame:
     cell: int = 0
     library: str = ""
     inlined: bool = False
+    optimised: bool = False
 
 
 class Scope(NamedTuple):

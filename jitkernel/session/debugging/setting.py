@@ -31,8 +31,8 @@ def assign(value: Value, text: str, read: Read) -> bytes:
     expected.
     """
     text, bare = text.strip(), value.type.bare
-    if value.missing:
-        raise UsageError(f"nothing can be set here: {value.missing.strip('<>')}")
+    if value.absent:
+        raise UsageError(f"nothing can be set here: {value.absent.strip('<>')}")
     try:
         found = _parsed(bare, text, value.bits)
     except ValueError as error:

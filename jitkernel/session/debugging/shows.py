@@ -26,6 +26,11 @@ NOT_KNOWN = (
     "nothing is known of this frame's variables: it was not compiled to be debugged, as it is "
     "where a breakpoint is in it when the cell begins"
 )
+#: Where LLVM's values are not.
+_NO_VALUES = (
+    "of optimised LLVM IR lines and registers are known, and no values: `%debug -O0` has them from "
+    "the next call on"
+)
 _AROUND = 12  # instructions where a function's end is not known
 _REASONS = {"pause": "paused", "goto": "", "step": "", "data breakpoint": "watchpoint"}
 
@@ -46,10 +51,13 @@ class Seen(Protocol):
     def scopes(self, frame: int = 0) -> list[Scope]: ...
     def variables(self, reference: int, start: int = 0, count: int = 0) -> list[Variable]: ...
     def set_variable(self, reference: int, name: str, text: str) -> Variable: ...
-    def evaluate(self, text: str, frame: int = 0) -> Variable: ...
+    def evaluate(self, text: str, frame: int = 0, *, calls: bool = False) -> Variable: ...
     def globals(self) -> list[Variable]: ...
     def registers(self, frame: int = 0) -> dict[str, int]: ...
     def threads(self) -> list[tuple[int, str]]: ...
+    @property
+    def thread(self) -> int: ...
+    def choose(self, thread: int) -> None: ...
     def disassemble(self, address: int, count: int) -> list[tuple[int, str]]: ...
     def read(self, address: int, size: int) -> bytes: ...
     def name_of(self, address: int) -> str: ...
@@ -77,7 +85,7 @@ def where(frame: Frame) -> str:
         parts.append(f"cell {frame.cell}")
     if frame.line:
         parts.append(f"line {frame.line}")
-    return ", ".join(parts)
+    return ", ".join(parts) + " (optimised)" * frame.optimised
 
 
 def text_of(frame: Frame) -> str:
@@ -96,6 +104,19 @@ def back_trace(frames: Sequence[Frame], chosen: int) -> Iterator[str]:
         yield f"   and {len(frames) - _MOST_FRAMES} more"
 
 
+def threads(seen: Seen) -> Iterator[str]:
+    """The threads that stand, each by its number, with its place; the one that is looked at is
+    marked."""
+    known, chosen = sorted(seen.threads()), seen.thread
+    for number, (thread, name) in enumerate(known, 1):
+        seen.choose(thread)
+        frames = seen.frames()
+        place = next((where(f) for f in frames if f.source), where(frames[0]) if frames else "")
+        yield f"{'=>' if thread == chosen else '  '} {number}  {name}, id {thread}: {place}"
+    if known:
+        seen.choose(chosen)
+
+
 def listing(frame: Frame, first: int, last: int, points: Sequence[Breakpoint]) -> Iterator[str]:
     """Lines of a frame's source: `=>` marks the one that it is at, `*` those with breakpoints."""
     lines = frame.source.rstrip("\n").split("\n")
@@ -111,7 +132,7 @@ def value(variable: Variable, bare: bool = False) -> str:
     if variable.name.startswith("$"):
         number = int(variable.value, 0)
         return f"{number:#x}" if bare else f"{number:#x} ({number})"
-    if variable.value.startswith("<") or not variable.type:
+    if variable.value.startswith("<") or variable.type in ("", "void"):
         return variable.value
     if variable.name.lstrip("*&(").startswith(("%", "@")):
         return f"{variable.type} {variable.value}"
@@ -127,7 +148,8 @@ def local_values(seen: Seen, frame: int) -> Iterator[str]:
     if locals is None:
         yield NOT_KNOWN
     elif not found:
-        yield "it has no variables"
+        here = seen.frames()[frame]
+        yield _NO_VALUES if here.optimised and here.name[:1] == "@" else "it has no variables"
 
 
 def disassembly(seen: Seen, frame: Frame, address: int | None = None) -> Iterator[str]:

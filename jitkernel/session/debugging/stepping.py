@@ -11,18 +11,35 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from jitkernel.elf.dwarf import Function
 from jitkernel.session.debugging.records import Motion
 
-__all__ = ["Step", "Target"]
+__all__ = ["Around", "Step", "Target"]
 
 
 class Target(NamedTuple):
     """The place where a step may end: of a `line` in the frame that is stepped, of the `body` of a
     function that is called, or the `return` into a frame whose stack pointer is at least
-    `stack`."""
+    `stack`, or the `pad` there where an exception lands.  A line where control may arrive in such
+    a frame has a `stack`, too."""
 
     kind: str
     stack: int = 0
+
+
+class Around(NamedTuple):
+    """The surroundings of the frame of a `function` that ends at `stop`, in a `thread`: they are
+    the same as long as `saved`, what the frame goes back to, is.  `returns` is where the next frame
+    goes on that somebody has written, and the end of the one within; `arrivals` see
+    `Step.arrivals`; `cell` is the outermost frame's."""
+
+    function: Function | None
+    stop: int
+    thread: int
+    saved: bytes
+    returns: tuple[int, int] | None
+    arrivals: Mapping[int, str]
+    cell: int
 
 
 class Step:
@@ -50,6 +67,13 @@ class Step:
         """It may end where the function returns to."""
         self.targets[address] = Target("return", stack)
 
+    def arrivals(self, addresses: Mapping[int, str], stack: int) -> None:
+        """It may end where control arrives in frames further out without a return: the kinds of
+        targets, by address."""
+        for address, kind in addresses.items():
+            known = self.targets.get(address, Target(kind))
+            self.targets[address] = known._replace(stack=stack)
+
     def calls(self, bodies: list[int]) -> None:
         """It may end where other functions begin."""
         for address in bodies:
@@ -62,7 +86,7 @@ class Step:
         if target is None:
             return False
         if target.kind == "line":
-            return frame() == self.frame
-        if target.kind == "return":
+            return frame() == self.frame or 0 < target.stack <= registers["rsp"]
+        if target.kind in ("return", "pad"):
             return registers["rsp"] >= target.stack
         return True

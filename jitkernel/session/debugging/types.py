@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from math import prod
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -39,6 +40,8 @@ _KINDS: dict[str, Kind] = {
     "subroutine_type": "function",
     "subprogram": "function",
 }
+#: What leads from a variable's type to the array that it is, or points to.
+_LEADING = ("pointer", "typedef", "const", "volatile", "restrict", "atomic")
 #: By encodings of base types, DW_ATE_: boolean, complex_float, float, signed, signed_char.
 _BASIC: dict[int, tuple[Kind, bool | None]] = {
     2: ("bool", False), 3: ("complex", None), 4: ("float", None), 5: ("int", True),
@@ -54,7 +57,7 @@ class Types:
         self._made: dict[int, DataType] = {}
         self._begun: list[int] = []  # those whose types have nothing in them yet
         self._arrays: list[tuple[DataType, DataType, list[int]]] = []  # with elements, and counts
-        self._constants: dict[str, int] | None = None
+        self._constants: dict[str, tuple[int, int]] | None = None
         self._enums: list[tuple[DataType, DataType]] = []  # with what they are, which has the sign
 
     def type(self, offset: int) -> DataType:
@@ -68,22 +71,57 @@ class Types:
         offset = self._info.type_names.get(name)
         return None if offset is None else self.type(offset)
 
-    def enumerator(self, name: str) -> int | None:
-        """The value of an enum's constant; None for none."""
+    def enumerator(self, name: str) -> tuple[DataType, int] | None:
+        """An enum's constant: its type and its value; None for none."""
         if self._constants is None:
             self._constants = {
-                c.text("name"): c.number("const_value")
+                c.text("name"): (offset, c.number("const_value"))
                 for unit in self._info.entries.units for offset in unit.types
                 if self._info.entries.die(offset).tag == "enumeration_type"
                 for c in self._info.entries.tree(offset).children
             }  # fmt: skip
-        return self._constants.get(name)
+        found = self._constants.get(name)
+        return (self.type(found[0]), found[1]) if found is not None else None
 
-    def of(self, local: Local, named: Mapping[str, str] = _NONE) -> DataType:
-        """A variable's type.  That of a value of LLVM's is as `type_of_ir` reads its name."""
-        if not local.name.startswith("%") or not local.type:
-            return self.type(local.type)
-        return type_of_ir(self._info.entries.die(local.type).name, named)
+    def of(
+        self, local: Local, named: Mapping[str, str] = _NONE,
+        length: Callable[[str], int] = lambda name: -1,
+    ) -> DataType:  # fmt: skip
+        """A variable's type.  That of a value of LLVM's is as `type_of_ir` reads its name.  Sides
+        of arrays that are variables' have the `length` that is given for their names."""
+        if local.name.startswith("%") and local.type:
+            return type_of_ir(self._info.entries.die(local.type).name, named)
+        found, offset = self.type(local.type), local.type
+        die = self._variable(offset)
+        if die is None:
+            return found
+        array, sides = found.bare, [part for part in die.children if part.tag == "subrange_type"]
+        if array.kind == "pointer" and array.element is not None:
+            array = array.element.bare
+        entries = self._info.entries
+        counts = [
+            length(entries.die(part.reference("count")).name)
+            if part.reference("count") else _count(part) for part in sides
+        ]  # fmt: skip
+        made = DataType("array")
+        self._array(made, die, self._type(die.reference("type")), counts)
+        self._complete()
+        return replace(found.bare, element=made) if found.bare.kind == "pointer" else made
+
+    def _variable(self, offset: int) -> Die | None:
+        """The entry of an array with a side that is a variable's, if a type is one, or a pointer to
+        one.  C11 6.7.6.2."""
+        entries, pointers = self._info.entries, 0
+        while offset and pointers < 2:
+            die = entries.die(offset)
+            if die.tag == "array_type":
+                tree = entries.tree(offset)
+                return tree if any(part.reference("count") for part in tree.children) else None
+            pointers += die.tag == "pointer_type"
+            if _KINDS.get(die.tag) not in _LEADING:
+                return None
+            offset = die.reference("type")
+        return None
 
     # -- filling -------------------------------------------------------------------------------
 
@@ -164,8 +202,11 @@ class Types:
         if not parameters and "prototyped" not in die:
             made.variadic = True
 
-    def _array(self, made: DataType, die: Die, of: DataType) -> None:
-        counts = [_count(part) for part in die.children if part.tag == "subrange_type"] or [-1]
+    def _array(
+        self, made: DataType, die: Die, of: DataType, counts: list[int] | None = None
+    ) -> None:
+        parts = [part for part in die.children if part.tag == "subrange_type"]
+        counts = counts or [_count(part) for part in parts] or [-1]
         if die.flag("GNU_vector"):
             made.kind = "vector"
         outer = made
@@ -211,7 +252,9 @@ def _is_part(die: Die) -> bool:
 
 
 def _count(die: Die) -> int:
-    """The elements on one side of an array, -1 where nobody says how many."""
+    """The elements on one side of an array, -1 where nobody says how many, or a variable does."""
+    if die.reference("count"):
+        return -1
     if "count" in die:
         return die.number("count", -1)
     return die.number("upper_bound", -2) + 1 if "upper_bound" in die else -1

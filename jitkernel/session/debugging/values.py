@@ -24,13 +24,14 @@ if TYPE_CHECKING:
     from jitkernel.elf.dwarf import Place, Read
 
 __all__ = [
-    "OPTIMISED_OUT", "UNREADABLE", "Part", "Value", "bytes_of", "children", "counts", "shown",
-    "type_text", "value_at",
+    "OPTIMISED_OUT", "UNREADABLE", "Part", "Value", "bytes_of", "children", "counts",
+    "shown", "type_text", "value_at",
 ]  # fmt: skip
 
 Describe = Callable[[int], str]
 
 UNREADABLE, OPTIMISED_OUT = "<cannot be read>", "<optimised out>"
+IN_PART = "<optimised out in part>"
 _LINE = 80  # characters of a value
 _MOST = 4096  # bytes of an aggregate that are read for its line
 _LARGE = 1 << 20  # bytes of an aggregate that are too many to read for a line
@@ -44,7 +45,7 @@ class Value:
     `bits` of them, from the bit `shift` on.  `ir` is true of LLVM's, whose types are.
 
     `place` is the caller's, who knows how to set what is in a register; `missing` says why nothing
-    is there.
+    is there.  `holes` are the parts of `data` that are nowhere: from and to which byte.
     """
 
     type: DataType
@@ -55,6 +56,12 @@ class Value:
     ir: bool = False
     missing: str = ""
     place: Any = None
+    holes: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def absent(self) -> str:
+        """The reason why it cannot be read as a whole; "" where it can."""
+        return self.missing or (IN_PART if self.holes else "")
 
     @property
     def size(self) -> int:
@@ -67,7 +74,14 @@ class Value:
         if self.address is not None:
             return replace(made, address=self.address + offset & (1 << 64) - 1)
         data = self.data
-        return made if data is None else replace(made, data=data[offset : offset + made.size])
+        if data is None:
+            return made
+        size = made.size
+        inside = [(max(a - offset, 0), min(b - offset, size)) for a, b in self.holes]
+        holes = tuple((a, b) for a, b in inside if a < b)
+        if (0, size) in holes:
+            return replace(made, missing=OPTIMISED_OUT)
+        return replace(made, data=data[offset : offset + size], holes=holes)
 
 
 def value_at(
@@ -78,9 +92,10 @@ def value_at(
         return Value(type, ir=ir, missing=OPTIMISED_OUT)
     if place.kind == "memory":
         return Value(type, place.address, ir=ir)
-    data = place.bytes(type.bare.size, registers, read)
-    missing = OPTIMISED_OUT if data is None else ""
-    return Value(type, data=data, ir=ir, missing=missing, place=place if place.settable else None)
+    data, holes = place.parts(type.bare.size, registers, read)
+    if holes and holes[0] == (0, type.bare.size):
+        return Value(type, ir=ir, missing=OPTIMISED_OUT)
+    return Value(type, data=data, ir=ir, place=place if place.settable else None, holes=holes)
 
 
 class Part(NamedTuple):
@@ -106,6 +121,8 @@ class Part(NamedTuple):
 
 def bytes_of(value: Value, read: Read) -> bytes | None:
     """Its bytes; None where they cannot be read."""
+    if value.holes:
+        return None
     if value.data is not None:
         return value.data.ljust(value.size, b"\0")
     if value.address is None:
@@ -138,8 +155,8 @@ def shown(value: Value, read: Read, describe: Describe | None = None) -> str:
 
 def _text(value: Value, read: Read, describe: Describe | None) -> str:
     bare = value.type.bare
-    if value.missing:
-        return value.missing
+    if value.absent:
+        return value.absent
     if bare.kind == "function":
         return _name(value.address or 0, describe, bare) or f"{value.address or 0:#x}"
     if bare.kind == "void":

@@ -13,28 +13,31 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from jitkernel.elf.dwarf import Local, locate
-from jitkernel.errors import CompileError, JitError, UsageError
+from jitkernel.errors import JitError, UsageError
 from jitkernel.linker.backtrace import StackFrame
-from jitkernel.linker.records import SymbolState
 from jitkernel.session.debugging import values
+from jitkernel.session.debugging.callables import function_value
 from jitkernel.session.debugging.code import Code, Place
+from jitkernel.session.debugging.entry_values import AtCall, at_call, entry_value
 from jitkernel.session.debugging.expressions import Context, evaluate, is_true
 from jitkernel.session.debugging.frames import LiveFrame, name_of, stack
+from jitkernel.session.debugging.own_names import own_names
 from jitkernel.session.debugging.records import Frame, Scope, Variable
+from jitkernel.session.debugging.session_variables import global_value, global_variables
 from jitkernel.session.debugging.setting import assign
 from jitkernel.session.debugging.values import OPTIMISED_OUT, Value
-from jitkernel.session.program.signatures import Variable as VariableInfo
-from jitkernel.session.run.host import SessionHost
 from jitkernel.values.datatype import DataType, number
 
 if TYPE_CHECKING:
+    from jitkernel.linker import Symbol
     from jitkernel.session.core import Core
 
-__all__ = ["NOT_YET", "Memory", "View", "global_variables"]
+__all__ = ["NOT_YET", "Memory", "View"]
 
 NOT_YET = "<not yet>"
+_OWN = ("__jk", "__vla_expr")  # what nobody has written: ours, and clang's lengths of arrays
 _RET = b"\xc3"
-_INTEGERS = {1: "char", 2: "short", 4: "int", 8: "long", 16: "__int128"}  # of C, by their bytes
+LOOPED = "<changed in a loop, perhaps not up to date>"
 LATE = "<in memory, perhaps not up to date>"
 # Of a ucontext_t, and of what it points to: the vector registers, and which parts are there.
 _UC_FPREGS, _XMM, _MAGIC, _XSTATE = 224, 160, 464, 512
@@ -47,6 +50,14 @@ class Memory(NamedTuple):
 
     read: Callable[[int, int], bytes]
     write: Callable[[int, bytes], None]
+
+
+class Calling(NamedTuple):
+    """The ways to run code on the thread that stands: call a function, and ask where its copy of a
+    thread-local variable is."""
+
+    call: Callable[[Value, list[Value]], Value]
+    copy_of: Callable[[Symbol], int]
 
 
 class _Held(NamedTuple):
@@ -67,8 +78,11 @@ class View:
         self._core, self._code, self._top, self._memory = core, code, top, memory
         self.registers = registers
         self.edited = False  # something was set
+        self.chosen = 0  # the frame that is looked at
         self.context = 0  # where the stopped thread's ucontext is, 0 where there is none
         self._held: list[_Held] = []
+        # Where the stopped thread's copy of a thread-local variable is; raises UsageError.
+        self.copy_of: Callable[[Symbol], int] = core.engine.copies.find
 
     # -- frames --------------------------------------------------------------------------------
 
@@ -117,7 +131,8 @@ class View:
                 line = line + above if line else 0
             library = name if live.frame.library else ""
             inlined = place is not None and place.inlined
-            found.append(Frame(index, name, text, line, live.pc, cell, library, inlined))
+            optimised = place is not None and not place.part.info.keeps_frame(place.function)
+            found.append(Frame(index, name, text, line, live.pc, cell, library, inlined, optimised))
         return found
 
     def is_told(self, live: LiveFrame) -> bool:
@@ -193,32 +208,48 @@ class View:
         if (place := live.place) is None:
             return []
         found = [*self._code.locals(place, live.at).values()]
-        found = [local for local in found if not local.name.startswith("__jk")]
-        return [(local.name, self._value(local, live, place)) for local in found]
+        found = [local for local in found if not local.name.startswith(_OWN)]
+        values = [(local.name, self._value(local, live, place)) for local in found]
+        return (own_names(values, self._memory.read) if place.part.marked else None) or values
 
     def _value(self, local: Local, live: LiveFrame, place: Place) -> Value:
         ir = local.name.startswith("%")
         try:
-            type = place.part.types.of(local, self._core.program.state.types)
+            length = partial(self._length, live, place)
+            type = place.part.types.of(local, self._core.program.state.types, length)
         except JitError as error:  # of too many parts
             return Value(number("u8"), missing=f"<{error}>")
         if not local.defined and place.part.info.keeps_frame(place.function):
             return Value(type, ir=ir, missing=NOT_YET)
         registers, read = live.registers, self._memory.read
         cfa = live.frame.stop if live.frame.certain else None
-        where = locate(local, live.at, registers, read, cfa)
+
+        def entry(register: str) -> int | None:
+            return entry_value(self.live, live, read)(register) if local.sure else None
+
+        if local.sure and not live.exact:
+            registers = AtCall(registers, at_call(self.live, live, read))
+        where = locate(local, live.at, registers, read, cfa, entry)
         if where is None:
             return Value(type, ir=ir, missing=OPTIMISED_OUT)
-        if where.kind == "memory" and _may_be_late(local, place):
+        if local.annotated and not place.part.info.keeps_frame(place.function):
+            return Value(type, ir=ir, missing=LOOPED)
+        if where.kind == "memory" and may_be_late(local, place):
             return Value(type, ir=ir, missing=LATE)
         if where.kind == "memory":
             return Value(type, where.address, ir=ir, place=where)
         if live.exact:
             registers = ChainMap(dict(registers), self._vectors)
-        data = where.bytes(type.bare.size, registers, read)
-        if data is None:
-            return Value(type, ir=ir, missing=OPTIMISED_OUT)
-        return Value(type, data=data, ir=ir, place=where)
+        found = values.value_at(type, where, registers, read, ir)
+        return found if found.missing else replace(found, place=where)
+
+    def _length(self, live: LiveFrame, place: Place, name: str) -> int:
+        """The value of the variable that says how long an array is; -1 where it is not known."""
+        local = self._code.locals(place, live.at).get(name)
+        data = None
+        if local is not None:
+            data = values.bytes_of(self._value(local, live, place), self._memory.read)
+        return int.from_bytes(data, "little", signed=True) if data else -1
 
     @cached_property
     def _vectors(self) -> dict[str, int]:
@@ -239,7 +270,7 @@ class View:
 
     def globals(self, index: int = 0) -> list[Variable]:
         """The session's variables."""
-        found = global_variables(self._core)
+        found = global_variables(self._core, self.copy_of)
         return [self._shown(name, value, name, index) for name, value in found]
 
     def _shown(self, name: str, value: Value, expression: str, frame: int) -> Variable:
@@ -268,10 +299,19 @@ class View:
 
     # -- expressions ---------------------------------------------------------------------------
 
-    def evaluate(self, text: str, index: int = 0) -> Variable:
-        """The value of an expression in a frame; one that sets something changes it.  Raises
-        UsageError."""
-        value = evaluate(text, self._context(index))
+    def evaluate(self, text: str, index: int = 0, calls: Calling | None = None) -> Variable:
+        """The value of an expression in a frame; one that sets something changes it, and where
+        there are `calls` functions are called.  Raises UsageError."""
+        context, copy_of = self._context(index), self.copy_of
+        if calls is not None:
+            self.copy_of = calls.copy_of
+            context = replace(
+                context, call=calls.call, names=partial(self._name_or_function, index)
+            )
+        try:
+            value = evaluate(text, context)
+        finally:
+            self.copy_of = copy_of
         return self._shown(text.strip(), value, text.strip(), index)
 
     def value(self, text: str, index: int = 0) -> Value:
@@ -308,7 +348,8 @@ class View:
         types = place.part.types if place is not None else None
 
         def named(name: str) -> DataType | None:
-            return types.named(name) if types is not None else None
+            found = types.named(name) if types is not None else None
+            return found or self._core.prototypes.type_called(name)
 
         return Context(
             partial(self._name, index), self._memory.read, named, partial(self._write, index)
@@ -316,15 +357,24 @@ class View:
 
     def _name(self, index: int, name: str) -> Value | None:
         if not self.registers:
-            return global_value(self._core, name.removeprefix("@"))
+            return global_value(self._core, name.removeprefix("@"), self.copy_of)
         live = self.frame(index)
         if (place := live.place) is not None:
             if (local := self._code.locals(place, live.at).get(name)) is not None:
                 return self._value(local, live, place)
+            if (constant := place.part.types.enumerator(name)) is not None:
+                type, number_ = constant
+                data = number_.to_bytes(type.bare.size, "little", signed=number_ < 0)
+                return Value(type, data=data)
+            if place.part.marked and (own := dict(self.locals(index)).get(name)) is not None:
+                return own
         if name.startswith("$") and name[1:] in live.registers:
             value = live.registers[name[1:]].to_bytes(8, "little")
             return Value(number("u8"), data=value)
-        return global_value(self._core, name.removeprefix("@"))
+        return global_value(self._core, name.removeprefix("@"), self.copy_of)
+
+    def _name_or_function(self, index: int, name: str) -> Value | None:
+        return self._name(index, name) or function_value(self._core, name.removeprefix("@"))
 
     def _write(self, index: int, value: Value, data: bytes) -> None:
         """Set a value's bytes, where it is in memory or in a register of the innermost frame."""
@@ -375,6 +425,15 @@ class View:
             else data
         )
 
+    def type_named(self, name: str) -> DataType | None:
+        """A type of C's that the innermost frame's cell knows."""
+        return self._context(0).types(name)
+
+    def edited_by_call(self) -> None:
+        """Code has run on the thread: memory may be another, and is looked at again."""
+        for name in ("live", "_vectors"):
+            self.__dict__.pop(name, None)
+
     def _set_register(self, frame: int, name: str, text: str) -> Variable:
         if frame:
             raise UsageError("registers are set in the innermost frame: those of callers are saved")
@@ -390,7 +449,7 @@ class View:
         return _register(name, self.registers[name])
 
 
-def _may_be_late(local: Local, place: Place) -> bool:
+def may_be_late(local: Local, place: Place) -> bool:
     """True of what optimised code keeps in the frame, of which nobody tells when it is stored: LLVM
     removes stores that nothing reads."""
     info = place.part.info
@@ -405,56 +464,3 @@ def _around(name: str) -> tuple[int, int]:
 
 def _register(name: str, value: int) -> Variable:
     return Variable(name, f"{value:#x}", "i64", expression=f"${name}")
-
-
-# -- the session's variables -----------------------------------------------------------------------
-
-
-def global_variables(core: Core) -> list[tuple[str, Value]]:
-    """The variables that cells have defined, as their languages call them, by name."""
-    found = []
-    for name, symbol in sorted(core.program.linker.symbols.items()):
-        if isinstance(symbol.info, VariableInfo) and symbol.state is SymbolState.DEFINED:
-            value = global_value(core, name)
-            if value is not None:
-                found.append((core.program.called(name), value))
-    return found
-
-
-def global_value(core: Core, name: str) -> Value | None:
-    """A variable of the session's; None where there is none of this name."""
-    symbol = core.program.named(name)
-    if symbol is None or symbol.state not in (SymbolState.DEFINED, SymbolState.FAR):
-        return None
-    if not isinstance(symbol.info, VariableInfo):
-        return None
-    known = SessionHost(core).variable(name)
-    if known is None:
-        return None
-    type, address, _ = known
-    seen = core.prototypes.of(name).result if core.has_prototypes else None
-    if seen is not None:
-        return Value(_in_c(seen), address)
-    try:
-        ir = not core.program.state.notes.language_of(core.program.owner(name))
-        found = core.program.layouts(type)
-        return Value(found if ir else _in_c(found), address, ir=ir)
-    except CompileError:  # a type of too many parts
-        return None
-
-
-def _in_c(type: DataType) -> DataType:
-    """A type that came by way of LLVM's, with the names that C has for its integers."""
-    if type.kind == "int" and (not type.name or type.name[1:].isdigit()):
-        name = _INTEGERS.get(type.size, "")
-        sign = "signed " if name == "char" else ""
-        if type.bits == 1:
-            name = "_Bool"
-        elif type.signed is False:
-            name = f"unsigned {name}"
-        elif name == "char" and type.signed:
-            name = sign + name
-        return replace(type, name=name or type.name)
-    element = _in_c(type.element) if type.element is not None else None
-    members = tuple(replace(m, type=_in_c(m.type)) for m in type.members)
-    return replace(type, element=element, members=members)

@@ -8,7 +8,6 @@ through functions given by the session.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from operator import attrgetter, itemgetter
 from sys import intern
 from typing import TYPE_CHECKING, Any
@@ -22,11 +21,11 @@ from jitkernel.languages import find
 from jitkernel.languages.llvm.plan import LanguageNote, Plan
 from jitkernel.linker import Former, Image, Linker, Symbol, SymbolState
 from jitkernel.linker.layout import ReadObject
-from jitkernel.linker.records import NOWHERE, Export, held_text, holds
+from jitkernel.linker.records import NOWHERE, Export, held_text, holds, value_of
 from jitkernel.linker.resolution import NEW
 from jitkernel.linker.retargeting import Retargeting, stale_symbols
-from jitkernel.linker.thread_locals import value_of
 from jitkernel.printable import shortened
+from jitkernel.record import record
 from jitkernel.rollback import Recorded, RecordedDict, RecordedList
 from jitkernel.session.program.cell import (
     Cell,
@@ -63,7 +62,7 @@ _NOBODYS = Definition()
 _OF_LIBRARIES = (SymbolState.FAR, SymbolState.FIXED)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CellText:
     """The facts in a cell's text about its definitions that LLVM's summary has not.
 

@@ -23,9 +23,8 @@ from jitkernel.languages.llvm.plan import Remake
 from jitkernel.linker import Former, Image, Symbol, SymbolKind, SymbolState
 from jitkernel.linker.editing import add_variable, adopt, attach_variable
 from jitkernel.linker.layout import ReadObject, same_places
-from jitkernel.linker.records import NOWHERE, appended
+from jitkernel.linker.records import NOWHERE, appended, value_of
 from jitkernel.linker.retargeting import Retargeting, keep_stale, stale_symbols
-from jitkernel.linker.thread_locals import value_of
 from jitkernel.session.program.cell import (
     Cell,
     CellState,

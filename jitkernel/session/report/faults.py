@@ -3,7 +3,7 @@
 The executor reports numbers; here they get names: the function and cell, the instruction, the
 source line, the backtrace, what was kept and what was lost.  Start from `error_of`.
 
-`Stopped` is where a cell was stopped, or was when somebody looked: its registers, stack and
+`StoppedCell` is where a cell was stopped, or was when somebody looked: its registers, stack and
 frames, kept until there is another one.  Frames get their names when it happens, since the code of
 instructions that ran without a function is gone afterwards.
 """
@@ -71,7 +71,7 @@ def signal_words(name: str, code: int, address: int) -> str:
     return f"{name}: {what or _MEANING.get(name, 'a signal')}{where}"
 
 
-def error_of(outcome: Outcome, places: Places, kept: str) -> tuple[Fault, Stopped | None]:
+def error_of(outcome: Outcome, places: Places, kept: str) -> tuple[Fault, StoppedCell | None]:
     """The error that an outcome other than "ok" is, and where the cell was stopped; None where the
     process left no record of that."""
     record, lost = outcome.record, outcome.lost
@@ -95,7 +95,7 @@ def error_of(outcome: Outcome, places: Places, kept: str) -> tuple[Fault, Stoppe
     if outcome.lock_holder is not None:
         message += f"; {outcome.lock_holder.words(places.code)}"
     card = _card(message, where, instruction, frames, kept, lost)
-    at_stop = Stopped(outcome.kind, message, record, every) if record.sp else None
+    at_stop = StoppedCell(outcome.kind, message, record, every) if record.sp else None
     if kind is TypeMismatch:
         return TypeMismatch(card), at_stop  # type: ignore[return-value]
     fault: Fault = kind(
@@ -311,7 +311,7 @@ class NamedFrame:
 
 
 @dataclass(frozen=True, slots=True)
-class Stopped:
+class StoppedCell:
     """The way in which a cell was stopped (`Outcome.kind`), in words; its registers and a copy of
     its stack; its frames, innermost first."""
 
@@ -327,7 +327,7 @@ class Stopped:
         return stack[at : at + size] if 0 <= at and at + size <= len(stack) else None
 
 
-def running(record: FaultRecord, seconds: float, pid: int, places: Places) -> Stopped:
+def running(record: FaultRecord, seconds: float, pid: int, places: Places) -> StoppedCell:
     """The same of a cell that runs, after so many seconds.  Asks the process nothing."""
     message = f"it runs, for {seconds:.1f} s now"
     maps = regions(pid)
@@ -337,13 +337,13 @@ def running(record: FaultRecord, seconds: float, pid: int, places: Places) -> St
             return places.name(address, returns)
         return in_file(maps, address)
 
-    return Stopped("running", message, record, _named(record, record.pc, places, name))
+    return StoppedCell("running", message, record, _named(record, record.pc, places, name))
 
 
-def standing(record: FaultRecord, why: str, places: Places) -> Stopped:
+def standing(record: FaultRecord, why: str, places: Places) -> StoppedCell:
     """The same of a cell that stands in a debugger."""
     named = _named(record, record.pc, places, places.name)
-    return Stopped("standing", why, record, named)
+    return StoppedCell("standing", why, record, named)
 
 
 def in_file(maps: Sequence[Region], address: int) -> str:
@@ -362,7 +362,7 @@ def _named(
     """The frames by name; what the innermost one has `called` returns to `pc`."""
     registers = {"rsp": record.sp, **record.registers, "rip": pc}
     try:
-        frames = walk(registers, Stopped("", "", record, ()).read, places.linker)
+        frames = walk(registers, StoppedCell("", "", record, ()).read, places.linker)
     except (ValueError, KeyError, IndexError):
         frames = []
     named = []

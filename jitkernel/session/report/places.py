@@ -15,18 +15,18 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
 from jitkernel.arena.shared import called
-from jitkernel.compiler.records import BODY, LineTable, Request
+from jitkernel.compiler.records import LineTable, Request
 from jitkernel.elf import read_object
 from jitkernel.elf.exported import name_at
 from jitkernel.errors import JitError, present
 from jitkernel.ir.marks import cell_lines
-from jitkernel.ir.module import functions
 from jitkernel.ir.names import shown
 from jitkernel.linker import Image, Linker, Symbol, SymbolState
 from jitkernel.linker.layout import arrange
 from jitkernel.linker.records import sites
 from jitkernel.linker.x86_64 import STUB_SIZE
 from jitkernel.procfs import libraries
+from jitkernel.session.report.sources import Sources
 from jitkernel.session.saved.store import Record
 
 if TYPE_CHECKING:
@@ -322,8 +322,8 @@ class LineTables:
         self._program, self._pool = program, pool
         self.tables: dict[tuple[Request, bool], LineTable] = {}
         self.running: tuple[tuple[Image, Request, Record], ...] = ()
-        # Of code that says its lines itself: cell, and line in it.
-        self.debugged: Callable[[int], tuple[int, int] | None] = lambda address: None
+        # Of code that says its lines itself: its text, and the line in that.
+        self.debugged: Callable[[int], tuple[str, int] | None] = lambda address: None
 
     def find(self, address: int) -> tuple[int, str]:
         """Line and text that an address of code comes from, 0 where unknown, and perhaps why.
@@ -350,9 +350,8 @@ class LineTables:
         from jitkernel.ir.debug_info import Origins  # only where code was stopped
 
         if (debugged := self.debugged(address)) is not None:
-            cell, line = debugged
-            found = self._program.store.get(cell)
-            return (line, Origins(found.source).line(line)) if found is not None else (line, "")
+            source, line = debugged
+            return line, Origins(source).line(line)
         holding = self._holding(address)
         if holding is None:
             return 0, ""
@@ -377,35 +376,40 @@ class LineTables:
         except JitError:
             return ""
         line = next((line for at, line in reversed(rows) if at <= address), 0)
-        name, owner, line = self._written(request, record, line)
-        if not name or name == inside or owner is None:
+        sources = Sources(self._program, request, record)
+        name, cell = sources.function(line)
+        if not name or name == inside:
             return ""
-        line = cell_lines(owner.module, owner.first_line, owner.source)(line)
-        where = f", line {line}" if line else ""
-        return f"{self._program.called(name, owner.number)} (cell {owner.number}{where})"
+        place = sources.find(line)
+        where = f", line {place.line}" if place is not None and not place.file else ""
+        return f"{self._program.called(name, cell)} (cell {cell}{where})"
 
-    def _written(
-        self, request: Request, record: Record, line: int
-    ) -> tuple[str, Record | None, int]:
-        """The function that a line of a table is in, its cell's record, and the line of that cell's
-        module, counted from where the cell begins."""
-        if line < BODY:
-            text, at = request.source, line + request.first_line - 1
-            for found in functions(text, "define"):
-                first = text.count("\n", 0, found.start) + 1
-                if first <= at <= first + found.text.count("\n"):
-                    return found.name, record, line
-            return "", None, 0
-        lent = request.bodies[line // BODY - 1]
-        owner = self._program.store.get(self._program.owner(lent.name))
-        heads = [
-            next((f for f in functions(text, "define") if f.name == lent.name), None)
-            for text in (lent.text, owner.module if owner is not None else "")
-        ]
-        if owner is None or None in heads:
-            return "", None, 0
-        there, here = (f.source.count("\n", 0, f.start) + 1 for f in heads if f is not None)
-        return lent.name, owner, line % BODY - there + here - owner.first_line + 1
+    def of_body(self, number: int, request: Request, line: int) -> tuple[str, int, int]:
+        """The function that a line of one of a request's bodies is in (see `CompilerPool.lines`),
+        its cell, and the line there; "", 0 and 0 where those cannot be told."""
+        record = self._program.store.get(number)
+        if record is None:
+            return "", 0, 0
+        sources = Sources(self._program, request, record)
+        name, cell = sources.function(line)
+        place = sources.find(line)
+        return name, cell, place.line if place is not None and not place.file else 0
+
+    def places(self, number: int) -> tuple[Sources | None, list[tuple[int, int]]]:
+        """Addresses from which on a cell's code comes from a line, ascending, in lines of what is
+        with them: of the cell, or of what was inlined.  None where the cell has no IR."""
+        cell, record = self._program.cells.get(number), self._program.store.get(number)
+        if cell is None or record is None or record.is_linked or not record.module:
+            return None, []
+        request = self._program.lender.stored(record)
+        sources = Sources(self._program, request, record)
+        if cell.image is None or cell.image.text is None:
+            return sources, []
+        try:
+            table = self._table(request, record.object, bodies=bool(request.bodies))
+            return sources, self._addresses(cell.image, record.object, table)
+        except JitError:
+            return sources, []
 
     def of_cell(self, number: int) -> list[tuple[int, int]]:
         """Addresses from which on a cell's code comes from a line, ascending; line 0: from none.

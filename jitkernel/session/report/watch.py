@@ -22,7 +22,7 @@ from jitkernel.values.value import TypedValue
 
 if TYPE_CHECKING:
     from jitkernel.session.core import Core
-    from jitkernel.session.report.faults import Stopped
+    from jitkernel.session.report.faults import StoppedCell
 
 _KEPT = 120  # samples of one global; more are thinned out
 _SMALL = 16  # bytes: what is larger is read when it is shown, not in between
@@ -154,8 +154,8 @@ class Observers:
         self._due = 0.0
         self._shown: list[TypedValue | None] = []
         self._live = False  # the observer was called during this run
-        self._wanted: tuple[float, Callable[[Stopped], object]] | None = None
-        self.stopped: Stopped | None = None  # where a cell was last stopped or looked at
+        self._wanted: tuple[float, Callable[[StoppedCell], object]] | None = None
+        self.stopped: StoppedCell | None = None  # where a cell was last stopped or looked at
 
     # -- globals ---------------------------------------------------------------------------------
 
@@ -212,7 +212,7 @@ class Observers:
 
     # -- while code runs, and when it has --------------------------------------------------------
 
-    def look_after(self, seconds: float, call: Callable[[Stopped], object]) -> None:
+    def look_after(self, seconds: float, call: Callable[[StoppedCell], object]) -> None:
         """See `session.frontend.look_after`."""
         if unseen := self._engine.executor.unseen:
             raise UsageError(unseen)

@@ -368,7 +368,7 @@ class Caller(Scratch):
         line = source
         if language != "llvm":
             line = find(language).call_line(source, self.core.program.state.notes.kept)
-        with self:
+        with self, self.engine.measured():
             try:
                 asked = line or language == "llvm"
                 loop = self._loop(line, None) if asked else None
@@ -392,7 +392,7 @@ class Caller(Scratch):
         session's.  Arguments are evaluated once.  Raises UsageError for what is not one call line,
         and what stopped a call.
         """
-        with self:
+        with self, self.engine.measured():
             loops = [self._loop(*side) for side in sides]
             return _times(loops, number, repeat)
 

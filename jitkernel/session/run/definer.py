@@ -22,7 +22,6 @@ from jitkernel.languages import find
 from jitkernel.languages.llvm.assemble import Assembled, assemble
 from jitkernel.languages.llvm.plan import ENTRY, Plan, Remake, parse_cell
 from jitkernel.linker import Image, SymbolState
-from jitkernel.linker.archives import offered
 from jitkernel.linker.editing import drop_initialisers, unname
 from jitkernel.linker.layout import ReadObject
 from jitkernel.linker.retargeting import stale_symbols
@@ -298,11 +297,19 @@ class Definer(Execution):
         """Take from the session's archives what an object uses that is about to be placed."""
         summary = compiled.summary
         known = [f.name for f in summary.functions] + [v.name for v in summary.variables]
-        if known and not offered(self.program.state.archives.values(), known):
+        if known and not self._offered(known):
             return
         names = (read or ReadObject.of(compiled.object)).names
         own = frozenset(e.name for e in names.exports)
         self.provide([n for _, n, weak in names.imports if not weak], own)
+
+    def _offered(self, names: Sequence[str]) -> Sequence[str]:
+        """Those of the names that the session's archives define."""
+        if not (archives := self.program.state.archives.values()):
+            return ()
+        from jitkernel.linker.archives import offered  # few sessions have any
+
+        return offered(archives, names)
 
     def place(
         self, request: Request, compiled: Compiled, source: str, missing: bool = False,

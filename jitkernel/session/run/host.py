@@ -17,7 +17,6 @@ from jitkernel.ir.names import CONTROL
 from jitkernel.ir.types import FunctionType, Type, parse_type
 from jitkernel.languages.llvm.prelude import PRELUDE, prelude_type
 from jitkernel.linker import Block, Symbol, SymbolKind, SymbolState
-from jitkernel.linker.exporters import nobodys
 from jitkernel.linker.records import NOWHERE
 from jitkernel.session.history.snapshot import far_words, grown
 from jitkernel.session.program.cell import Cell, Change
@@ -148,6 +147,8 @@ class SessionHost:
         info = symbol.info if symbol is not None else None
         signature = info if isinstance(info, Signature) else self.full_signature(name)
         if signature is None or symbol is None:
+            from jitkernel.linker.exporters import nobodys  # only for errors
+
             words = f"call of {self.called(name)}, {nobodys(name)}"
             raise UndefinedSymbol(words, symbol=name)
         entry = self.entry(symbol)

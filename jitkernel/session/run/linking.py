@@ -21,6 +21,7 @@ from jitkernel.linker.archives import LinkedArchive, Taken, combine, offered, se
 from jitkernel.linker.layout import ReadObject, is_special
 from jitkernel.linker.prepare import prepared
 from jitkernel.linker.records import NOWHERE
+from jitkernel.session.operation import without_collections
 from jitkernel.session.program.cell import title
 from jitkernel.session.run.definer import Definer
 from jitkernel.session.run.host import Execution
@@ -38,7 +39,8 @@ def link_file(core: Core, path: str, whole: bool = False) -> Result:
     """Link the object or archive that is in a file; see `Session.link`."""
     data = read_bytes(path)
     if is_archive(data):
-        return _link_archive(core, path, data, whole)
+        with without_collections():  # what is made of members stays
+            return _link_archive(core, path, data, whole)
     if data[:4] == b"\x7fELF" and data[16:18] == b"\3\0":
         raise LinkError(f"{path} is a shared library: %lib {path} loads it")
     definer = Definer(core)

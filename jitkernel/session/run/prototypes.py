@@ -37,6 +37,7 @@ class Prototypes:
         # The definition that each was said of; where that has no language, the notes' version.
         self._known: dict[str, tuple[Image | None, int, Prototype]] = {}
         self._given: dict[str, Prototype] = {}
+        self._wholes: dict[str, tuple[Image | None, int, DataType | None]] = {}
 
     def given(self, name: str, prototype: Prototype) -> None:
         """A function has come from another session, and this with it."""
@@ -71,6 +72,37 @@ class Prototypes:
     def is_settled(self, name: str) -> bool:
         """True if what was said of a name holds as long as its definition."""
         return name not in self._known or not self._known[name][1]
+
+    def wholes(self, names: Sequence[str]) -> dict[str, DataType]:
+        """The types of variables as their languages have them, where those say more than IR:
+        pointers lead where they lead.  Languages are asked once for all that is not known."""
+        program = self._core.program
+        notes, wanted = program.state.notes, dict[str, list[str]]()
+        found: dict[str, DataType] = {}
+        for name in names:
+            symbol = program.named(name)
+            image = symbol.image if symbol is not None else None
+            of, version, known = self._wholes.get(name, (None, -1, None))
+            if of is not None and of is image and version == notes.version:
+                found |= {name: known} if known is not None else {}
+            elif image is not None and (language := notes.language_of(image.cell)):
+                wanted.setdefault(language, []).append(name)
+        for language, asked in wanted.items():
+            texts = [program.called(name) for name in asked]
+            told = self._core.foreign.run(find(language).types, texts, SessionView(self._core))
+            for name, type in zip(asked, told, strict=True):
+                symbol = program.named(name)
+                image = symbol.image if symbol is not None else None
+                self._wholes[name] = image, notes.version, type
+                found |= {name: type} if type is not None else {}
+        return found
+
+    def type_called(self, text: str) -> DataType | None:
+        """The type that has a name in one of the languages of the cells, such as `struct s`; None
+        where none has."""
+        view = SessionView(self._core)
+        every = sorted(self._core.program.state.notes.languages)
+        return next(filter(None, (find(one).types([text], view)[0] for one in every)), None)
 
     def _ask(self, name: str, cell: int, what: Literal["prototype", "spelled"]) -> Any:
         """The view of a cell's language; of an object or a library (0), what those that declare the

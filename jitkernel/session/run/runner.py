@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from operator import attrgetter, itemgetter
 from time import perf_counter_ns
@@ -37,6 +37,7 @@ from jitkernel.languages.llvm.plan import (
     progress,
 )
 from jitkernel.linker import Block, SymbolState
+from jitkernel.record import record
 from jitkernel.session.program.cell import CellState, Effects, title
 from jitkernel.session.program.relinking import extend
 from jitkernel.session.program.signatures import (
@@ -57,7 +58,7 @@ if TYPE_CHECKING:
     from jitkernel.languages.language import Language
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PreparedBlock:
     """Code that runs once, compiled and waiting for its turn; it gives a value of `type`."""
 

@@ -193,6 +193,25 @@ def test_into_the_comparator_of_qsort_and_out(s: Session, seen: Seen) -> None:
     assert seen.places[4][0] in ("less", "sorted")
 
 
+def test_code_that_refers_to_what_is_not_looked_up_yet_comes_with_the_next_call(
+    s: Session, seen: Seen
+) -> None:
+    """Optimised, `three` does not call `strcspn`."""
+    s.run('#include <string.h>\nint three(void) {\n  return strcspn("abcd", "d");\n}', "c")
+    s.run("int use(int n) {\n  int z = n;\n  return z + three();\n}", "c")
+    s.debugger.add(Breakpoint(function="use"))
+    made: list[Breakpoint] = []
+
+    def add(debugger: Debugger) -> str:
+        made.append(debugger.add(Breakpoint(function="three")))
+        return "continue"
+
+    seen.motions = [add]
+    assert s.call("use", 2) == 5 and seen.places == [("use", 2)]
+    assert not made[0].verified and "from the next call on" in made[0].message
+    assert s.call("use", 2) == 5 and seen.places[1:] == [("use", 2), ("three", 3)]
+
+
 def test_step_out_to_optimised_code(s: Session, seen: Seen) -> None:
     s.run(SQ.replace("sq", "far"), "c")
     s.run("int outer(int x) { return far(x) + 1; }", "c")
@@ -864,3 +883,50 @@ def test_code_that_is_on_the_stack_is_not_written_over(s: Session, seen: Seen) -
     assert address
     assert s.call("apply", s.symbols["five"].address) == 6
     assert ("@apply", 3) in seen.places
+
+
+KINDS = """enum color { RED, GREEN = 7, BLUE = -2 };
+static double corner(int n, int m, double a[n][m]) { return a[n - 1][m - 1]; }
+int kinds(int n) {
+  static const int limit = 3;
+  static const char *const word = "word";
+  enum color color = BLUE;
+  int line[n], rows[n][3];
+  for (int i = 0; i < n; i++)
+    line[i] = rows[i][0] = rows[i][1] = rows[i][2] = i;
+  double all[2][2] = {{1, 2}, {3, 4}};
+  int sum = (int)corner(2, 2, all) + line[n - 1] + rows[0][1] + limit + word[0];
+  return sum + color;
+}
+"""
+
+
+def test_lengths_constants_and_enumerators(s: Session) -> None:
+    """What a variable says of an array's length, what clang has put in its place, and a name that
+    is no variable's.  (gdb shows all of them.)"""
+    seen: dict[str, str] = {}
+    d = s.debugger
+
+    def look(event: Event) -> None:
+        if event.kind == "stopped":
+            for text in (
+                "limit", "word", "color", "GREEN", "color == BLUE", "line", "sizeof line",
+                "sizeof rows", "rows[4]", "(long)(color = RED)", "color",
+            ):  # fmt: skip
+                seen[text] = d.evaluate(text).value
+            [scope, *_] = d.scopes(0)
+            seen["names"] = " ".join(v.name for v in d.variables(scope.reference))
+            d.go()
+
+    s.run(KINDS, "c")
+    d.start()
+    d.listener = look
+    d.set_breakpoints(KINDS, [Breakpoint(line=12)])
+    assert s.call("kinds", 5) == 4 + 4 + 3 + ord("w")
+    d.close()
+    assert seen == {
+        "limit": "3", "word": '"word"', "GREEN": "GREEN", "color == BLUE": "1",
+        "line": "{0, 1, 2, 3, 4}", "sizeof line": "20", "sizeof rows": "60",
+        "rows[4]": "{4, 4, 4}", "(long)(color = RED)": "0", "color": "RED",
+        "names": "limit word n color all sum line rows",
+    }  # fmt: skip

@@ -346,10 +346,11 @@ def test_forms_arrive_while_code_runs(s: Session, forms: Forms) -> None:
 
 
 def test_a_fault_in_a_form_has_a_name_and_a_line(s: Session, forms: Forms) -> None:
-    s.run("int get(int *p) {\n  int x = 1;\n  return x +\n    *p;\n}", "c")
+    source = "int get(int *p) {\n  int x = 1;\n  return x +\n    *p;\n}"
+    s.run(source, "c")
     number = s.number
     forms.want([number])
-    s._core.places.lines.debugged = lambda at: (number, 4) if forms.find(at) else None
+    s._core.places.lines.debugged = lambda at: (source, 4) if forms.find(at) else None
     with installed(forms), pytest.raises(Fault) as caught:
         s.call("get", 0)
     s._core.places.lines.debugged = lambda at: None

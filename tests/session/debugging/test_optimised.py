@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from jitkernel import Session
+from jitkernel.errors import UsageError
 from jitkernel.session.debugging import values
 from jitkernel.session.debugging.records import Breakpoint, Event
 from jitkernel.session.debugging.values import Value, bytes_of
+from jitkernel.session.debugging.view import LOOPED
 from jitkernel.values.python import to_python
 from tests.elf import debugged
 
@@ -78,7 +80,9 @@ def stops(s: Session, source: str, arguments: tuple[int, ...]) -> list[list[dict
 
 
 @pytest.mark.parametrize("kind", ["program", "inlining"])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    "seed", [*range(4), *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(4, 60))]
+)
 def test_values_are_those_of_gdb_or_optimised_out(
     session: Session, tmp_path: Path, kind: str, seed: int
 ) -> None:
@@ -110,6 +114,112 @@ def test_values_are_those_of_gdb_or_optimised_out(
     assert told > len(truth.stops)
     if kind == "inlining" and "static inline" in source:
         assert any(frame["inlined"] for frames in found for frame in frames)
+
+
+ARGUMENTS = """struct pt { long a, b; };
+__attribute__((noinline)) void marker(void) { __asm__ volatile(""); }
+__attribute__((noinline)) int far(int a, int b) { int c = a * 2 + b; marker(); return c; }
+__attribute__((noinline)) int itself(int n, int k) {
+  if (n > 0) return itself(n - 1, k + n);
+  marker();
+  return 3;
+}
+__attribute__((noinline)) long both(struct pt p, int k) {
+  marker();
+  long r = p.b * k;
+  marker();
+  return r;
+}
+int entry(int n) {
+  int x = far(n, 7), y = far(3, n);
+  return x + y + itself(2, 1) + both((struct pt){ n, 2 }, n);
+}
+int (*chosen)(int, int) = far;
+int by_pointer(int n) { return chosen(n, 4) + 1; }
+"""
+
+
+def seen_at_marker(s: Session, name: str, *arguments: int) -> list[dict[str, dict[str, str]]]:
+    """The variables of each frame, by its function, at each call of `marker`."""
+    debugger, found = s.debugger, []
+
+    def look(event: Event) -> None:
+        if event.kind != "stopped":
+            return
+        frames = {}
+        for frame in debugger.frames():
+            scopes = [x for x in debugger.scopes(frame.index) if x.name == "Locals"]
+            every = [v for x in scopes for v in debugger.variables(x.reference)]
+            known = {v.name: v.value for v in every}
+            for v in every:
+                if v.reference:
+                    parts = debugger.variables(v.reference)
+                    known |= {f"{v.name}.{p.name}": p.value for p in parts}
+            frames.setdefault(frame.name, known)  # the innermost of a recursion
+        found.append(frames)
+        debugger.go()
+
+    debugger.listener = look
+    debugger.add(Breakpoint(function="marker"))
+    s.call(name, *arguments)
+    return found
+
+
+def test_arguments_are_what_the_call_gave(session: Session) -> None:
+    """Nothing of them is in `far` any more: its caller's instructions tell."""
+    session.run(ARGUMENTS, "c")
+    first, second, *_ = seen_at_marker(session, "entry", 5)
+    assert first["far"]["b"] == "7" and first["far"]["c"] == "17"
+    assert second["far"] == {"a": "3", "b": "5", "c": "11"}
+    assert second["entry"]["n"] == "5" and second["entry"]["x"] == "17"
+
+
+def test_a_call_in_front_of_a_return_stays_a_call(session: Session) -> None:
+    """LLVM makes a loop of it, and says that the arguments are the first call's."""
+    session.run(ARGUMENTS, "c")
+    found = [f["itself"] for f in seen_at_marker(session, "entry", 5) if "itself" in f]
+    assert found
+    for known in found:
+        assert known["n"] in ("0", "<optimised out>") and known["k"] in ("4", "<optimised out>")
+
+
+def test_a_call_by_a_pointer_tells_nothing_of_who_was_called(session: Session) -> None:
+    session.run(ARGUMENTS, "c")
+    found = seen_at_marker(session, "by_pointer", 5)
+    assert found[0]["far"]["a"] in ("5", "<optimised out>")
+    assert found[0]["far"]["b"] in ("4", "<optimised out>")
+
+
+def test_of_a_struct_in_pieces_the_parts_are_shown_that_are_somewhere(session: Session) -> None:
+    session.run(ARGUMENTS, "c")
+    first, *_ = (f["both"] for f in seen_at_marker(session, "entry", 5) if "both" in f)
+    assert first["p.b"] == "2"
+    assert (first["p"], first["p.a"]) in (
+        ("<optimised out in part>", "<optimised out>"), ("{.a = 5, .b = 2}", "5"),
+    )  # fmt: skip
+
+
+HIDDEN = """int used; void *where;
+__attribute__((noinline)) void marker(void) { __asm__ volatile("" ::: "memory"); }
+int entry(int n) {
+  int c = 71;
+  { static short a = 3; where = &a; }
+  long a = n;
+  { int *c = &used; where = c; marker(); }
+  for (int i = 0; i < 2; i++) used += i;
+  for (int i = 0; i < 2; i++) { used += i; marker(); }
+  return c + (int)a;
+}
+"""
+
+
+def test_of_names_within_names_nobody_knows_which_is_seen(session: Session) -> None:
+    session.run(HIDDEN, "c")
+    for frames in seen_at_marker(session, "entry", 5):
+        known = frames["entry"]
+        assert known["c"] == known["a"] == "<optimised out>"
+        assert known.get("i") in (None, "0", "1", "<optimised out>", LOOPED)
+        assert known["n"] in ("5", "<optimised out>")
 
 
 # -- LLVM IR ---------------------------------------------------------------------------------------
@@ -290,3 +400,51 @@ def test_the_level_may_change_from_call_to_call(session: Session) -> None:
     assert found and all(len(frames) >= 2 for frames in found)
     session.debugger.optimised = True
     assert walk(session, "use 10", "half")[0][0][2]
+
+
+LOOPS = """int seen;
+__attribute__((noinline)) void marker(void) { seen++; }
+int queens(int n, int *v) {
+  int before = n * 3, j = 0, last = 0;
+  int *here = v;
+  if (n > 2)
+    last = n;
+  while (j != 8) {
+    j = j + 1;
+    if (v[j]) {
+      v[j] = 0;
+      marker();
+      v[j] = 1;
+    }
+  }
+  marker();
+  return before + j + last + *here;
+}
+int start(int n) {
+  int v[9] = {0, 1, 0, 1, 1, 0, 0, 1, 0};
+  return queens(n, v);
+}
+"""
+
+
+def test_what_changes_in_a_loop_is_not_shown(session: Session) -> None:
+    """Loops of optimised code count otherwise: gdb says of this `j` that it is one less."""
+    session.run(LOOPS, "c")
+    seen: list[dict[str, str]] = []
+
+    def look(event: Event) -> None:
+        if event.kind == "stopped":
+            [frame] = [f for f in session.debugger.frames() if f.name == "queens"]
+            [scope, *_] = session.debugger.scopes(frame.index)
+            seen.append({v.name: v.value for v in session.debugger.variables(scope.reference)})
+            with pytest.raises(UsageError, match="loop"):
+                session.debugger.evaluate("j + 1", frame.index)
+            session.debugger.go()
+
+    session.debugger.listener = look
+    session.debugger.add(Breakpoint(function="marker"))
+    assert session.call("start", 5) == 5 * 3 + 8 + 5
+    assert [known["j"] for known in seen] == [LOOPED] * 5
+    assert {known["before"] for known in seen} <= {"15", "<optimised out>"}
+    assert {known["last"] for known in seen} <= {"5", "<optimised out>"}
+    assert any(known["before"] == "15" or known["last"] == "5" for known in seen)

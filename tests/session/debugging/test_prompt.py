@@ -352,7 +352,7 @@ def test_a_function_in_the_instructions(talk: Talk) -> None:
         ("watch", "watch needs an expression"),
         ("watch nosuch", "nothing here is called nosuch"),
         ("rwatch g", "`awatch`"),
-        ("call sq(1)", "no code is called while the program stands"),
+        ("call sq(1)", "it met breakpoint 1; registers are as before it"),
         ("frame 9", "there is no frame 9: `bt` shows"),
         ("d", "frame 0 is the innermost"),
         ("x", "x needs an address"),
