@@ -89,6 +89,7 @@ def _grade(session: Session, exercise: Exercise, name: str) -> tuple[int, list[F
     _check_type(session, exercise, name)
     with (
         Scratch(session.frontend.core, "the check") as scratch,
+        scratch.engine.measured(),
         scratch.limited(PATIENCE) as limit,
     ):
         address = scratch.function(exercise.reference, REFERENCE)

@@ -1,6 +1,7 @@
-"""What a pass does to code that is alive: its diff, LLVM's verdict, and figures before and after.
+"""What a pass does to code that is alive: its diff, LLVM's verdict, and figures before and after;
+and what an analysis says of it.
 
-Start from `apply_pass`.
+Start from `apply_pass` and `analyse`.
 """
 
 from __future__ import annotations
@@ -8,17 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from jitkernel.compiler.machine_ir import stages_of
+from jitkernel.compiler.machine_ir import Stage
 from jitkernel.compiler.pass_trace import PassTrace
 from jitkernel.compiler.records import Options
 from jitkernel.errors import CompileError
 from jitkernel.ir.instructions import instructions
 from jitkernel.ir.module import Entity, entities, functions
+from jitkernel.ir.printed import counts_of
 from jitkernel.ir.text import has_word, replaced
 from jitkernel.session import CellOptions, Session
 from jitkernel.session.operation import operation
 from jitkernel.session.run.results import Collector
-from jitkernel.transform.process import Transformed, transform
+from jitkernel.transform.process import Analysed, Transformed, analysed, transform
 
 _REPEAT = 5
 
@@ -52,6 +54,16 @@ class Effect:
     kept: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """One analysis of one cell, and what it gave; `last`: of the IR that LLVM's passes left."""
+
+    name: str
+    cell: int
+    last: bool
+    found: Analysed
+
+
 def apply_pass(  # noqa: PLR0913  (public, options by their names)
     session: Session,
     code: str,
@@ -72,21 +84,22 @@ def apply_pass(  # noqa: PLR0913  (public, options by their names)
     """
     cell, _ = session.inspect.cell_of(target)
     request = session.inspect.request(cell.number)
-    old = session.inspect.passes(session.inspect.request(cell.number))
-    text = _strong(old.after, request.source) if last else request.source
+    old = session.inspect.printed(request)
+    text = _strong(old, request.source) if last else request.source
     made = _transformed(session, code, name, text, timeout)
     options = _options(request.options, last)
     try:
         compiled = session.compile(made.after, options)
     except CompileError as error:
-        return Effect(name, cell.number, last, made, str(error))
+        return Effect(name, cell.number, last, made, _complaint(error, made))
     new = session.inspect.passes(compiled.request)
+    machine = [_machine(session.inspect.machine(r).stages) for r in (request, compiled.request)]
     data = session.inspect.object(cell.number)
     sizes = session.inspect.program.linker.sizes(data)
     figures = [
         Figure("IR, as the pass sees it", _count(made.before), _count(made.after), "instructions"),
-        Figure("IR, as it is emitted", _count(old.after), _count(new.after), "instructions"),
-        Figure("machine code", _machine(old), _machine(new), "instructions"),
+        Figure("IR, as it is emitted", _count(old), _emitted(new), "instructions"),
+        Figure("machine code", machine[0], machine[1], "instructions"),
         Figure("machine code", sizes["text"], compiled.sizes["text"], "bytes"),
         Figure("object", len(data), len(compiled.object), "bytes"),
     ]
@@ -103,6 +116,45 @@ def apply_pass(  # noqa: PLR0913  (public, options by their names)
     if keep and (stays := session.place(compiled).cell) is not None:
         kept = stays.number
     return Effect(name, cell.number, last, made, "", tuple(figures), new, kept)
+
+
+def analyse(
+    session: Session,
+    code: str,
+    name: str,
+    target: int | str | None = None,
+    *,
+    last: bool = False,
+    timeout: float = 10.0,
+) -> Analysis:
+    """Run the Python analysis in `code` over the module of a cell, as it was before LLVM's passes
+    or is after them.  It gets a copy: nothing of the session changes.
+
+    Raises CompileError where it fails, UsageError.
+    """
+    cell, _ = session.inspect.cell_of(target)
+    request = session.inspect.request(cell.number)
+    text = session.inspect.printed(request) if last else request.source
+    return Analysis(name, cell.number, last, _analysed(session, code, name, text, timeout))
+
+
+def _complaint(error: CompileError, made: Transformed) -> str:
+    """The words of LLVM, each sentence with the statement of the pass that wrote what it names."""
+    places: dict[str, list[int]] = {}
+    for number, line in enumerate(made.after.split("\n"), 1):
+        places.setdefault(line.strip(), []).append(number)
+    told = []
+    for each in error.diagnostics:
+        named = [n for line in each.message.split("\n")[1:] for n in places.get(line.strip(), ())]
+        found = (made.statements[n] for n in [each.line, *named] if n in made.statements)
+        words = next(found, "")
+        told.append(each.render() + (f"\nwritten by {words}" if words else ""))
+    return "\n".join(told)
+
+
+@operation()
+def _analysed(session: Session, code: str, name: str, text: str, timeout: float) -> Analysed:
+    return analysed(code, name, text, timeout, lambda: session.inspect.engine.stopping)
 
 
 @operation()
@@ -145,8 +197,12 @@ def _count(text: str) -> int:
     return sum(len(instructions(function)) for function in functions(text, "define"))
 
 
-def _machine(trace: PassTrace) -> int:
-    return sum(found[-1].instructions for found in stages_of(trace).values())
+def _emitted(trace: PassTrace) -> int:
+    return sum(counts_of(text).instructions for name, text in trace.after.items() if name)
+
+
+def _machine(stages: dict[str, list[Stage]]) -> int:
+    return sum(found[-1].instructions for found in stages.values())
 
 
 def _call(session: Session, call: str) -> tuple[str, float]:

@@ -1,7 +1,7 @@
-"""The process that a pass runs in.  Started by `process`; start from `main`.
+"""The process that a pass or an analysis runs in.  Started by `process`; start from `main`.
 
-Standard input has the pass and the module as JSON, standard output takes what came of it.  What the
-pass prints goes to standard error.
+Standard input has the code and the module as JSON, standard output takes what came of it.  What the
+code prints goes to standard error.
 """
 
 from __future__ import annotations
@@ -13,37 +13,45 @@ import os
 import resource
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from time import perf_counter_ns
-from types import ModuleType
 from typing import Any
 
 _MEMORY = 4 << 30  # bytes of address space
+_ROWS = 10_000  # rows of an analysis that are kept
 
 
 def main() -> None:
-    """Run one pass and end."""
+    """Run one pass or analysis and end."""
     folder = sys.path.pop(0)  # this script's: what the pass imports is the environment's
-    Module = _module_class(folder)
+    sys.path.append(os.path.dirname(os.path.dirname(folder)))  # jitkernel may not be installed
+    from jitkernel.ir import model
+    from jitkernel.ir.model.values import Edits
+
     answer = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     order = json.load(sys.stdin)
-    name, code, text = order["name"], order["code"], order["module"]
+    name, code, text, what = order["name"], order["code"], order["module"], order["what"]
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    file = f"<pass {name}>"
+    file = f"<{what} {name}>"
     linecache.cache[file] = (len(code), None, code.splitlines(True), file)
     try:
-        space: dict[str, Any] = {"__name__": "__pass__", "Module": Module}
-        exec(compile(code, file, "exec"), space)
-        function = _find(space, name, file)
-        given: Any = text if _wants_text(function) else Module(text)
-        before = str(given)
-        began = perf_counter_ns()
-        made = function(given)
-        spent = perf_counter_ns() - began
-        after = str(given if made is None else made)
-        json.dump({"before": before, "after": after, "spent": spent}, answer)
+        space = {"__name__": "__pass__", **{key: getattr(model, key) for key in model.__all__}}
+        exec(compile(code, file, "exec", dont_inherit=True), space)
+        function = _find(space, name, file, what)
+        wanted = _wanted(function)
+        module = None if wanted == "text" else model.Module(text)
+        before = text if module is None else str(module)
+        Edits.file = file
+        if what == "analysis":
+            found = _analysed(function, wanted, text if module is None else module)
+        else:
+            found = _passed(function, wanted, text if module is None else module)
+            found |= {"before": before, "statements": {}}
+            if module is not None and found.pop("same"):
+                found["statements"] = _statements(module, file)
+        json.dump(found, answer)
     except BaseException as error:
         json.dump({"error": _told(error, file)}, answer)
     answer.flush()
@@ -51,19 +59,7 @@ def main() -> None:
     os._exit(0)
 
 
-def _module_class(folder: str) -> Any:
-    """`module.Module`, without most of jitkernel, which would take longer than the pass."""
-    package = ModuleType("jitkernel.transform")
-    package.__path__ = [folder]
-    sys.modules[package.__name__] = package
-    sys.path.append(os.path.dirname(os.path.dirname(folder)))  # jitkernel may not be installed
-    from jitkernel.transform.module import Module
-
-    sys.path.pop()
-    return Module
-
-
-def _find(space: dict[str, Any], name: str, file: str) -> Callable[[Any], Any]:
+def _find(space: dict[str, Any], name: str, file: str, what: str) -> Callable[[Any], Any]:
     """The function that is the pass: of its name, or called `run`, or the only one."""
     wanted = name.replace("-", "_")
     own = {
@@ -76,15 +72,70 @@ def _find(space: dict[str, Any], name: str, file: str) -> Callable[[Any], Any]:
             return own[key]
     if len(own) == 1:
         return next(iter(own.values()))
-    raise NameError(f"which function is the pass? Call it {wanted}; there are {list(own)}")
+    raise NameError(f"which function is the {what}? Call it {wanted}; there are {list(own)}")
 
 
-def _wants_text(function: Callable[[Any], Any]) -> bool:
-    """True if the pass asks for a string: by annotation, or by calling it `text`."""
+def _wanted(function: Callable[[Any], Any]) -> str:
+    """The word for what the function asks for, by the name of its parameter or by its type: `text`,
+    each `function` of the module, or the `module`."""
     first = next(iter(inspect.signature(function).parameters.values()), None)
     if first is None:
         raise TypeError(f"{function.__name__}() takes no module: give it one parameter")
-    return first.annotation in (str, "str") or first.name == "text"
+    annotation = getattr(first.annotation, "__name__", first.annotation)
+    if annotation == "str" or first.name == "text":
+        return "text"
+    return "function" if annotation == "Function" or first.name == "function" else "module"
+
+
+def _passed(function: Callable[[Any], Any], wanted: str, given: Any) -> dict[str, Any]:
+    """The text that the pass left, the time that it took, and whether it is the module's."""
+    began, made = perf_counter_ns(), None
+    if wanted == "function":
+        for each in list(given.functions.values()):
+            function(each)
+    else:
+        made = function(given)
+    spent = perf_counter_ns() - began
+    own = made is None or made is given
+    return {"after": str(given if own else made), "spent": spent, "same": own}
+
+
+def _analysed(function: Callable[[Any], Any], wanted: str, given: Any) -> dict[str, Any]:
+    """The rows and the text that the analysis gave, and the time that it took."""
+    rows: list[dict[str, Any]] = []
+    lines: list[str] = []
+    began = perf_counter_ns()
+    functions = given.functions if wanted == "function" else {"": given}
+    for name, each in functions.items():
+        made = function(each)
+        for row in [made] if isinstance(made, (str, dict)) else made or ():
+            if isinstance(row, dict) and len(rows) < _ROWS:
+                several = {"function": name} if len(functions) > 1 else {}
+                rows.append({str(k): _plain(v) for k, v in (several | row).items()})
+            elif not isinstance(row, dict):
+                lines.append(str(row))
+    spent = perf_counter_ns() - began
+    return {"rows": rows, "text": "\n".join(lines), "spent": spent}
+
+
+def _plain(value: Any) -> Any:
+    """A cell of a table: a number or text; of a collection its members."""
+    if isinstance(value, (int, float)) or value is None:
+        return value
+    if isinstance(value, Iterable) and not isinstance(value, (str, dict)):
+        return " ".join(getattr(each, "ref", None) or str(each) for each in value)
+    return getattr(value, "ref", None) or str(value)
+
+
+def _statements(module: Any, file: str) -> dict[int, str]:
+    """The pass's statements by the lines of what they made."""
+    found = {}
+    for start, function in module.lines():
+        for line, instruction in function.lines():
+            if instruction.made:
+                words = linecache.getline(file, instruction.made).strip()
+                found[start + line - 1] = f"line {instruction.made}: {words}"
+    return found
 
 
 def _told(error: BaseException, file: str) -> str:

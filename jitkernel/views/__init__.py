@@ -19,10 +19,18 @@ if TYPE_CHECKING:
     from jitkernel.views.compare import compare
     from jitkernel.views.explain import explain, timeline
     from jitkernel.views.inlining import inlining
+    from jitkernel.views.ir import ir
+    from jitkernel.views.linked import linked
     from jitkernel.views.memory import memory, residency
+    from jitkernel.views.mir import mir
     from jitkernel.views.object import object
-    from jitkernel.views.passes import ir, mir, passes
+    from jitkernel.views.padding import layout
+    from jitkernel.views.passes import loop, passes
+    from jitkernel.views.plot import plot
+    from jitkernel.views.pointers import draw
+    from jitkernel.views.remarks import remarks
     from jitkernel.views.reproduce import reproduce
+    from jitkernel.views.rows import rows
     from jitkernel.views.stack import stack
     from jitkernel.views.tables import cells, symbols, watch
     from jitkernel.views.view import View
@@ -36,15 +44,22 @@ __all__ = [
     "cfg",
     "compare",
     "deps",
+    "draw",
     "explain",
     "inlining",
     "ir",
+    "layout",
+    "loop",
+    "linked",
     "memory",
     "mir",
     "object",
     "passes",
+    "plot",
+    "remarks",
     "reproduce",
     "residency",
+    "rows",
     "stack",
     "symbols",
     "timeline",
@@ -56,8 +71,9 @@ _ELSEWHERE = {
     "View": "view",
     "cells": "tables",
     "deps": "callgraph",
-    "ir": "passes",
-    "mir": "passes",
+    "draw": "pointers",
+    "layout": "padding",
+    "loop": "passes",
     "residency": "memory",
     "symbols": "tables",
     "timeline": "explain",

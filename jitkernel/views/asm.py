@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -57,7 +57,8 @@ def asm(
     """The functions of a cell, or one function; without a target those of the last cell.
 
     `lines`: the number of the cell's line stands before each instruction, and those lines below.
-    While the program stands: the code that runs, `=>` marking where its frames go on.
+    While the program stands: the code that runs, `=>` marking where the frame that is looked at
+    goes on, `->` where others do.
     Raises UsageError where there is no machine code.
     """
     cell, functions = code_of(session, target, traps=True)
@@ -65,7 +66,7 @@ def asm(
     describe = describer(session, cell)
     views, used = [], set[int]()
     debugger = session.inspect.debugger
-    marks = debugger.marks() if debugger is not None else frozenset()
+    marks = debugger.marks() if debugger is not None else {}
     for code in functions:
         form = debugger.form_of(code.name, cell.number) if debugger is not None else None
         if form is not None:  # what runs in its place
@@ -263,17 +264,17 @@ def decode(
 
 
 def disassemble(
-    found: Sequence[Instruction], marks: Collection[int] = frozenset()
+    found: Sequence[Instruction], marks: Mapping[int, str] | None = None
 ) -> Iterator[str]:
     """Lines of text: the cell's line, label, offset, bytes, instruction, what it refers to; with
-    `=>` in front of those at an address of `marks`, where there are any."""
+    the `marks` of addresses in front, where there are any."""
     wide = max((min(len(i.code), _ROW) for i in found), default=1)
     mark = max((len(i.label) for i in found), default=0)
     first = max((len(str(i.line)) for i in found if i.line), default=0)
     for instruction in found:
         lead = f"{instruction.line or '':>{first}}  " if first else ""
         if marks:
-            lead = ("=> " if instruction.address in marks else "   ") + lead
+            lead = f"{marks.get(instruction.address, ''):<3}{lead}"
         offset = instruction.address - found[0].address
         head = f"{lead}{instruction.label:<{mark}} +{offset:<4d}  "
         line = (

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import textwrap
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import TYPE_CHECKING
@@ -20,7 +20,7 @@ from jitkernel.ir.names import symbols_in
 from jitkernel.linker import Symbol, SymbolState
 from jitkernel.session.program.cell import CellState
 from jitkernel.views.asm import Code, code_of, decode, meant
-from jitkernel.views.diagram import Arrow, Node, diagram
+from jitkernel.views.diagram import Arrow, Node, diagram, figure_of
 from jitkernel.views.graph import links, within
 from jitkernel.views.view import WIDTH, View, prose, table
 from jitkernel.wording import counted, cut_list
@@ -28,7 +28,11 @@ from jitkernel.wording import counted, cut_list
 if TYPE_CHECKING:
     from jitkernel.session import Session
 
-DRAWN, ROWS, NAMES = 40, 200, 20  # functions; names in a row of one, where not all are asked for
+DRAWN, ROWS, NAMES = 120, 200, 20  # functions; names in a row of one, where not all are asked for
+_ALIKE = 40  # boxes; of more, those of functions that have the same neighbours are one
+_PAGE = 1600.0  # pixels of a layer
+_NAMED = 4  # functions in a title
+_LISTED = 6  # names in a box of many
 _PART = 24  # boxes where not all are drawn
 _SHOWN, _CELLS_DRAWN = 200, 60  # rows; cells in the picture
 _CELLS = 4000  # whose code is decoded
@@ -56,11 +60,14 @@ def callgraph(
     target: int | str | None = None,
     depth: int | None = None,
     everything: bool = False,
+    to: int | str | None = None,
 ) -> View:
-    """Calls between the session's functions; with a target, what it can reach and who reaches it.
+    """Calls between the session's functions; with a target, what it can reach and who reaches it;
+    with two, what is on a way from one `to` the other, or back.
 
-    `depth` leaves out what is more calls away from the target.  Of many functions the picture shows
-    those that can be read, and the words tell of the first ones; of all with `everything`.
+    `depth` leaves out what is more calls away from the target.  Of a cell, the functions of another
+    one are one box; of many functions the picture shows those that can be read, or a box for each
+    cell, and the words tell of the first ones; of all with `everything`.
     Raises UsageError where nothing is defined.
     """
     if depth is not None and (depth < 1 or target is None):
@@ -78,8 +85,31 @@ def callgraph(
         raise UsageError(f"{meant(session, target, cell)} has no machine code")
     calls = {n: {*f.calls, *f.takes, *f.inlines} for n, f in functions.items()}
     users = {n: f.used_by for n, f in functions.items()}
-    reached = within(here, calls, depth) | within(here, users, depth)
-    return _view(session, {n: f for n, f in functions.items() if n in reached}, here, everything)
+    if to is not None:
+        code_of(session, to)
+        there = {n for n in session.inspect.cell_of(to)[1] if n in functions}
+        reached = _between(here, there, calls, users) | _between(there, here, calls, users)
+        if not reached:
+            words = f"{meant(session, target, cell)} and {to}: neither reaches the other by calls"
+            raise UsageError(words)
+        here |= there
+    else:
+        reached = within(here, calls, depth) | within(here, users, depth)
+    kept = {n: f for n, f in functions.items() if n in reached}
+    return _view(session, kept, here, everything, isinstance(target, int))
+
+
+def _between(
+    start: set[str],
+    stop: set[str],
+    calls: Mapping[str, Iterable[str]],
+    users: Mapping[str, Iterable[str]],
+) -> set[str]:
+    """The functions on the ways from one set of them to another."""
+    below: set[str] = within(start, calls)
+    above: set[str] = within(stop, users)
+    found = below & above
+    return found if found & stop and found & start else set()
 
 
 def _functions(session: Session) -> dict[str, _Function]:
@@ -157,9 +187,13 @@ def _elsewhere(symbol: Symbol | None) -> _Function:
 
 
 def _view(
-    session: Session, functions: dict[str, _Function], here: set[str], everything: bool
+    session: Session,
+    functions: dict[str, _Function],
+    here: set[str],
+    everything: bool,
+    apart: bool = False,
 ) -> View:
-    """Of some functions; `here` are those that were asked for."""
+    """Of some functions; `here` are those that were asked for, `apart` from those of others."""
     # Of many, what was asked for, and what comes first.
     names = list(functions)
     many = len(names) > ROWS and not everything
@@ -168,7 +202,8 @@ def _view(
     rows = [_row(functions, called, name, everything or here == {name}) for name in names]
     arrows = _arrows(functions)
     calls = sum(n for f in functions.values() for used, n in f.calls.items() if used in functions)
-    title = "Calls" + (f" around {', '.join(called(n) for n in sorted(here))}" if here else "")
+    around = cut_list([called(n) for n in sorted(here)], _NAMED)
+    title = "Calls" + (f" around {around}" if here else "")
     said = f"{counted(len(functions), 'function')}, {counted(calls, 'call')}"
     if many:
         said += f"; {ROWS} functions are listed, --all lists all"
@@ -176,7 +211,11 @@ def _view(
     text = View(_text(title, rows, f"{said}."), table(title, columns, rows, f"{said}.").html)
     if not arrows:
         return text
-    image, words, rest = _drawing(functions, called, here, arrows, f"{title}: {said}.")
+    alt = f"{title}: {said}."
+    if apart or (not here and len(functions) > DRAWN and len(_homes(functions, here)) > 1):
+        image, words, rest = _clusters(functions, called, here, arrows, alt)
+    else:
+        image, words, rest = _drawing(functions, called, here, arrows, alt)
     note = f"\n{textwrap.fill(rest, WIDTH)}" if rest else ""
     html = f"{image}<p>{prose(f'{words} {rest}'.strip())}</p>{text.html}"
     return View(text.text + note, html)
@@ -220,7 +259,7 @@ def _drawing(
     """The picture, how it is read, and what is not in it; a large graph is drawn in part."""
     near = links((arrow.start, arrow.stop) for arrow in arrows)
     # Those that call and are called by the same functions, in the same way, share a box.
-    alike = _alike(functions, arrows, here) if len(near) > DRAWN else {}
+    alike = _alike(functions, arrows, here) if len(near) > _ALIKE else {}
     boxes = [n for n in functions if (n in near or n in here) and n not in alike]
     first = [n for n in boxes if n in here] or sorted(boxes, key=lambda n: -len(near[n]))[:1]
     apart = {n: [o for o in others if o not in alike] for n, others in near.items()}
@@ -244,7 +283,52 @@ def _drawing(
             f"{told} of {len(near)} functions are drawn, those nearest to "
             f"{', '.join(called(n) for n in first[:3])}; %callgraph NAME --depth N draws others."
         )
-    return diagram(nodes, drawn, f"{said} {rest}".strip()), words, rest
+    return figure_of(nodes, drawn, f"{said} {rest}".strip(), _PAGE), words, rest
+
+
+def _homes(functions: Mapping[str, _Function], here: Collection[str]) -> dict[str, list[str]]:
+    """The functions that were not asked for, by where they are."""
+    found: dict[str, list[str]] = {}
+    for name, function in functions.items():
+        if name not in here:
+            found.setdefault(function.where or "elsewhere", []).append(name)
+    return found
+
+
+def _clusters(
+    functions: Mapping[str, _Function],
+    called: Callable[[str], str],
+    here: set[str],
+    arrows: list[Arrow],
+    said: str,
+) -> tuple[str, str, str]:
+    """The same with a box for each cell, or for the library, of what was not asked for."""
+    near = links((arrow.start, arrow.stop) for arrow in arrows)
+    home = {n: where for where, names in _homes(functions, here).items() for n in names}
+    nodes = [Node(n, called(n), [functions[n].where]) for n in functions
+             if n in here and n in near and len(here) <= DRAWN]  # fmt: skip
+    boxed = {node.key for node in nodes}
+    members: dict[str, list[str]] = {}
+    for name in functions:
+        if name not in boxed and name in near:
+            members.setdefault(home.get(name, functions[name].where), []).append(name)
+    for where, names in members.items():
+        lines = [called(n) for n in names[:_LISTED]]
+        if len(names) > _LISTED:
+            lines.append(f"and {len(names) - _LISTED} more")
+        nodes.append(Node(where, where, lines, "" if where.startswith("cell") else "far"))
+    box = {n: n if n in boxed else home.get(n, functions[n].where) for n in functions}
+    counts: Counter[tuple[str, str]] = Counter()
+    for name, function in functions.items():
+        for used in (*function.calls, *function.takes, *function.inlines):
+            if used in functions and box[name] != box[used]:
+                counts[box[name], box[used]] += function.calls[used] or 1
+    drawn = [Arrow(a, b, str(n) if n > 1 else "") for (a, b), n in counts.items()]
+    words = (
+        "Functions of one cell, or of the library, share a box; %callgraph CELL opens one. Numbers "
+        "say how many calls there are."
+    )
+    return figure_of(nodes, drawn, said, _PAGE), words, ""
 
 
 def _alike(shown: Iterable[str], arrows: list[Arrow], here: set[str]) -> dict[str, str]:

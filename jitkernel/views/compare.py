@@ -11,22 +11,26 @@ import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
-from html import escape
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.elf import ElfObject, read_object
 from jitkernel.errors import LinkError, UsageError
 from jitkernel.ir.names import bare, written
+from jitkernel.session.report.sources import Place
 from jitkernel.views.asm import Instruction, code_of, decode, describer, source_lines
 from jitkernel.views.foreign import ForeignCode
-from jitkernel.views.view import View, join, preformatted, table, time_text, titled
+from jitkernel.views.lines import Line
+from jitkernel.views.panes import Keys, Pane, linked_html
+from jitkernel.views.view import View, join, prose, table, time_text, titled
 
 if TYPE_CHECKING:
     from jitkernel.compiler.records import Request
     from jitkernel.session import Session
 
 WIDTH = 44  # columns of one side in plain text
+_ALIGNED = 6_000  # lines of both together; more stand side by side as they are
+_LISTED = 3_000  # lines of a side
 _ALIKE = 0.4  # below this share of equal lines, two codes stand side by side as they are
 
 
@@ -141,12 +145,7 @@ def _view(
         rows,
         note,
     )
-    parts = [summary, _beside(left, right)]
-    for cell in dict.fromkeys((left.cell, right.cell)):
-        used = {line for s in (left, right) if s.cell == cell for line, _, _ in s.rows} - {0}
-        if used:
-            parts.append(source_lines(session.source(cell), used, f"Lines of cell {cell}"))
-    return join(parts)
+    return join([summary, _beside(session, left, right)])
 
 
 def _is_call(mnemonic: str) -> bool:
@@ -159,13 +158,14 @@ def _is_jump(mnemonic: str) -> bool:
     return mnemonic.startswith(("j", "b.", "cb", "tb", "bn", "be", "bg", "bl")) or mnemonic == "b"
 
 
-def _beside(left: Side, right: Side) -> View:
+def _beside(session: Session, left: Side, right: Side) -> View:
     """The instructions of both, what is equal on one height; marks say which are not."""
     pairs: list[tuple[Row | None, str, Row | None]] = []
     mine, theirs = ([text for _, text, _ in side.rows] for side in (left, right))
     matcher = SequenceMatcher(None, mine, theirs, autojunk=False)
-    steps = matcher.get_opcodes()
-    if matcher.ratio() < _ALIKE:  # what happens to be equal would only tear both apart
+    aligned = len(mine) + len(theirs) <= _ALIGNED and matcher.ratio() >= _ALIKE
+    steps = matcher.get_opcodes() if aligned else []
+    if not aligned:  # what happens to be equal would only tear both apart
         steps = [("replace", 0, len(mine), 0, len(theirs))]
     for tag, a, b, c, d in steps:
         count = max(b - a, d - c)
@@ -175,12 +175,44 @@ def _beside(left: Side, right: Side) -> View:
             equal = tag == "equal" or (one and other and one[1] == other[1])
             mark = "=" if equal else "|" if one and other else "<" if one else ">"
             pairs.append((one, mark, other))
-    wide = max((len(text) for text in mine), default=0) + 2
+    cut = ""
+    if len(pairs) > _LISTED:
+        cut = f"\n… {len(pairs) - _LISTED} more lines; %asm shows those of each"
+        pairs = pairs[:_LISTED]
     numbers = max((len(str(r[0])) for side in (left, right) for r in side.rows), default=1)
     title = "Side by side: = equal, | different, < and > only on one side"
     plain = "\n".join(line for pair in pairs for line in _lines(pair, WIDTH - numbers - 2, numbers))
-    full = "\n".join(line for pair in pairs for line in _lines(pair, max(wide, 12), numbers))
-    return titled(title, View(plain, preformatted(escape(full))))
+    sources, places = [], {0: left.cell, 1: right.cell}
+    keys = Keys(left.cell)
+    for cell in dict.fromkeys(places.values()):
+        used = {line for s in (left, right) if s.cell == cell for line, _, _ in s.rows} - {0}
+        if used:
+            view = source_lines(session.source(cell), used, f"Lines of cell {cell}")
+            plain += f"\n\n{view.text}"
+            sources.append(Pane(f"Lines of cell {cell}", _written(view, cell)))
+    sides = [
+        Pane(side.title, [_row(pair[2 * at], pair[1], places[at]) for pair in pairs])
+        for at, side in enumerate((left, right))
+    ]
+    html = linked_html([*([pane] for pane in sources), sides], keys)
+    return titled(title, View(plain + cut, html + (f"<p>{prose(cut)}</p>" if cut else "")))
+
+
+def _written(view: View, cell: int) -> list[Line]:
+    """Lines of a cell, each behind its number."""
+    found = []
+    for text in view.text.split("\n")[1:]:
+        number, _, line = text.strip().partition("  ")
+        found.append(Line(line, Place(cell, "", int(number), "")))
+    return found
+
+
+def _row(row: Row | str | None, mark: Row | str | None, cell: int) -> Line:
+    if not isinstance(row, tuple):
+        return Line(str(mark))
+    line, text, is_code = row
+    place = Place(cell, "", line, "") if line else None
+    return Line(f"{mark} {'  ' * is_code}{text}", place)
 
 
 def _lines(pair: tuple[Row | None, str, Row | None], width: int, numbers: int) -> list[str]:
@@ -244,7 +276,10 @@ def compiled(
 ) -> Side:
     """A function as the request has it; its object is not placed.  Raises CompileError."""
     called = session.inspect.program.called
-    data = session.inspect.engine.pool.compile(request).object
+    # What the cell was made of has been compiled.
+    is_own = request == session.inspect.request(cell)
+    own = session.inspect.object(cell) if is_own else b""
+    data = own or session.inspect.engine.pool.compile(request).object
     obj = read_object(data)
     known = _functions(obj)
     if name not in known:
@@ -258,7 +293,7 @@ def compiled(
     base = 1 << 20
     line_of = session.inspect.cell_lines(cell, request)
     lines = [(base + at, line_of(line))
-             for where, at, line in session.inspect.engine.pool.lines(request)
+             for where, at, line in session.inspect.engine.pool.lines(request, data)
              if where == obj.section_name(section)]  # fmt: skip
     content = obj.content(section)[value : value + size]
 

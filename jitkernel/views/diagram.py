@@ -6,12 +6,15 @@ patterns of lines.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from html import escape
+from unicodedata import east_asian_width
 
+from jitkernel.views.figure import figure
 from jitkernel.views.graph import links
-from jitkernel.views.layers import Drawing
-from jitkernel.views.svg import INK, LETTER, PAPER, SHEET, image, label
+from jitkernel.views.layers import MARGIN, Drawing
+from jitkernel.views.svg import INK, LETTER, SHEET, image, label
 from jitkernel.views.view import shorten
 from jitkernel.wording import counted
 
@@ -25,18 +28,25 @@ _FOLDED = (38, 30, 24, 18)
 #: fill and border width by kind of box
 _FILLS = {"": ("#a9c9e3", 1.0), "entry": ("#f0e442", 1.0), "loop": ("#a9c9e3", 2.5),
           "far": ("#cdd3da", 1.0), "missing": ("#eeb48a", 1.0)}  # fmt: skip
+MARKED = "#e69f00"  # of a line where something stands
+SOURCE = "#7a2500"  # of words of another text
 #: Okabe-Ito, dark enough for text on a card
 _COLOURS = {"T": "#00503b", "F": "#802f00"}
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A box: its title in bold, lines beneath; `kind` is "", entry, loop, far or missing."""
+    """A box: its title in bold, lines beneath; `kind` is "", entry, loop, far or missing.
+
+    Of the lines, `source` are those of another text than the others; `mark` is one where something
+    stands, 0 the title, -1 none."""
 
     key: str
     title: str
     lines: Sequence[str] = ()
     kind: str = ""
+    source: Collection[int] = ()
+    mark: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,19 +59,25 @@ class Arrow:
     dashed: bool = False
 
 
+def figure_of(
+    nodes: Sequence[Node], arrows: Sequence[Arrow], alt: str, page: float = float("inf")
+) -> str:
+    """HTML of a picture in which nothing is cut: where it is larger than a page, it scrolls.
+    Layers that are wider than `page` pixels become several."""
+    nodes, arrows = _inside(nodes, arrows)
+    boxes = {node.key: _box(node, arrows) for node in nodes}
+    drawing = Drawing(boxes, [(a.start, a.stop, len(a.text) * LETTER) for a in arrows], page)
+    drawn = _draw(nodes, arrows, boxes, drawing, alt)
+    return drawn if drawing.width <= PAGE and drawing.height <= 2 * PAGE else figure(drawn)
+
+
 def diagram(nodes: Sequence[Node], arrows: Sequence[Arrow], alt: str) -> str:
     """HTML of the picture; `alt` says in one sentence what it shows, with the numbers.
 
     Lines are cut where that makes it fit a page; where it does not, layers are folded.  Of arrows
     to what is not among the nodes, a box says how many neighbours are not drawn.
     """
-    drawn = {node.key for node in nodes}
-    near = links((a.start, a.stop) for a in arrows)
-    arrows = [a for a in arrows if a.start in drawn and a.stop in drawn]
-    for at, node in enumerate(nodes := list(nodes)):
-        if out := sum(other not in drawn for other in near.get(node.key, ())):
-            lines = [*node.lines, f"({counted(out, 'neighbour')} not drawn)"]
-            nodes[at] = replace(node, lines=lines)
+    nodes, arrows = _inside(nodes, arrows)
     widths = [(letters, float("inf")) for letters in _LETTERS]
     for letters, page in [*widths, *((letters, NARROW) for letters in _FOLDED)]:
         cut = [
@@ -77,12 +93,33 @@ def diagram(nodes: Sequence[Node], arrows: Sequence[Arrow], alt: str) -> str:
     return _draw(cut, arrows, boxes, drawing, alt)
 
 
+def _inside(
+    nodes: Sequence[Node], arrows: Sequence[Arrow]
+) -> tuple[Sequence[Node], Sequence[Arrow]]:
+    """The arrows between the nodes, and these with a line about the others."""
+    drawn = {node.key for node in nodes}
+    near = links((a.start, a.stop) for a in arrows)
+    arrows = [a for a in arrows if a.start in drawn and a.stop in drawn]
+    for at, node in enumerate(nodes := list(nodes)):
+        if out := sum(other not in drawn for other in near.get(node.key, ())):
+            lines = [*node.lines, f"({counted(out, 'neighbour')} not drawn)"]
+            nodes[at] = replace(node, lines=lines)
+    return nodes, arrows
+
+
 def _box(node: Node, arrows: Sequence[Arrow]) -> tuple[float, float]:
-    letters = max([len(node.title), *map(len, node.lines)])
+    letters = max(map(_letters, (node.title, *node.lines)))
     leaving = [a for a in arrows if a.start == node.key and a.stop != node.key]
     ports = sum(max(22.0, len(a.text) * LETTER + 12) for a in leaving)
     tall = _HEAD + (LINE * len(node.lines) + 6 if node.lines else 4)
     return max(letters * LETTER + 2 * _SIDE, ports, 40.0), float(tall)
+
+
+def _letters(text: str) -> int:
+    """The number of letters whose room a text takes: signs of East Asia take two."""
+    if text.isascii():
+        return len(text)
+    return sum(1 + (east_asian_width(sign) in "WF") for sign in text)
 
 
 def _draw(
@@ -92,39 +129,58 @@ def _draw(
     drawing: Drawing,
     alt: str,
 ) -> str:
-    parts = [_HEADS]
+    parts = [_HEADS, '<g fill="none">']
+    number = {node.key: at for at, node in enumerate(nodes)}
     for arrow, route in zip(arrows, drawing.routes, strict=True):
         colour, head = _COLOURS.get(arrow.text, INK), arrow.text if arrow.text in _COLOURS else "a"
         dash = ' stroke-dasharray="7 3"' if route.back else ""
         dash = ' stroke-dasharray="2 3"' if arrow.dashed else dash
         stroke = "2" if route.back else "1.3"
         parts.append(
-            f'<path d="{route.path}" fill="none" stroke="{colour}" stroke-width="{stroke}"{dash}'
-            f' marker-end="url(#{head})"/>'
+            f'<path d="{route.path}" stroke="{colour}" stroke-width="{stroke}"{dash}'
+            f' marker-end="url(#{head})" data-e="{number[arrow.start]} {number[arrow.stop]}"/>'
         )
-    for node in nodes:
-        (x, y), (wide, tall) = drawing.at[node.key], boxes[node.key]
-        fill, border = _FILLS[node.kind]
-        parts.append(
-            f'<rect x="{x:.1f}" y="{y:.1f}" width="{wide:.1f}" height="{tall:.1f}" rx="4"'
-            f' fill="{SHEET}" stroke="{INK}" stroke-width="{border}"/>'
-            f'<path d="M{x + 1:.1f},{y + _HEAD:.1f} V{y + 4:.1f} Q{x + 1:.1f},{y + 1:.1f}'
-            f" {x + 4:.1f},{y + 1:.1f} H{x + wide - 4:.1f} Q{x + wide - 1:.1f},{y + 1:.1f}"
-            f' {x + wide - 1:.1f},{y + 4:.1f} V{y + _HEAD:.1f} z" fill="{fill}"/>'
-        )
-        parts.append(label(x + _SIDE, y + 13, node.title, weight="bold"))
-        for row, line in enumerate(node.lines):
-            parts.append(label(x + _SIDE, y + _HEAD + 13 + LINE * row, line))
+    parts.append("</g>")
+    far = drawing.at[nodes[0].key][0] if nodes else 0.0
+    if far > PAGE - 2 * MARGIN:  # nothing is seen of it at first, where no script scrolls there
+        parts.append(label(0, 13, f"{nodes[0].title} is {far:.0f} pixels to the right →"))
+    parts.append(f'<g fill="{INK}" font-family="monospace" font-size="11">')
+    parts += [
+        _drawn(node, number[node.key], drawing.at[node.key], boxes[node.key]) for node in nodes
+    ]
+    parts.append('</g><g font-weight="bold" font-family="monospace" font-size="11">')
     for arrow, route in zip(arrows, drawing.routes, strict=True):
         if arrow.text:
             x, y = route.label
-            parts.append(
-                f'<rect x="{x - 1:.1f}" y="{y - 10:.1f}" width="{len(arrow.text) * LETTER + 2:.1f}"'
-                f' height="13" fill="{PAPER}" fill-opacity="0.85"/>'
-            )
             colour = _COLOURS.get(arrow.text, INK)
-            parts.append(label(x, y, arrow.text, weight="bold", colour=colour))
+            parts.append(
+                f'<text x="{x:.0f}" y="{y:.0f}" fill="{colour}">{escape(arrow.text)}</text>'
+            )
+    parts.append("</g>")
     return image(parts, round(drawing.width), round(drawing.height), alt)
+
+
+def _drawn(node: Node, number: int, at: tuple[float, float], box: tuple[float, float]) -> str:
+    (x, y), (wide, tall) = at, box
+    fill, border = _FILLS[node.kind]
+    parts = [
+        f'<g data-k="{number}" transform="translate({x:.0f},{y:.0f})">'
+        f'<rect width="{wide:.0f}" height="{tall:.0f}" rx="4" fill="{SHEET}" stroke="{INK}"'
+        f' stroke-width="{border}"/>'
+        f'<rect x="1" y="1" width="{wide - 2:.0f}" height="{_HEAD - 1}" rx="3" fill="{fill}"/>'
+    ]
+    if node.mark >= 0:
+        top = _HEAD + 2 + LINE * (node.mark - 1) if node.mark else 1
+        parts.append(
+            f'<rect x="2" y="{top}" width="{wide - 4:.0f}" height="{LINE}" fill="{MARKED}"/>'
+        )
+    parts.append(
+        f'<g transform="translate({_SIDE} 13)"><text font-weight="bold">{escape(node.title)}</text>'
+    )
+    for row, line in enumerate(node.lines):
+        colour = f' fill="{SOURCE}"' if row in node.source else ""
+        parts.append(f'<text y="{_HEAD + LINE * row}"{colour}>{escape(line)}</text>')
+    return "".join([*parts, "</g></g>"])
 
 
 _HEADS = (

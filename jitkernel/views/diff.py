@@ -15,8 +15,8 @@ from jitkernel.ir.module import entities, functions
 from jitkernel.ir.names import mentions, written
 from jitkernel.views.view import View, fold, preformatted
 
-# A tint of the page itself, whose ink stays: over 9:1 on a white page and on a black one.
-_TINTS = {"+": "rgba(46,160,67,0.25)", "-": "rgba(218,54,51,0.25)"}
+#: A tint of the page itself, whose ink stays: over 9:1 on a white page and on a black one.
+TINTS = {"+": "rgba(46,160,67,0.25)", "-": "rgba(218,54,51,0.25)"}
 #: The key of everything that is in no function.
 REST = ""
 
@@ -53,10 +53,10 @@ def difference_view(lines: Sequence[str], limit: int = 1 << 30, more: str = "") 
     lines, out = clip(lines, limit, more), []
     for mark, group in groupby(lines, lambda line: line[:1]):
         text = "".join(f"{escape(line, quote=False)}\n" for line in group)
-        if mark in _TINTS:
+        if mark in TINTS:
             # Whole lines as a block: the background of a line within a line covers what hangs below
             # the line above it, such as underscores.
-            style = f"display:block;color:inherit;background:{_TINTS[mark]}"
+            style = f"display:block;color:inherit;background:{TINTS[mark]}"
             text = f'<span style="{style}">{text}</span>'
         out.append(text)
     return View(fold(lines), preformatted("".join(out).removesuffix("\n")))

@@ -7,22 +7,26 @@ those of an object that comes from the object cache, while that was made.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from jitkernel.compiler.machine_ir import LEFT_OUT, STAGES
 from jitkernel.errors import UsageError
-from jitkernel.ir.instructions import instructions
-from jitkernel.ir.module import functions
-from jitkernel.ir.names import bare
+from jitkernel.ir.names import bare, written
+from jitkernel.ir.printed import counts_of
 from jitkernel.linker.records import holds, sites
 from jitkernel.views.asm import asm, code_of
-from jitkernel.views.diff import clip, difference_view
+from jitkernel.views.diff import clip
+from jitkernel.views.ir import entity
+from jitkernel.views.linked import linked
+from jitkernel.views.mir import marked, spill_note
 from jitkernel.views.object import object as object_view
-from jitkernel.views.passes import Watched, changed_steps, entity, marked, spill_note, watched
+from jitkernel.views.sides import sides
 from jitkernel.views.svg import INK, Fill, image, label, rectangle
 from jitkernel.views.view import View, fold, folding, join, listing, paragraph, table, time_text
+from jitkernel.views.watched import Watched, changed_steps, watched
 from jitkernel.wording import counted
 
 if TYPE_CHECKING:
@@ -31,9 +35,11 @@ if TYPE_CHECKING:
 _LINES = 300  # of a listing
 _DIFF = 60  # of one step's diff
 _STEPS = 40
+_LARGEST = 110_000  # bytes of HTML; what would make it longer is left to its own magic
+_SHORT = 2_000  # what is shorter is there anyway
 _FUNCTIONS = 8  # whose machine IR is shown
 
-_OPEN = ("Source", "Assembly", "Timeline")  # of its parts
+_OPEN = ("Source, IR and machine code", "Timeline")  # of its parts
 #: The steps in order, each with what happens in it.
 STEPS = {
     "read": "the cell is taken apart; what is not IR becomes IR",
@@ -67,75 +73,81 @@ def explain(
     only = bare(target) if isinstance(target, str) else ""
     first = "compiling it again, watched"
     progress(first)
+    number = cell.number
     made = watched(session, target, lambda: progress(first))
-    number = made.cell
-    parts_: list[tuple[str, Callable[[], View]]] = [
-        ("Source", lambda: _source(session, number, only)),
-        ("IR as it was given to the compiler", lambda: _written(session, number, only)),
-        ("What each pass changed", lambda: _passes(made)),
-        ("Machine IR", lambda: _machine(made)),
-        ("Assembly", lambda: _assembly(session, target, syntax)),
-        ("Object and what the linker made of it", lambda: object_view(session, number)),
-        ("Place in the arena", lambda: _place(cell)),
-        ("Symbols and their users", lambda: _symbols(session, names)),
-        ("Timeline", lambda: timeline(session, number, picture)),
-    ]
-    views = [_glance(made, target, only)]
-    for head, make in parts_:
+    called = session.inspect.program.called(only) if only else str(number)
+    parts_: list[tuple[str, str, Callable[[], View]]] = [
+        ("Source, IR and machine code", "", lambda: linked(session, target, syntax)),
+        ("IR as it was given to the compiler", f"%ir {called}",
+         lambda: _written(session, number, only)),
+        ("What each pass changed", f"%passes {called}", lambda: _passes(made)),
+        ("Machine IR", f"%mir {called}", lambda: _machine(made)),
+        ("Assembly", f"%asm {called}", lambda: _assembly(session, target, syntax)),
+        ("Object and what the linker made of it", f"%object {number}",
+         lambda: object_view(session, number)),
+        ("Place in the arena", "", lambda: _place(cell)),
+        ("Symbols and their users", "%symbols", lambda: _symbols(session, names)),
+        ("Timeline", "", lambda: timeline(session, number, picture)),
+    ]  # fmt: skip
+    views = [_glance(session, target, made)]
+    left = _LARGEST - len(views[0].html)
+    for head, magic, make in parts_:
         progress(head.lower())
         try:
             view = make()
         except UsageError as error:
             view = paragraph(str(error))
+        if magic and len(view.html) > max(left, _SHORT):
+            view = paragraph(f"{magic} shows this: it would make what is shown here too long.")
+        left -= len(view.html)
         html = folding(head, view, is_open=head in _OPEN).html
         views.append(View(f"== {head} ==\n{view.text}", html))
     return join(views)
 
 
-def _glance(made: Watched, target: int | str | None, only: str) -> View:
+def _glance(session: Session, target: int | str | None, made: Watched) -> View:
     """The way down in numbers."""
-    trace, called = made.trace, made.session.inspect.program.called
-    title = f"{called(only)}, cell {made.cell}" if only else f"cell {made.cell}"
+    cell, _ = session.inspect.cell_of(target)
+    only = bare(target) if isinstance(target, str) else ""
+    called = session.inspect.program.called
+    title = f"{called(only)}, cell {cell.number}" if only else f"cell {cell.number}"
+    rows: list[tuple[object, ...]] = []
+    with contextlib.suppress(UsageError):  # there is too much of it
+        rows += _steps(made, only)
+    try:
+        code = code_of(session, target)[1]
+        rows.append(("machine code", sum(c.size for c in code), "bytes"))
+    except UsageError:
+        pass
+    rows.append(("object", len(session.inspect.object(cell.number)), "bytes"))
+    note = f"{made.untouched} {made.note}".strip()
+    return table(f"From source to machine code: {title}", ("what", "#size", "of"), rows, note)
 
-    def count(module: str) -> int:
-        found = (f for f in functions(module, "define") if only in ("", f.name))
-        return sum(len(instructions(function)) for function in found)
+
+def _steps(made: Watched, only: str) -> list[tuple[object, ...]]:
+    trace = made.trace
+
+    def count(module: dict[str, str]) -> int:
+        own = written(only) if only else ""
+        return sum(counts_of(t).instructions for n, t in module.items() if own in ("", n) and n)
 
     def of(stage: str, what: str) -> int:
         found = (s for each in made.machine.values() for s in each if s.name == stage)
         return sum(getattr(s, what) for s in found)
 
-    rows: list[tuple[object, ...]] = [
+    return [
         ("IR, before the first pass", count(trace.before), "instructions"),
         ("IR, after the last pass", count(trace.after), "instructions"),
         ("machine IR, selected", of("isel", "instructions"), "instructions"),
         ("machine IR, registers allocated", of("regalloc", "instructions"),
          f"instructions, {of('regalloc', 'spills')} spills, {of('regalloc', 'reloads')} reloads"),
     ]  # fmt: skip
-    try:
-        code = code_of(made.session, target)[1]
-        rows.append(("machine code", sum(c.size for c in code), "bytes"))
-    except UsageError:
-        pass
-    rows.append(("object", len(trace.object), "bytes"))
-    note = f"{made.untouched} {made.note}".strip()
-    return table(f"From source to machine code: {title}", ("what", "#size", "of"), rows, note)
 
 
 def _cut(title: str, body: str, more: str) -> View:
     lines = clip(body.splitlines(), _LINES, f"; {more} shows all")
     view = listing(title, "\n".join(lines))
     return View(fold([*title.splitlines(), *lines]), view.html)
-
-
-def _source(session: Session, number: int, only: str) -> View:
-    source = session.source(number)
-    shown = entity(source, only) if only else source
-    first = source.count("\n", 0, source.find(shown)) + 1 if shown in source else 1
-    lines = (shown or source).strip("\n").splitlines()
-    width = len(str(first + len(lines)))
-    body = "\n".join(f"{n:>{width}}  {line}" for n, line in enumerate(lines, first))
-    return _cut(f"cell {number}, {counted(len(source.splitlines()), 'line')}", body, "%history")
 
 
 def _written(session: Session, number: int, only: str) -> View:
@@ -152,15 +164,13 @@ def _written(session: Session, number: int, only: str) -> View:
 
 
 def _passes(made: Watched) -> View:
-    steps = [s for s in changed_steps(made.trace, made.symbol) if s.lines]
-    head = f"{len(steps)} of {made.trace.ran} passes changed it"
-    if all(s.step.verified for s in steps):
-        head += f"; {made.spent}. Each step was verified."
+    steps = list(changed_steps(made.trace))
+    head = f"{counted(len(steps), 'step')} changed it, of {made.trace.ran} passes; {made.spent}."
     views = [paragraph(head)]
     what = f"%passes {made.called.removeprefix('cell ')}"
     for step in steps[:_STEPS]:
-        more = f"; {what} --only {step.step.name} shows them"
-        views.append(folding(step.title, difference_view(step.lines, _DIFF, more)))
+        more = f"; {what} --step {step.number} shows them"
+        views.append(folding(step.title, sides(step.pieces, _DIFF, more)))
     if len(steps) > _STEPS:
         views.append(paragraph(f"… {len(steps) - _STEPS} more steps; {what} shows them"))
     return join(views)
@@ -187,7 +197,7 @@ def _machine(made: Watched) -> View:
 def _assembly(session: Session, target: int | str | None, syntax: str) -> View:
     view = asm(session, target, syntax)
     lines = view.text.splitlines()
-    if len(lines) <= 2 * _LINES:
+    if len(lines) <= _LINES:
         return view
     what = session.inspect.program.called(bare(target)) if isinstance(target, str) else target or ""
     return _cut("", view.text, f"%asm {what}")

@@ -1,6 +1,6 @@
-"""Graphs of blocks and functions: what is near a node, straight chains, edges that close a loop.
+"""Graphs of blocks and functions: what is near a node, edges that close a loop.
 
-Start from `within`, `folded` and `back_edges`.
+Start from `within` and `back_edges`.
 """
 
 from __future__ import annotations
@@ -36,35 +36,6 @@ def within(
         found = found | edge
         depth = depth - 1 if depth is not None else None
     return set(list(found)[:most])
-
-
-def folded(count: int, edges: Iterable[tuple[int, int]]) -> list[list[int]]:
-    """The nodes 0 to `count` - 1 as straight chains: each one's only way on is the next one, which
-    nothing else leads to.  A node in no chain is alone; node 0 and others nobody leads to begin
-    one."""
-    after: dict[int, set[int]] = {}
-    before: dict[int, set[int]] = {}
-    for start, stop in edges:
-        after.setdefault(start, set()).add(stop)
-        before.setdefault(stop, set()).add(start)
-
-    def follower(node: int) -> int | None:
-        ways = after.get(node, set())
-        (to,) = ways if len(ways) == 1 else (0,)
-        return to if to and to != node and len(before[to]) == 1 else None
-
-    inner = {to for node in range(count) if (to := follower(node)) is not None}
-    chains = []
-    for node in range(count):
-        if node in inner:
-            continue
-        chain = [node]
-        while (to := follower(chain[-1])) is not None:
-            chain.append(to)
-        chains.append(chain)
-    # A circle that nothing enters has no beginning; its nodes stand alone.
-    told = {node for chain in chains for node in chain}
-    return chains + [[node] for node in range(count) if node not in told]
 
 
 def back_edges(roots: Iterable[T], edges: Iterable[tuple[T, T]]) -> set[tuple[T, T]]:

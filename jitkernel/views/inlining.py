@@ -37,7 +37,7 @@ def inlining(session: Session, target: int | str | None = None) -> View:
         where = session.inspect.program.owner(callee)
         rows.append(
             (called(callee), f"cell {where}" if where else "", called(caller),
-             "inlined" if done else "called", _said(why))
+             "inlined" if done else "called", reason(why))
         )  # fmt: skip
     symbols = session.inspect.program.linker.symbols
     for name in sorted(symbols_in(request.source) - seen - {*cell.names}):
@@ -52,7 +52,7 @@ def inlining(session: Session, target: int | str | None = None) -> View:
     )  # fmt: skip
 
 
-def _said(why: str) -> str:
+def reason(why: str) -> str:
     """LLVM's reason in fewer words."""
     if found := _COST.search(why):
         cost, threshold = int(found[1]), int(found[2])

@@ -1,28 +1,29 @@
 """Where the boxes and arrows of a layered drawing go.  Start from `Drawing`.
 
 Sugiyama's method: edges that close a circle are turned round, every node gets a layer below those
-that lead to it, layers are ordered so that few edges cross, boxes are drawn to their neighbours.
+that lead to it, layers are ordered so that few edges cross (`ordering`), boxes are drawn to their
+neighbours.  Layers and places in them are such that edges are short (`simplex`).
 An edge over several layers has a place of its own in each, so that it crosses no box; one that was
 turned round leads from the top of its box to the bottom of the other.  Geometry only; sizes are
-pixels, y grows downwards.  Source: Sugiyama, Tagawa, Toda (1981); Gansner et al.,
-"A Technique for Drawing Directed Graphs" (1993).
+pixels, y grows downwards.  Source: Gansner, Koutsofios, North, Vo, "A Technique for Drawing
+Directed Graphs" (1993).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from graphlib import TopologicalSorter
 from itertools import pairwise
 
 from jitkernel.views.graph import back_edges
+from jitkernel.views.ordering import ordered
+from jitkernel.views.simplex import Edge, ranks
 
 GAP_X, GAP_Y, LANE, MARGIN, PORT = 26.0, 58.0, 12.0, 14.0, 22.0
 GAP_LANE = 2.0  # between two edges that pass the same layer
-_SWEEPS = 12
-
-#: A place in a layer: a node, or (edge number, layer) for an edge on its way.
-Item = str | tuple[int, int]
+UPRIGHT = 17.0  # of an edge, where it leaves a box and where it meets one
+_PIVOTS = 20_000  # divided by the number of nodes: how often a place is looked for
+_STRAIGHT = (1, 2, 8)  # the weight of an edge between so many places on a way
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +62,22 @@ class Drawing:
         self.loops = {a for a, b, _ in edges if a == b}
         self.back = self._back_edges()
         self.layer = self._folded(self._layers(), page)
-        self.chains: list[list[Item]] = []  # by edge: the places on its way, from top to bottom
-        self.layers: list[list[Item]] = [[] for _ in range(max(self.layer.values(), default=0) + 1)]
-        self.above: dict[Item, list[Item]] = {}
-        self.below: dict[Item, list[Item]] = {}
+        self.names = list(boxes)
+        self.number = {name: at for at, name in enumerate(boxes)}  # of its place
+        self.lanes: list[tuple[int, int]] = []  # of the places behind those: edge, layer
+        self.chains: list[list[int]] = []  # by edge: the places on its way, from top to bottom
+        self.layers: list[list[int]] = [[] for _ in range(max(self.layer.values(), default=0) + 1)]
+        self.above: list[list[int]] = [[] for _ in boxes]
+        self.below: list[list[int]] = [[] for _ in boxes]
         self._places()
-        self._order()
-        self.x: dict[Item, float] = {}
-        self._coordinates()
+        found: list[tuple[float, int, list[list[int]], list[float]]] = []
+        for layers in ordered(self.layers, self.above, self.below):
+            places = self._coordinates(layers)
+            found.append((max(places, default=0.0), len(found), layers, places))
+        width, _, self.layers, self.x = min(found)  # the narrowest
+        if self.names and self.x[0] > width / 2:  # what begins is seen at the left
+            self.layers = [layer[::-1] for layer in self.layers]
+            self.x = [width - x for x in self.x]
         self._finish()
 
     # -- layers ----------------------------------------------------------------------------------
@@ -86,16 +95,36 @@ class Drawing:
         return (b, a) if number in self.back else (a, b)
 
     def _layers(self) -> dict[str, int]:
-        """The longest way from the top to each node."""
-        above: dict[str, list[str]] = {name: [] for name in self.boxes}
-        for number in range(len(self.edges)):
-            upper, lower = self._downwards(number)
+        """Layers of which no edge leads up, and edges lead down over few."""
+        number = {name: at for at, name in enumerate(self.boxes)}
+        found = []
+        for at in range(len(self.edges)):
+            upper, lower = self._downwards(at)
             if upper != lower:
-                above[lower].append(upper)
-        layer: dict[str, int] = {}
-        for name in TopologicalSorter(above).static_order():
-            layer[name] = max((layer[upper] + 1 for upper in above[name]), default=0)
-        return layer
+                found.append(Edge(number[upper], number[lower], 1, 1))
+        layers = self._balanced(ranks(len(number), found, _PIVOTS), found)
+        used = {layer: at for at, layer in enumerate(sorted(set(layers)))}
+        return {name: used[layers[at]] for name, at in number.items()}
+
+    def _balanced(self, layers: list[int], edges: Sequence[Edge]) -> list[int]:
+        """The layers, of those that a box may stand in with no edge longer the narrowest."""
+        above: list[list[int]] = [[] for _ in layers]
+        below: list[list[int]] = [[] for _ in layers]
+        for edge in edges:
+            above[edge.head].append(edge.tail)
+            below[edge.tail].append(edge.head)
+        widths = [width + GAP_X for width, _ in self.boxes.values()]
+        wide = [0.0] * (max(layers, default=0) + 1)
+        for layer, width in zip(layers, widths, strict=True):
+            wide[layer] += width
+        for node in sorted(range(len(layers)), key=lambda node: -widths[node]):
+            if above[node] and len(above[node]) == len(below[node]):
+                first = max(layers[upper] for upper in above[node]) + 1
+                stop = min(layers[lower] for lower in below[node])
+                wide[layers[node]] -= widths[node]
+                layers[node] = min(range(first, stop), key=wide.__getitem__)
+                wide[layers[node]] += widths[node]
+        return layers
 
     def _folded(self, layer: dict[str, int], page: float) -> dict[str, int]:
         """Layers with room for their boxes and for the edges that pass those beside them."""
@@ -120,113 +149,94 @@ class Drawing:
         size = -(-len(names) // rows)
         parts = [names[k : k + size] for k in range(0, len(names), size)]
         return max(
-            sum(self._width(n) + GAP_X for n in part)
+            sum(self._box(n) + GAP_X for n in part)
             + (passing + len(names) - len(part)) * (LANE + GAP_LANE)
             for part in parts
         )
 
     def _places(self) -> None:
-        for name in self.boxes:
-            self.layers[self.layer[name]].append(name)
+        for name, number in self.number.items():
+            self.layers[self.layer[name]].append(number)
         for number in range(len(self.edges)):
-            chain: list[Item] = []
+            chain: list[int] = []
             upper, lower = self._downwards(number)
             if upper != lower:
-                inner = [(number, at) for at in range(self.layer[upper] + 1, self.layer[lower])]
-                chain = [upper, *inner, lower]
-            for item in chain:
-                if isinstance(item, tuple):
-                    self.layers[item[1]].append(item)
+                chain.append(self.number[upper])
+                for at in range(self.layer[upper] + 1, self.layer[lower]):
+                    chain.append(len(self.above))
+                    self.layers[at].append(len(self.above))
+                    self.lanes.append((number, at))
+                    self.above.append([])
+                    self.below.append([])
+                chain.append(self.number[lower])
             for item, under in pairwise(chain):
-                self.below.setdefault(item, []).append(under)
-                self.above.setdefault(under, []).append(item)
+                self.below[item].append(under)
+                self.above[under].append(item)
             self.chains.append(chain)
-
-    # -- order -----------------------------------------------------------------------------------
-
-    def _order(self) -> None:
-        """Sort each layer by its neighbours' places, up and down; keep what crosses least."""
-        best, fewest = [list(layer) for layer in self.layers], self._crossings()
-        for sweep in range(_SWEEPS):
-            if not fewest:
-                break
-            down = sweep % 2 == 0
-            numbers = range(1, len(self.layers)) if down else range(len(self.layers) - 2, -1, -1)
-            for number in numbers:
-                near = self.above if down else self.below
-                other = self.layers[number - 1 if down else number + 1]
-                place = {item: float(i) for i, item in enumerate(other)}
-                layer = self.layers[number]
-                scale = len(other) / max(len(layer), 1)
-                key = {
-                    item: _mean([place[n] for n in near.get(item, ()) if n in place], i * scale)
-                    for i, item in enumerate(layer)
-                }
-                layer.sort(key=key.__getitem__)
-            crossings = self._crossings()
-            if crossings < fewest:
-                best, fewest = [list(layer) for layer in self.layers], crossings
-        self.layers = best
-
-    def _crossings(self) -> int:
-        total = 0
-        for upper, lower in pairwise(self.layers):
-            place = {item: i for i, item in enumerate(lower)}
-            ends = [
-                place[n] for item in upper
-                for n in sorted((n for n in self.below.get(item, ()) if n in place), key=place.get)  # type: ignore[arg-type]
-            ]  # fmt: skip
-            total += sum(a > b for i, a in enumerate(ends) for b in ends[i + 1 :])
-        return total
 
     # -- coordinates -----------------------------------------------------------------------------
 
-    def _width(self, item: Item) -> float:
-        if isinstance(item, tuple):
-            return LANE
-        return self.boxes[item][0] + (2 * GAP_X if item in self.loops else 0)
+    def _is_lane(self, item: int) -> bool:
+        return item >= len(self.names)
 
-    def _coordinates(self) -> None:
-        """Centres: as near to the neighbours' as the widths allow."""
-        for layer in self.layers:
-            for item, offset in zip(layer, self._offsets(layer), strict=True):
-                self.x[item] = offset
-        for sweep in range(2 * _SWEEPS):
-            down = sweep % 2 == 0
-            for layer in self.layers if down else reversed(self.layers):
-                wanted, weights = [], []
-                for item in layer:
-                    first = (self.above if down else self.below).get(item, [])
-                    near = first or (self.below if down else self.above).get(item, [])
-                    # What leads back goes round the boxes: neither draws the other.
-                    near = [n for n in near if self._returns(n) == self._returns(item)]
-                    straight = isinstance(item, tuple) and any(isinstance(n, tuple) for n in near)
-                    wanted.append(_mean([self.x[n] for n in near], self.x[item]))
-                    weights.append(4.0 if straight else 1.0 if near else 0.1)
-                places = _spread(wanted, weights, self._offsets(layer))
-                for item, x in zip(layer, places, strict=True):
-                    self.x[item] = x
+    def _box(self, name: str) -> float:
+        return self.boxes[name][0] + (2 * GAP_X if name in self.loops else 0)
 
-    def _returns(self, item: Item) -> bool:
-        return isinstance(item, tuple) and item[0] in self.back
+    def _width(self, item: int) -> float:
+        return LANE if self._is_lane(item) else self._box(self.names[item])
 
-    def _offsets(self, layer: Sequence[Item]) -> list[float]:
-        """Centres of a layer's places as close together as they may stand, the first at 0."""
-        offsets = [0.0] if layer else []
-        for left, right in pairwise(layer):
-            lanes = isinstance(left, tuple) and isinstance(right, tuple)
-            near = (self._width(left) + self._width(right)) / 2
-            offsets.append(offsets[-1] + near + (GAP_LANE if lanes else GAP_X))
-        return offsets
+    def _coordinates(self, layers: Sequence[Sequence[int]]) -> list[float]:
+        """Centres: edges as short and as straight as the widths allow."""
+        column = self._columns(layers)
+        count = max(column, default=-1) + 1
+        apart: dict[tuple[int, int], int] = {}
+        for layer in layers:
+            for left, right in pairwise(layer):
+                gap = GAP_LANE if self._is_lane(left) and self._is_lane(right) else GAP_X
+                need = round((self._width(left) + self._width(right)) / 2 + gap + 0.5)
+                pair = column[left], column[right]
+                apart[pair] = max(apart.get(pair, 0), need)
+        edges = [Edge(*pair, need, 0) for pair, need in apart.items()]
+        for chain in self.chains:
+            for item, under in pairwise(chain):
+                if column[item] != column[under]:
+                    weight = _STRAIGHT[self._is_lane(item) + self._is_lane(under)]
+                    edges += (
+                        Edge(count, column[item], 0, weight),
+                        Edge(count, column[under], 0, weight),
+                    )
+                    count += 1
+        places = ranks(count, edges, _PIVOTS * 100 // max(count, 1)) if count else []
+        return [float(places[at]) for at in column]
+
+    def _columns(self, layers: Sequence[Sequence[int]]) -> list[int]:
+        """A number for each place; those of one edge that can stand below each other have one."""
+        column = list(range(len(self.above)))
+        for upper in layers[:-1]:
+            last = -1
+            place: dict[int, int] = {}
+            for item in upper:
+                under = self.below[item][0] if self._is_lane(item) else -1
+                if under < 0 or not self._is_lane(under):
+                    continue
+                if not place:
+                    layer = layers[self.lanes[under - len(self.names)][1]]
+                    place = {one: at for at, one in enumerate(layer)}
+                if place[under] > last:  # else it crosses one that goes straight on
+                    last = place[under]
+                    column[under] = column[item]
+        used = {one: at for at, one in enumerate(dict.fromkeys(column))}
+        return [used[one] for one in column]
 
     def _finish(self) -> None:
-        left = min((x - self._width(item) / 2 for item, x in self.x.items()), default=0.0)
-        self.x = {item: x - left + MARGIN for item, x in self.x.items()}
-        right = max((x + self._width(item) / 2 for item, x in self.x.items()), default=0.0)
+        left = min((x - self._width(item) / 2 for item, x in enumerate(self.x)), default=0.0)
+        self.x = [x - left + MARGIN for x in self.x]
+        right = max((x + self._width(item) / 2 for item, x in enumerate(self.x)), default=0.0)
         tops, bottoms, y = [], [], MARGIN
         for layer in self.layers:
             tops.append(y)
-            y += max((self.boxes[i][1] for i in layer if isinstance(i, str)), default=0.0)
+            inside = (self.names[i] for i in layer if not self._is_lane(i))
+            y += max((self.boxes[name][1] for name in inside), default=0.0)
             bottoms.append(y)
             y += GAP_Y
         lower, upper = self._ports()
@@ -237,7 +247,7 @@ class Drawing:
             for number, (a, b, _) in enumerate(self.edges)
         )
         self.at = {
-            name: (self.x[name] - box[0] / 2, tops[self.layer[name]])
+            name: (self.x[self.number[name]] - box[0] / 2, tops[self.layer[name]])
             for name, box in self.boxes.items()
         }
         self.width, self.height = right + MARGIN, y - GAP_Y + MARGIN
@@ -258,7 +268,7 @@ class Drawing:
                        if self.edges[n][0] == box}  # fmt: skip
                 left = (self.boxes[box][0] - 16 - sum(own.values())) / max(len(edges) - len(own), 1)
                 steps = [own.get(n, min(PORT, max(left, 3.0))) for _, n in edges]
-                at = self.x[box] - (sum(steps) - steps[-1]) / 2
+                at = self.x[self.number[box]] - (sum(steps) - steps[-1]) / 2
                 for (_, number), step in zip(edges, steps, strict=True):
                     places[number] = at
                     at += step
@@ -266,7 +276,7 @@ class Drawing:
 
     def _loop(self, name: str, top: float) -> Route:
         """An arrow from a box to itself, at its right side."""
-        x = self.x[name] + self.boxes[name][0] / 2
+        x = self.x[self.number[name]] + self.boxes[name][0] / 2
         low, high = min(top + 30, top + self.boxes[name][1] - 4), top + 8
         path = f"M{x:.1f},{low:.1f} C{x + 30:.1f},{low + 8:.1f} {x + 30:.1f},{high - 8:.1f} "
         return Route(f"{path}{x:.1f},{high:.1f}", (x + 6, low + 16), True)
@@ -278,51 +288,26 @@ class Drawing:
         back, chain = number in self.back, self.chains[number]
         above, below = self._downwards(number)
         foot, roof = tops[self.layer[above]] + self.boxes[above][1], tops[self.layer[below]]
-        # Upright lines, from the upper box to the lower: where, from and to which height.
-        lines = [(lower, foot, bottoms[self.layer[above]])]
-        lines += [(self.x[i], tops[i[1]], bottoms[i[1]]) for i in chain if isinstance(i, tuple)]
-        lines.append((upper, roof, roof))  # where the arrow's head is
+        # Upright lines, from the upper box to the lower: where, from and to which height.  What
+        # is slanted lies between them, in a strip of its own for all edges alike: past labels, and
+        # so that a head points at its box.
+        lines = [(lower, foot, bottoms[self.layer[above]] + UPRIGHT)]
+        for item in chain[1:-1]:
+            at = self.lanes[item - len(self.names)][1]
+            lines.append((self.x[item], tops[at] - UPRIGHT, bottoms[at] + UPRIGHT))
+        lines.append((upper, roof - UPRIGHT, roof))
         if back:
             lines = [(x, end, begin) for x, begin, end in reversed(lines)]
-        x, begin, y = lines[0]
-        if self.edges[number][2]:  # straight on beside its label, so as not to run through it
-            y += -14 if back else 14
-        path = f"M{x:.1f},{begin:.1f} L{x:.1f},{y:.1f} "
-        for here, start, end in lines[1:]:
-            path += _curve(x, y, here, start)
-            if start != end:
-                path += f"L{here:.1f},{end:.1f} "
-            x, y = here, end
-        return Route(path, (lines[0][0] + 4, begin - 4 if back else begin + 12), back)
+        x, begin, _ = lines[0]
+        points = [(x, y) for x, *ends in lines for y in ends]
+        path = "M" + " L".join(f"{x:.0f},{y:.0f}" for x, y in _bends(points))
+        return Route(path, (x + 4, begin - 4 if back else begin + 12), back)
 
 
-def _curve(x0: float, y0: float, x1: float, y1: float) -> str:
-    middle = (y0 + y1) / 2
-    return f"C{x0:.1f},{middle:.1f} {x1:.1f},{middle:.1f} {x1:.1f},{y1:.1f} "
-
-
-def _mean(values: Sequence[float], otherwise: float) -> float:
-    """The mean of `values`, of none of them `otherwise`."""
-    return sum(values) / len(values) if values else otherwise
-
-
-def _spread(
-    wanted: Sequence[float], weights: Sequence[float], offsets: Sequence[float]
-) -> list[float]:
-    """Places in this order, no closer than `offsets` says, of the least squared distance to
-    `wanted`.
-
-    Pool adjacent violators: boxes that would overlap move as one block.
-    """
-    blocks: list[tuple[float, float, int]] = []  # mean, weight, members
-    for want, weight, offset in zip(wanted, weights, offsets, strict=True):
-        middle, total, count = want - offset, weight, 1
-        while blocks and blocks[-1][0] > middle:
-            other, heavy, members = blocks.pop()
-            middle = (middle * total + other * heavy) / (total + heavy)
-            total, count = total + heavy, count + members
-        blocks.append((middle, total, count))
-    places: list[float] = []
-    for middle, _, count in blocks:
-        places += [middle] * count
-    return [place + offset for place, offset in zip(places, offsets, strict=True)]
+def _bends(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """The points where a line does not go straight on: upright ones are many."""
+    kept = [points[0]]
+    for at in range(1, len(points) - 1):
+        if not kept[-1][0] == points[at][0] == points[at + 1][0]:
+            kept.append(points[at])
+    return [*kept, points[-1]]

@@ -1,34 +1,22 @@
-"""What the compiler made of a cell: its IR, `ir`; what each pass changed, `passes`; its machine IR
-after instruction selection, after register allocation and final, `mir`.
+"""What each pass changed of a cell or a function, `passes`; the passes over one loop, `loop`.
 
-The cell is compiled again, watched, from the same text with the same options; what the last step
-leaves is what was compiled, and the views say so.
+The cell is compiled again, watched, from the same text with the same options, but that values which
+have only a number get a name first: so what passes did stands out from LLVM's numbering anew.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import cached_property
 from html import escape
 from typing import TYPE_CHECKING
 
-from jitkernel.compiler.machine_ir import LEFT_OUT, STAGES, Stage, stages_of
-from jitkernel.compiler.pass_trace import PassTrace, Step
+from jitkernel.compiler.pass_trace import LoopTrace, PassTrace
 from jitkernel.errors import UsageError
-from jitkernel.ir.debug_info import has_locations, without_metadata
-from jitkernel.ir.module import functions, global_values
-from jitkernel.ir.names import bare, written
-from jitkernel.views.diff import (
-    REST,
-    counts,
-    difference,
-    difference_view,
-    optnone,
-    parts,
-    shown_unit,
-)
+from jitkernel.ir.names import written
+from jitkernel.ir.printed import matching
+from jitkernel.views.sides import Piece, sides
+from jitkernel.views.slider import slider
 from jitkernel.views.view import (
     View,
     fold,
@@ -36,147 +24,18 @@ from jitkernel.views.view import (
     join,
     listing,
     paragraph,
-    preformatted,
     table,
-    time_text,
-    titled,
 )
-from jitkernel.wording import did_you_mean
+from jitkernel.views.watched import STEP_COLUMNS, Changed, Watched, changed_steps, watched
+from jitkernel.wording import counted, cut_list, did_you_mean
 
 if TYPE_CHECKING:
     from jitkernel.session import Session
 
-_LINES = 200  # of a step's diff
-_STEPS = 400  # shown
-_STAGE_LINES = 400  # of a stage, where all are shown
-_IR_STAGES = {
-    "raw": "before the first pass",
-    "opt": "after the last pass",
-    "diff": "what changed",
-}
-# Dark on amber: it catches the eye on a white page and does not glare on a black one.
-_MARK = "color:#1a1a1a;background:#d9a94a"
-STEP_COLUMNS = ("#step", "pass", "on", "#lines −", "#lines +", "#time", "verified")
-
-
-@dataclass(frozen=True, slots=True)
-class Changed:
-    """A step with its number, what it changed of what is looked at, and all text after it."""
-
-    number: int
-    step: Step
-    lines: list[str]
-    after: dict[str, str]
-
-    @property
-    def unit(self) -> str:
-        """The unit that the pass ran on, as IR writes names."""
-        return shown_unit(self.step.unit)
-
-    @property
-    def title(self) -> str:
-        """`3. sroa on @sum, 12 us`."""
-        spent = self.step.nanoseconds
-        time = f", {time_text(spent)}" if spent >= 0 else ""
-        return f"{self.number}. {self.step.name} on {self.unit}{time}"
-
-    @property
-    def row(self) -> tuple[object, ...]:
-        """The row of a table beneath `STEP_COLUMNS`."""
-        minus, plus = counts(self.lines)
-        verdict = {True: "yes", False: "NO", None: "not tried"}[self.step.verified]
-        spent = self.step.nanoseconds
-        time = time_text(spent) if spent >= 0 else ""
-        return self.number, self.step.name, self.unit, minus, plus, time, verdict
-
-
-@dataclass(frozen=True)
-class Watched:
-    """A cell that was compiled again, watched: its number, the function that is asked for, "" for
-    all, and what each pass did."""
-
-    session: Session
-    cell: int
-    symbol: str
-    trace: PassTrace
-
-    @property
-    def called(self) -> str:
-        """The function as it is written, or the cell."""
-        called = self.session.inspect.program.called
-        return called(self.symbol) if self.symbol else f"cell {self.cell}"
-
-    @cached_property
-    def machine(self) -> dict[str, list[Stage]]:
-        """The stages of each function that reached code generation, or of the one."""
-        every = stages_of(self.trace)
-        return {name: found for name, found in every.items() if self.symbol in ("", name)}
-
-    @property
-    def spent(self) -> str:
-        """The time that all passes took, where the system told."""
-        if self.trace.spent < 0 and self.trace.ran:
-            return "their times could not be measured"
-        return f"all passes took {time_text(max(self.trace.spent, 0))}"
-
-    @property
-    def untouched(self) -> str:
-        """The reason that nothing happens where nothing does; empty where something may."""
-        own = written(self.symbol)
-        if frozen := [n for n in optnone(self.trace.before) if not self.symbol or n == own]:
-            verb = "is" if len(frozen) == 1 else "are"
-            return (
-                f"{', '.join(frozen)} {verb} optnone: no pass touches such a function. "
-                "%%llvm --ignore-optnone drops it."
-            )
-        return "" if self.trace.ir else "No pass changed anything."
-
-    @property
-    def note(self) -> str:
-        """A note on whether what was watched is what was compiled, by the object's bytes."""
-        size = len(self.trace.object)
-        if self.session.inspect.object(self.cell) == self.trace.object:
-            return f"The last step is what was compiled: its object has the same {size} bytes."
-        return "This is not what was compiled: the object differs. The compiler has changed since."
-
-
-def watched(
-    session: Session, target: int | str | None, tick: Callable[[], None] | None = None
-) -> Watched:
-    """The cell or the function that is meant, compiled again."""
-    cell, _ = session.inspect.cell_of(target)
-    only = bare(target) if isinstance(target, str) and not target.isdigit() else ""
-    if only and session.symbols[only].kind != "function":
-        only = ""
-    trace = session.inspect.passes(session.inspect.request(cell.number), tick)
-    return Watched(session, cell.number, only, trace)
-
-
-def changed_steps(inspection: PassTrace, only: str = "") -> Iterator[Changed]:
-    """The steps over IR, numbered from 1, with their diffs; `only` is a function's bare name.
-
-    Where there is debug information, the texts are those without it.
-    """
-    name = written(only) if only else ""
-    quiet = without_metadata if has_locations(inspection.before) else str
-    now = parts(quiet(inspection.before))
-    for number, step in enumerate(inspection.ir, 1):
-        found = parts(quiet(step.text))
-        if inspection.whole or step.unit == "[module]":
-            after = found
-        else:
-            found.pop(REST)
-            after = now | found
-        yield Changed(number, step, difference(now, after, name), after)
-        now = after
-    # Pass managers, too, take out functions that nobody uses any more, and log nothing.
-    after = parts(quiet(inspection.after))
-    if lines := difference(now, after):
-        title = "end of the pipeline"
-        last = Step(title, title, "[module]", False, inspection.after, True, -1)
-        yield Changed(
-            len(inspection.ir) + 1, last, difference(now, after, name) if name else lines, after
-        )
+_STEPS = 60  # in a table
+_LINES = 120  # of a step's difference, where others are shown too
+_MOST = 1000  # where it is the one that is asked for
+_ROOM = 70_000  # letters that the differences of all steps may take as HTML
 
 
 def passes(
@@ -185,196 +44,195 @@ def passes(
     only: str = "",
     stop_after: int | str | None = None,
     tick: Callable[[], None] | None = None,
+    *,
+    step: int | str | None = None,
+    everything: bool = False,
 ) -> View:
-    """Each pass that changed a function or a cell: what it ran on, its diff, its time, and whether
-    the module was well formed after it.
+    """Each pass that changed a function or a cell: what it ran on, what it changed, what was left
+    then, and its time.
 
-    `only` shows the steps of one pass (a name, or a pattern as `loop-*`); `stop_after` ends after a
-    step's number or the last step of a pass, and shows the module as it was then.  `tick` is called
-    twice a second while LLVM works.  Raises UsageError.
+    `only` shows the steps of one pass (a name, or a pattern as `lo*`); `step` one step, by its
+    number or the first one of a pass; `stop_after` ends after a step, by its number or the last one
+    of a pass, and shows the module as it was then.  `everything`: metadata, attributes and debug
+    records too.  `tick` is called twice a second while LLVM works.  Raises UsageError.
     """
     made = watched(session, target, tick)
-    symbol, trace = made.symbol, made.trace
-    steps = list(changed_steps(trace, symbol))
-    every = len(steps)
-    until: Changed | None = None
-    if stop_after is not None:
-        until = _until(steps, str(stop_after))
-        steps = [s for s in steps if s.number <= until.number]
-    if only:
-        steps = [s for s in steps if fnmatchcase(s.step.name, only) or s.step.title == only]
-        if not steps:
-            raise UsageError(_no_such(only, trace))
-    elif symbol:
-        steps = [s for s in steps if s.lines]
-    shown = f"{made.called}, cell {made.cell}" if symbol else made.called
-    head = f"{shown}: {every} of {trace.ran} passes changed the module; {made.spent}"
-    left = steps[_STEPS:] if until is None else steps[:-_STEPS]
-    steps = steps[:_STEPS] if until is None else steps[-_STEPS:]
-    rows = [step.row for step in steps]
-    sentences = [made.untouched, made.note if until is None and not only else ""]
-    if has_locations(trace.before):
-        sentences.append("Debug information and other metadata (!12) are left out here.")
+    every = list(changed_steps(made.trace, everything))
+    chosen = every
+    until = _named(every, str(stop_after), -1) if stop_after is not None else None
+    if until is not None:
+        chosen = every[: until.number]
+    if step is not None:
+        chosen = [_named(every, str(step), 0)]
+    elif only:
+        chosen = [s for s in chosen if fnmatchcase(s.step.name, only)]
+        if not chosen:
+            raise UsageError(_no_such(only, every))
+    views = [_table(made, every, chosen, until, everything)]
+    views += _steps(made, chosen, bool(only) or step is not None)
+    if until is not None:
+        title = f"after step {until.number}, {until.step.name}"
+        names = [written(made.symbol)] if made.symbol else list(until.after)
+        body = "\n\n".join("\n".join(until.after.get(n, [])).strip("\n") for n in names).strip()
+        views.append(View(f"{title}\n{fold(body.splitlines())}", listing(title, body).html))
+    return join(views)
+
+
+def _table(
+    made: Watched, every: list[Changed], chosen: list[Changed], until: Changed | None, whole: bool
+) -> View:
+    """The steps that are shown, in numbers, and what is to be said of all."""
+    trace = made.trace
+    shown = f"{made.called}, cell {made.cell}" if made.symbol else made.called
+    what = "changed it" if made.symbol else "changed the module"
+    head = f"{shown}: {counted(len(every), 'step')} {what}, of {trace.ran} passes; {made.spent}"
+    listed = chosen[:_STEPS] if until is None else chosen[-_STEPS:]
+    left = chosen[_STEPS:] if until is None else chosen[:-_STEPS]
+    sentences = [made.untouched or ("" if every else "No pass changed anything.")]
     if left:
         sentences.append(
             f"{len(left)} steps, {left[0].number} to {left[-1].number}, are not listed: "
             "%passes NAME shows those of one function, --only those of one pass."
         )
-    views = [table(head, STEP_COLUMNS, rows, "\n".join(filter(None, sentences)))]
-    limit = 20_000 if only else _LINES
-    for step in steps:
-        more = f"; %passes --only {step.step.name} shows them"
-        changed = difference_view(step.lines or ["(outside what is shown)"], limit, more)
-        views.append(folding(step.title, changed, is_open=len(step.lines) <= 12))
-    if until is not None:
-        title = f"after step {until.number}, {until.step.name}"
-        kept = [until.after.get(written(symbol), "")] if symbol else until.after.values()
-        body = "\n\n".join(filter(None, kept))
-        views.append(View(f"{title}\n{fold(body.splitlines())}", listing(title, body).html))
-    return join(views)
+    sentences += _notes(trace, whole)
+    return table(head, STEP_COLUMNS, [s.row for s in listed], "\n".join(filter(None, sentences)))
 
 
-def _until(steps: list[Changed], which: str) -> Changed:
+def _notes(trace: PassTrace, whole: bool) -> Iterator[str]:
+    """Sentences on all steps."""
+    loops = [s for s in trace.steps if len(s.ran) > 1 or any(times > 1 for _, times in s.ran)]
+    if loops:
+        yield (
+            "Passes over loops run on each loop, so they are one step with those that ran with "
+            "them: %passes NAME --loop shows what each did to one loop."
+        )
+    silent = [s.name for s in trace.steps if s.silent]
+    if silent and not whole:
+        names = cut_list(list(dict.fromkeys(silent)), 6)
+        yield (
+            f"{counted(len(silent), 'more step')} changed only metadata, attributes or debug "
+            f"records ({names}): --all shows those too."
+        )
+    if trace.named:
+        yield "What has only a number in the cell is called by it here: %7 is %v7, block 8 is b8."
+    if not trace.verified:
+        yield "LLVM refuses what the last pass left: it is not well formed."
+    elif trace.steps:
+        yield "What the last pass left is well formed."
+
+
+def _steps(made: Watched, chosen: Sequence[Changed], alone: bool) -> Iterator[View]:
+    """The change of each step, as far as there is room; the first one is open."""
+    what = f"%passes {made.called.removeprefix('cell ')}"
+    room = _ROOM if not alone else 4 * _ROOM
+    folds: list[View] = []
+    out: list[int] = []
+    for at, one in enumerate(chosen):
+        limit = _MOST if len(chosen) == 1 else _LINES
+        if at >= _STEPS or (out and room < _ROOM // 10):
+            out.append(one.number)
+            continue
+        more = f"; {what} --step {one.number} shows them"
+        view = sides(one.pieces, limit, more if len(chosen) > 1 else "")
+        room -= len(view.html) + len(view.text)
+        if room < 0 and folds:
+            out.append(one.number)
+            room += len(view.html) + len(view.text)
+            continue
+        folds.append(folding(one.title, view, is_open=not folds))
+    if folds:
+        yield slider(folds, "step")
+    if out:
+        yield paragraph(
+            f"What {counted(len(out), 'more step')} changed, {cut_list(list(map(str, out)), 8)}, "
+            f"is not shown: {what} --step {out[0]} shows the one."
+        )
+
+
+def _named(steps: list[Changed], which: str, end: int) -> Changed:
+    """The step of that number, or the first or last one (`end`) of that pass."""
     if which.isdigit():
         if not 1 <= int(which) <= len(steps):
-            raise UsageError(f"there is no step {which}: {len(steps)} passes changed something")
+            raise UsageError(f"there is no step {which}: {len(steps)} steps changed something")
         return steps[int(which) - 1]
     found = [s for s in steps if s.step.name == which]
     if not found:
         names = list(dict.fromkeys(s.step.name for s in steps))
         raise UsageError(f"no step is called {which}; there are {', '.join(names) or 'none'}")
-    return found[-1]
+    return found[end]
 
 
-def _no_such(only: str, trace: PassTrace) -> str:
-    names = list(dict.fromkeys(step.name for step in trace.ir))
+def _no_such(only: str, steps: Sequence[Changed]) -> str:
+    names = list(dict.fromkeys(s.step.name for s in steps))
     words = did_you_mean(only, names)
+    if any(only in dict(s.step.ran) for s in steps):
+        return f"{only} runs on each loop: %passes NAME --loop shows what it did to one"
     listed = f": those were {', '.join(names)}" if names else ""
     return f"no pass called {only} changed anything{words}{listed}"
 
 
-def ir(session: Session, target: int | str | None = None, stage: str = "") -> View:
-    """The module of a cell, or one function or global of it; without a target the last cell's.
-
-    As it was written; or, with a `stage`, as LLVM printed it: `raw` before the first pass, `opt`
-    after the last, `diff` what the passes changed between.  Raises UsageError.
-    """
-    if not stage:
-        cell, _ = session.inspect.cell_of(target)
-        module = session.inspect.module(cell.number)
-        if isinstance(target, str):
-            name = bare(target)
-            title = f"{session.inspect.program.called(name)}, cell {cell.number}"
-            return listing(title, entity(module, name) or module)
-        return listing(f"cell {cell.number}, {cell.options}".rstrip(", "), module)
-    if stage not in _IR_STAGES:
-        raise UsageError(f"there is no IR called {stage!r}; there are {', '.join(_IR_STAGES)}")
-    made = watched(session, target)
-    symbol, trace = made.symbol, made.trace
-    name = written(bare(target)) if isinstance(target, str) else ""
-    where = f"{name}, cell {made.cell}" if name else f"cell {made.cell}"
-    if stage == "diff":
-        before, after = parts(trace.before), parts(trace.after)
-        lines = difference(before, after, written(symbol) if symbol else "")
-        gone, new = counts(lines)
-        title = f"{where}: -{gone} +{new} lines from the first pass to the last"
-        shown = titled(title, difference_view(lines))
-        return join([shown, paragraph(made.untouched)]) if made.untouched else shown
-    module = trace.before if stage == "raw" else trace.after
-    body = entity(module, bare(name)) if name else module.strip()
-    if name and not body:
-        raise UsageError(
-            f"{name} is not there any more {_IR_STAGES[stage]}: it was inlined or unused"
-        )
-    return listing(f"{where}, {_IR_STAGES[stage]}", body)
-
-
-def entity(module: str, name: str) -> str:
-    """The text of the function or global called `name`; empty where the module defines none."""
-    for found in (*functions(module, "define"), *global_values(module)):
-        if found.name == name:
-            return found.text.strip()
-    return ""
-
-
-def mir(
+def loop(
     session: Session,
     target: int | str | None = None,
-    stage: str = "",
+    header: str = "",
     tick: Callable[[], None] | None = None,
 ) -> View:
-    """The machine IR of a function, or of every function of a cell.
-
-    `stage` is `isel`, `regalloc` or `final`; without it all three.  Stores to and loads from stack
-    slots that register allocation made are marked.  `tick` is called twice a second while LLVM
-    works.  Raises UsageError.
-    """
-    if stage and stage not in STAGES:
-        raise UsageError(f"there is no stage {stage!r}; there are {', '.join(STAGES)}")
+    """The passes over one loop of a function and what each changed.  A label of its header says
+    which (`%for.body`), else it is the first; with a list of all.  Raises UsageError."""
     made = watched(session, target, tick)
-    if not made.machine:
-        what = f"{made.called} has no machine IR"
-        raise UsageError(f"{what}: no function of it reached code generation")
-    views = [
-        _function(session.inspect.program.called(name, made.cell), made.cell, found, stage)
-        for name, found in made.machine.items()
-    ]
-    return join([*views, paragraph(f"{LEFT_OUT} {made.note}")])
+    symbol = made.symbol or _only(made)
+    label = f"%{header.removeprefix('%')}" if header else ""
+    called = session.inspect.program.called(symbol)
+    trace = session.inspect.loop(made.request, symbol, label, tick)
+    if not trace.loops:
+        return paragraph(f"No pass ran over a loop of {called}, cell {made.cell}.")
+    if not label:
+        label = trace.loops[0][0][0]
+        trace = session.inspect.loop(made.request, symbol, label, tick)
+    elif not any(label in labels for labels, _ in trace.loops):
+        words = cut_list([labels[0] for labels, _ in trace.loops], 8)
+        raise UsageError(f"{called} has no loop whose header is {label} at any time: {words}")
+    return join([_loops(called, made, trace), *_story(called, label, trace)])
 
 
-def _function(called: str, number: int, found: Sequence[Stage], only: str) -> View:
-    rows = [
-        (s.name, s.step, s.instructions, s.virtual or "", s.spills or "", s.reloads or "",
-         s.frame or "")
-        for s in found
-    ]  # fmt: skip
-    columns = (
-        "stage", "last pass", "#instructions", "#virtual registers", "#spills", "#reloads",
-        "#stack bytes",
-    )  # fmt: skip
-    head = f"Machine IR of {called}, cell {number}"
-    views = [table(head, columns, rows, spill_note(found))]
-    for stage in found:
-        if only in ("", stage.name):
-            title = f"{called}, {STAGES[stage.name]} ({stage.step})"
-            is_open = bool(only) or stage.name == "regalloc"
-            views.append(folding(title, marked(stage, 0 if only else _STAGE_LINES), is_open))
-    return join(views)
+def _only(made: Watched) -> str:
+    """The one function of a cell."""
+    names = made.session.inspect.cell_of(made.cell)[1]
+    found = [n for n in names if made.session.symbols[n].kind == "function"]
+    if len(found) != 1:
+        raise UsageError(f"cell {made.cell} has {len(found)} functions: name one")
+    return found[0]
 
 
-def spill_note(found: Sequence[Stage]) -> str:
-    """The values that register allocation had to put on the stack, in words."""
-    after = next((s for s in found if s.name == "regalloc"), None)
-    if after is None:
-        return ""
-    if not after.slots:
-        return "No spills: every value has a register for as long as it is needed."
-    size = sum(after.slots.values())
-    return (
-        f"{after.spills} spills (stores) and {after.reloads} reloads through {len(after.slots)} "
-        f"stack slots of {size} bytes: more values are needed at once than there are registers, "
-        "or one must outlive a call."
-    )
+def _loops(called: str, made: Watched, trace: LoopTrace) -> View:
+    listed = trace.loops[:_STEPS]
+    rows = [(n, " then ".join(labels), ran) for n, (labels, ran) in enumerate(listed, 1)]
+    note = f"{len(trace.loops) - len(listed)} more are not listed." if trace.loops[_STEPS:] else ""
+    columns = ("#loop", "header", "#passes")
+    return table(f"Loops of {called}, cell {made.cell}", columns, rows, note)
 
 
-def marked(stage: Stage, limit: int = 0) -> View:
-    """The lines with a column that names spills and reloads."""
-    lines, marks = stage.lines, stage.marks
-    left = len(lines) - limit if limit else 0
-    if left > 0:
-        lines, marks = lines[:limit], marks[:limit]
-    wide = max(map(len, marks), default=0)
-    pad = f"{{:<{wide}}} " if wide else ""
-    plain = [
-        fold([f"{pad.format(m) if wide else ''}{line}".rstrip()], wide + 8)
-        for m, line in zip(marks, lines, strict=True)
-    ]
-    shown = [
-        f'<mark style="{_MARK}">{escape(line)}</mark>' if m else escape(line)
-        for m, line in zip(marks, plain, strict=True)
-    ]
-    if left > 0:
-        more = f"… {left} more lines; %mir --{stage.name} shows all"
-        plain.append(more)
-        shown.append(more)
-    return View("\n".join(plain), preformatted("\n".join(shown)))
+def _story(called: str, label: str, trace: LoopTrace) -> Iterator[View]:
+    folds: list[View] = []
+    room = _ROOM
+    for number, step in enumerate(trace.steps, 1):
+        old, new = _text(step.before), _text(step.after)
+        piece = Piece("", old, new, matching(old, new))
+        gone, came = piece.counts
+        title = f"{number}. {step.name}, −{gone} +{came} lines"
+        if not step.after:
+            title += ": it is no loop any more"
+        view = sides([piece], _LINES)
+        room -= len(view.html) + len(view.text)
+        if room < 0 and folds:
+            yield paragraph(f"{len(trace.steps) - number + 1} more steps are not shown.")
+            break
+        folds.append(folding(title, view, is_open=not folds))
+    head = f"The loop {label} of {called}: {len(trace.steps)} of {trace.ran} passes changed it"
+    yield View(head, f"<p><b>{escape(head)}</b></p>")
+    if folds:
+        yield slider(folds, "pass")
+
+
+def _text(text: str) -> list[str]:
+    return text.split("\n") if text else []

@@ -19,7 +19,7 @@ from jitkernel.wording import counted
 
 if TYPE_CHECKING:
     from jitkernel.session import Session
-    from jitkernel.session.report.faults import NamedFrame, Stopped
+    from jitkernel.session.report.faults import NamedFrame, StoppedCell
 
 FRAMES, WORDS = 24, 40  # shown; of a frame with more words the ends are
 _REGISTERS = (
@@ -33,7 +33,8 @@ _KEPT = ("rip", "rsp", "rbp", "rbx", "r12", "r13", "r14", "r15")
 def stack(session: Session) -> View:
     """Registers, frames and words of the stack where a cell was last stopped, by a fault, by an
     interrupt, by a call of what is not there, or looked at while it ran
-    (`session.frontend.look_after`).
+    (`session.frontend.look_after`); where the program stands, `=>` marks the frame that is looked
+    at.
 
     Raises UsageError where none was.
     """
@@ -59,10 +60,12 @@ def stack(session: Session) -> View:
     return join(parts)
 
 
-def _frames(session: Session, stopped: Stopped) -> View:
+def _frames(session: Session, stopped: StoppedCell) -> View:
     places = session.inspect.places
     rows: list[tuple[object, ...]] = []
     number, live = 0, stopped.kind in ("running", "standing")
+    debugger = session.inspect.debugger if stopped.kind == "standing" else None
+    marks = debugger.marks() if debugger is not None else {}
     for _, run in groupby(stopped.frames, key=lambda f: f.where):
         same = list(run)
         first = same[0]
@@ -76,6 +79,8 @@ def _frames(session: Session, stopped: Stopped) -> View:
         span = f"#{number}" + (f"-#{number + len(same) - 1}" if len(same) > 1 else "")
         size = frame.stop - frame.start
         how = "table" if frame.certain else "searched" if size else "end"
+        if any(marks.get(one.frame.pc) == "=>" for one in same):
+            span = f"=> {span}"
         rows.append((span, _where(first), line, text, size or "", f"{frame.start:#x}", how))
         number += len(same)
     columns = ("frame", "where", "#line", "instruction", "#bytes", "starts at", "found by")
@@ -90,7 +95,7 @@ def _where(named: NamedFrame) -> str:
     return "what calls cells" if named.thunk else named.where or f"{named.frame.pc:#x}"
 
 
-def _registers(stopped: Stopped, name: Callable[[int], str]) -> View:
+def _registers(stopped: StoppedCell, name: Callable[[int], str]) -> View:
     values = {"rip": stopped.record.pc, "rsp": stopped.record.sp, **stopped.record.registers}
     rows = [
         (each, f"{values[each]:#018x}", "" if each == "eflags" else name(values[each]))
@@ -99,7 +104,7 @@ def _registers(stopped: Stopped, name: Callable[[int], str]) -> View:
     return table("Registers", ("register", "value", "which is"), rows)
 
 
-def _words(stopped: Stopped, named: NamedFrame, name: Callable[[int], str]) -> View:
+def _words(stopped: StoppedCell, named: NamedFrame, name: Callable[[int], str]) -> View:
     """The words of one frame, by ascending address: from the top of the stack down."""
     frame = named.frame
     saved = {address: register for register, address in frame.saved.items()}
@@ -128,7 +133,7 @@ def _words(stopped: Stopped, named: NamedFrame, name: Callable[[int], str]) -> V
     return table(title, ("address", "#offset", "word", "which is"), rows)
 
 
-def _namer(session: Session, stopped: Stopped) -> Callable[[int], str]:
+def _namer(session: Session, stopped: StoppedCell) -> Callable[[int], str]:
     """A function to name a word: code, variable, stack, heap, library or a small number."""
     record = stopped.record
     pid, generation = session.inspect.executor

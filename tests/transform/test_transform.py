@@ -11,8 +11,8 @@ import pytest
 
 from jitkernel import Session
 from jitkernel.errors import CompileError, Fault, Interrupted, UsageError
-from jitkernel.kernel.verdicts import effect_view
-from jitkernel.transform import Module, apply_pass, transform
+from jitkernel.kernel.verdicts import analysis_view, effect_view
+from jitkernel.transform import Module, analyse, apply_pass, transform
 
 SOURCE = """@n = global i32 5
 define i32 @f(i32 %x) {
@@ -23,16 +23,14 @@ define i32 @f(i32 %x) {
   ret i32 %c
 }"""
 SHIFT = """
-import re
-
 def shift(module):
     "A multiplication by eight is a shift by three."
     for function in module.functions.values():
-        for block in function.blocks:
-            for i, line in enumerate(block.instructions):
-                if found := re.match(r"(%\\S+) = mul i32 (%\\S+), 8$", line):
-                    block.instructions[i] = f"{found[1]} = shl i32 {found[2]}, 3"
-                    print("shifted", line)
+        for i in function.instructions:
+            if i.opcode == "mul" and i.operands[1] == const(i.type, 8):
+                print("shifted", i)
+                new = binary("shl", i.operands[0], const(i.type, 3), i.name).insert_before(i)
+                i.replace_with(new)
 """
 
 
@@ -72,10 +70,10 @@ def test_a_module_in_a_form_that_can_be_changed() -> None:
     assert list(module.functions) == ["odd name", "one"]
     odd, one = module.functions.values()
     assert odd.head == 'define {i32, i32} @"odd name"(ptr byval(%pt) %p) #0'
-    assert [block.label for block in odd.blocks] == ["", '"b c"', "d"]
+    assert [block.name for block in odd.blocks] == ["0", "b c", "d"]
     assert [len(block.instructions) for block in odd.blocks] == [2, 1, 1]
-    assert odd.blocks[0].instructions[1].startswith("switch") and "label %d" in odd.instructions[1]
-    assert one.instructions == ["ret void"]
+    assert odd.instructions[1].opcode == "switch" and "label %d" in str(odd.instructions[1])
+    assert [str(i) for i in one.instructions] == ["ret void"]
 
 
 def test_its_text_means_the_same(s: Session) -> None:
@@ -167,6 +165,73 @@ def test_a_pass_can_be_interrupted(s: Session) -> None:
     assert s.call("f", 1) == 13
 
 
+@pytest.mark.parametrize("head", ["each(function)", "each(f: Function)", "each(f: 'Function')"])
+def test_a_pass_of_functions_gets_each(head: str) -> None:
+    two = SOURCE + "\ndefine void @g() {\n  ret void\n}\n"
+    name = head[5:].partition(":")[0].rstrip(")")
+    assert transform(f"def {head}:\n  print({name}.name)", "each", two).output == "f\ng\n"
+
+
+def test_a_pass_may_start_from_an_example() -> None:
+    code = (
+        "from jitkernel.transform.examples.strength import strength\n"
+        "from jitkernel.transform.examples.dce import dce\n"
+        "def both(function):\n  strength(function)\n  dce(function)"
+    )
+    assert "shl i32 %x, 3" in transform(code, "both", SOURCE).after
+
+
+def test_what_the_model_refuses_is_told_with_the_passs_line() -> None:
+    code = "def run(function):\n  function.instructions[0].erase()"
+    with pytest.raises(CompileError) as found:
+        transform(code, "bad", SOURCE)
+    assert "ValueError: %a is still used by: %c = add i32 %a, %l\n  line 2, in run" in str(
+        found.value
+    )
+
+
+# -- analyses
+
+
+def test_an_analysis_gives_text_and_rows(s: Session) -> None:
+    code = (
+        "def uses(function):\n  yield f'of @{function.name}'\n  print('seen')\n"
+        "  for i in function.instructions:\n"
+        "    yield {'value': i, 'uses': len(i.uses), 'operands': i.operands}"
+    )
+    found = analyse(s, code, "uses", "f")
+    assert found.found.text == "of @f" and found.found.output == "seen\n"
+    assert found.found.rows[:2] == [
+        {"value": "%a", "uses": 1, "operands": "%x 8"},
+        {"value": "%l", "uses": 1, "operands": "@n"},
+    ]
+    view = analysis_view(found)
+    assert "of @f" in view.text and "value" in view.text and "seen" in view.text
+    assert len(s.cells) == 2 and s.call("f", 1) == 13
+    after = analyse(s, "def run(text):\n  return text", "run", "f", last=True)
+    assert "shl i32 %x, 3" in after.found.text and after.last
+    wrecks = (
+        "def run(function):\n  function.blocks[0].terminator.erase()\n  return [{'a': 1}, {'b': 2}]"
+    )
+    assert analysis_view(analyse(s, wrecks, "run", "f")).text.split("\n")[-3].split() == ["a", "b"]
+    assert "It gave nothing" in analysis_view(analyse(s, "def run(m): pass", "run", "f")).text
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("def run(m):\n  while True: pass", "the analysis run took longer than 0.3 s"),
+        ("def run(m):\n  while True: yield 'x'", "the analysis run took longer than 0.3 s"),
+        ("def run(m):\n  yield 1 / 0", "ZeroDivisionError: .*\n  line 2, in run: yield 1 / 0"),
+        ("def a(m): pass\ndef b(m): pass", "which function is the analysis"),
+    ],
+)
+def test_an_analysis_that_fails(s: Session, code: str, words: str) -> None:
+    with pytest.raises(CompileError, match=words):
+        analyse(s, code, "run", "f", timeout=0.3 if "while" in code else 10)
+    assert s.call("f", 1) == 13
+
+
 # -- the effect
 
 
@@ -179,7 +244,7 @@ def test_the_effect_on_live_code(s: Session) -> None:
     assert all(ns > 0 for ns in figures["time of @user(1)", "ns"])
     assert len(s.cells) == 2 and s.cells[0].number == effect.cell
     view = effect_view(effect)
-    assert "-   %a = mul i32 %x, 8" in view.text and "+   %a = shl i32 %x, 3" in view.text
+    assert "-   %a = mul i32 %x, 8" in view.text and "+   %a.0 = shl i32 %x, 3" in view.text
     assert "Verdict: verified" in view.text and "shifted %a" in view.text
     assert "   1  shift" in view.text
 
@@ -205,13 +270,13 @@ def test_after_llvms_passes(s: Session) -> None:
     """Nothing is optimised again, and what was strong is strong."""
     code = (
         "def more(module):\n  f = module.functions['f']\n"
-        "  f.blocks[0].instructions.insert(0, '%dead = add i32 1, 2')"
+        "  parse('%dead = add i32 1, 2', f).insert_before(f.instructions[0])"
     )
     first = apply_pass(s, code, "more", "f")
-    assert first.trace is not None and "%dead" not in first.trace.after
+    assert first.trace is not None and "%dead" not in first.trace.after["@f"]
     last = apply_pass(s, code, "more", "f", last=True, keep=True)
-    assert last.trace is not None and "%dead" in last.trace.after
-    assert last.trace.ir == ()
+    assert last.trace is not None and "%dead" in last.trace.after["@f"]
+    assert last.trace.steps == ()
     assert s.call("user", 1) == 13
     assert s.symbols["f"].cell == last.kept
     s.run(SOURCE)  # which it would not be, had it become weak
@@ -226,10 +291,46 @@ def test_a_module_that_llvm_refuses(s: Session) -> None:
     assert s.call("user", 1) == 13
 
 
+@pytest.mark.parametrize(
+    ("code", "complaint", "statement"),
+    [
+        (
+            "def early(function):\n  a, l, c, *_ = function.instructions\n  c.insert_before(a)",
+            "Instruction does not dominate all uses",
+            "line 3: c.insert_before(a)",
+        ),
+        (
+            "def bad(function):\n  i = function.instructions[0]\n"
+            "  new = parse('%n = add nsw i32 %x, undef_me', function)\n"
+            "  i.replace_with(new.insert_before(i))",
+            "expected",
+            "",
+        ),
+        (
+            "def store_to(function):\n  i = function.instructions[3]\n"
+            "  i.set_operand(1, const('ptr', '@nobody'))",
+            "use of undefined value '@nobody'",
+            "line 3: i.set_operand(1, const('ptr', '@nobody'))",
+        ),
+    ],
+)
+def test_what_llvm_refuses_is_told_with_the_statement_that_wrote_it(
+    s: Session, code: str, complaint: str, statement: str
+) -> None:
+    if not statement:
+        with pytest.raises(CompileError, match="ModelError"):
+            apply_pass(s, code, "bad", "f")
+        return
+    effect = apply_pass(s, code, "bad", "f", call="@user(1)", keep=True)
+    assert complaint in effect.complaint and f"written by {statement}" in effect.complaint
+    assert s.call("user", 1) == 13 and len(s.cells) == 2
+
+
 def test_a_call_that_faults_leaves_the_old_code(s: Session) -> None:
     code = (
         "def crash(m):\n"
-        "  m.functions['f'].blocks[0].instructions.insert(0, 'store volatile i32 1, ptr null')"
+        "  f = m.functions['f']\n"
+        "  parse('store volatile i32 1, ptr null', f).insert_before(f.instructions[0])"
     )
     with pytest.raises(Fault):
         apply_pass(s, code, "crash", "f", call="@user(1)")

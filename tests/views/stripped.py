@@ -13,7 +13,8 @@ _VOID = frozenset(("img", "br", "hr", "wbr"))
 
 
 class _Sanitiser(HTMLParser):
-    """Drops `style`, `class`, `id` and whole `svg` elements; keeps text and alternative texts."""
+    """Drops `style`, `class`, `id`, and `style` and `script` elements with their words; keeps text
+    and alternative texts.  An `svg` element would leave its words behind."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -21,10 +22,12 @@ class _Sanitiser(HTMLParser):
         self.open: list[str] = []
         self.broken = False  # where a word may be broken, it goes on
         self.images = 0
+        self.dropped = False  # within a style or a script, with which its words go
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         values = dict(attrs)
-        assert tag not in ("script", "style", "svg"), tag
+        assert tag != "svg", tag
+        self.dropped = tag in ("script", "style")
         if tag == "img":
             self.images += 1
             assert values.get("alt"), "an image without words"
@@ -37,8 +40,11 @@ class _Sanitiser(HTMLParser):
 
     def handle_endtag(self, tag: str) -> None:
         assert self.open and self.open.pop() == tag, tag
+        self.dropped = False
 
     def handle_data(self, data: str) -> None:
+        if self.dropped:
+            return
         if not {"pre", "code"}.intersection(self.open):
             assert not re.search(r"\$|\\[\[(]", data), f"MathJax takes it for a formula: {data}"
         if self.broken:

@@ -48,10 +48,14 @@ def test_it_answers_with_one_line(session: Session, name: str, target: int | str
     assert text and "\n" not in text and len(text) < 200
 
 
+#: Of data, which somebody has to name.
+DATA = ("draw", "layout", "plot", "rows")
+
+
 @pytest.mark.parametrize("name", [n for n in views.__all__ if n != "View"])
 def test_a_session_without_cells(s: Session, name: str) -> None:
     try:
-        shown = getattr(views, name)(s)
+        shown = getattr(views, name)(s, *["nothing"][: name in DATA])
     except JitError as error:
         assert isinstance(error, UsageError) and "\n" not in str(error)
     else:

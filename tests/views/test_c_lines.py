@@ -12,7 +12,7 @@ from jitkernel.session import CellOptions
 from jitkernel.views.asm import asm, decode
 from jitkernel.views.compare import compare
 from jitkernel.views.foreign import foreign
-from jitkernel.views.passes import ir
+from jitkernel.views.ir import ir
 from jitkernel.views.tables import cells, symbols
 
 pytest.importorskip("ziglang")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import re
-from itertools import pairwise
 
 import llvmlite.binding as llvm
 import pytest
@@ -17,7 +16,9 @@ from jitkernel import Session
 from jitkernel.errors import UsageError
 from jitkernel.views import callgraph, cfg, passes
 from jitkernel.views.callgraph import NAMES, ROWS
-from jitkernel.views.graph import folded
+from jitkernel.views.cfg import Part
+from jitkernel.views.graph import within
+from jitkernel.views.outline import children, outline
 from jitkernel.views.svg import PAPER
 
 CELLS = [
@@ -143,16 +144,14 @@ def ladder(count: int) -> str:
     return f"define void @f(ptr %p) {{\nentry:\n  br label %b0\n{blocks}b{count}:\n  ret void\n}}"
 
 
-def test_of_many_blocks_the_nearest_are_drawn_and_all_are_told() -> None:
+def test_all_blocks_are_drawn_or_the_nearest_to_one() -> None:
     with Session(capacity=64 << 20) as s:
         s.run(ladder(80))
         view = cfg(s, "f", raw=True)
         svg, alt = picture(view.html)
-        assert len(set(re.findall(r'font-weight="bold"[^>]*>(%\w+)', svg))) == 24
-        assert "24 of 82 blocks are drawn, those nearest to %entry; --around" in view.text
-        assert "24 of 82 blocks" in alt and "82 blocks" in view.text and "%b79" in words(view.html)
-        assert "neighbour not drawn" in svg or "neighbours not drawn" in svg
-        near = cfg(s, "f", raw=True, around="%b40", depth=1)
+        assert len(set(re.findall(r'font-weight="bold"[^>]*>(%\w+)', svg))) == 82
+        assert "are drawn" not in view.text and "82 blocks" in alt and "%b79" in words(view.html)
+        near = cfg(s, "f", raw=True, part=Part("%b40", 1))
         svg, _ = picture(near.html)
         assert set(re.findall(r'font-weight="bold"[^>]*>%(\w+)', svg)) == {
             "b39",
@@ -160,47 +159,89 @@ def test_of_many_blocks_the_nearest_are_drawn_and_all_are_told() -> None:
             "b41",
             "b0",
         }
+        assert "neighbour not drawn" in svg or "neighbours not drawn" in svg
         assert "4 of 82 blocks are drawn, those nearest to %b40" in near.text
         assert near.text.count("\n%b") > 80, "the words tell all"
         assert_complete(near)
-        wider, _ = picture(cfg(s, "f", raw=True, around="b40").html)
+        wider, _ = picture(cfg(s, "f", raw=True, part=Part("b40")).html)
         assert {"b38", "b42"} <= set(re.findall(r'"bold"[^>]*>%(\w+)', wider))
         with pytest.raises(UsageError, match="there is no block %b8000 in @f; did you mean %b80"):
-            cfg(s, "f", raw=True, around="%b8000")
+            cfg(s, "f", raw=True, part=Part("%b8000"))
         with pytest.raises(UsageError, match="0 or more"):
-            cfg(s, "f", depth=-1)
+            cfg(s, "f", part=Part(depth=-1))
+        with pytest.raises(UsageError, match="--block draws what a block dominates"):
+            cfg(s, "f", part=Part("b1", block="b2"))
 
 
-def test_blocks_that_only_follow_each_other_share_a_box_where_there_are_many() -> None:
-    chain = "".join(
-        f"b{i}:\n  store volatile i32 {i}, ptr %p\n  br label %b{i + 1}\n" for i in range(90)
-    )
-    text = (f"define void @f(ptr %p, i1 %c) {{\nentry:\n  br i1 %c, label %b0, label %out\n{chain}"
-            "b90:\n  br i1 %c, label %b0, label %out\nout:\n  ret void\n}")  # fmt: skip
-    with Session(capacity=64 << 20) as s:
-        s.run(text)
-        view = cfg(s, "f", raw=True)
+def interpreter(cases: int, each: int) -> str:
+    """A loop around a switch whose cases have `each` blocks, in C."""
+    bodies = "".join(
+        f"  case {k}:\n" + "".join(f"    if (p[{j}] > {k}) p[{j + 1}] ^= {k};\n" for j in range(each))
+        + "    break;\n" for k in range(cases)
+    )  # fmt: skip
+    return (f"void run(volatile int *p) {{\n  for (;;) {{\n  switch (*p) {{\n{bodies}"
+            "  case 999: return;\n  }\n  }\n}\n")  # fmt: skip
+
+
+def test_the_cases_of_a_large_function_are_boxes_that_open() -> None:
+    with Session(capacity=64 << 20, spare=False) as s:
+        s.run(interpreter(40, 3), "c")
+        view = cfg(s, "run", level=0)
         svg, alt = picture(view.html)
-        assert set(re.findall(r">(%[^<]+)<", svg)) >= {"%b0 (loop) to %b90, 91 blocks", "%out"}
-        assert svg.count("marker-end") == 4  # into the chain, past it, out of it, and round
-        assert "Blocks that only follow each other share a box." in alt
-        assert "not drawn" not in view.text and "93 blocks, 94 edges" in view.text
+        titles = re.findall(r'font-weight="bold">%([^ <]+)', svg)
+        assert 40 <= len(titles) <= 120 and "boxes have more than one block: all" in alt
+        assert ">case 17<" in svg and ">90: if (p[0] &gt; 17) p[1] ^= 17;<" in svg
         assert_complete(view)
+        blocks = int(re.search(r"(\d+) blocks, ", view.text)[1])
+        assert blocks > 120
+        (block,) = re.findall(r"^%(\S+) .*case 17 ", view.text, re.M)
+        opened, _ = picture(cfg(s, "run", level=0, part=Part(block=block)).html)
+        inside = set(re.findall(r'font-weight="bold">%([^ <]+)', opened))
+        assert block in inside and 3 <= len(inside) <= 8
+        assert not re.search(r"\^= 16;", opened)
+
+
+def test_a_chain_of_many_blocks_is_drawn_from_its_beginning() -> None:
+    with Session(capacity=64 << 20) as s:
+        s.run(ladder(200))
+        svg, alt = picture(cfg(s, "f", raw=True).html)
+        assert len(set(re.findall(r'font-weight="bold"[^>]*>(%\w+)', svg))) == 120
+        assert "1 box has more than one block" in alt
 
 
 @given(
-    count=st.integers(1, 14),
-    pairs=st.lists(st.tuples(st.integers(0, 13), st.integers(0, 13)), max_size=30),
+    count=st.integers(1, 40),
+    pairs=st.lists(st.tuples(st.integers(0, 39), st.integers(0, 39)), max_size=90),
+    most=st.integers(2, 30),
 )
-def test_folding_keeps_every_node_and_every_way(count: int, pairs: list[tuple[int, int]]) -> None:
-    edges = {(a, b) for a, b in pairs if a < count and b < count}
-    chains = folded(count, edges)
-    assert sorted(node for chain in chains for node in chain) == list(range(count))
-    assert any(chain[0] == 0 for chain in chains)
-    for chain in chains:
-        for a, b in pairwise(chain):
-            assert {to for start, to in edges if start == a} == {b}
-            assert {start for start, to in edges if to == b} == {a}
+def test_an_outline_has_each_reached_node_once(
+    count: int, pairs: list[tuple[int, int]], most: int
+) -> None:
+    """Unless one node has more children than there are boxes."""
+    after: list[list[int]] = [[] for _ in range(count)]
+    for a, b in pairs:
+        if a < count and b < count:
+            after[a].append(b)
+    tree = children(after)
+    boxes = outline(tree, 0, most)
+    found = [node for box in boxes for node in box]
+    assert len(found) == len(set(found)) and len(boxes) <= most
+    if len(tree[0]) < most:
+        assert set(found) == within([0], dict(enumerate(after)))
+    for box in boxes:  # who enters a box enters by its first node
+        for node in box[1:]:
+            assert all(node not in after[a] or a in box for a in set(found))
+
+
+def test_lines_of_source_stand_in_the_blocks_whole() -> None:
+    long = "a" * 150
+    with Session(capacity=64 << 20, spare=False) as s:
+        s.run(
+            f"int {long}(int *p) {{\n  if (*p > 3)\n    *p += 7; /* {'x' * 200} */\n  return 1;\n}}",
+            "c",
+        )
+        svg, _ = picture(cfg(s, long, raw=True).html)
+        assert f">3: *p += 7; /* {'x' * 200} */<" in svg and ">2: if (*p &gt; 3)<" in svg
 
 
 def test_of_many_functions_those_alike_share_a_box_and_the_nearest_are_drawn() -> None:
@@ -218,8 +259,9 @@ def test_of_many_functions_those_alike_share_a_box_and_the_nearest_are_drawn() -
         s.run(links_)
         view = callgraph(s, everything=True)
         svg, alt = picture(view.html)
-        assert "functions are drawn, those nearest to @base" in " ".join(view.text.split())
-        assert "@g99" in view.text and "@g99" not in svg and "of 201 functions" in alt
+        assert "@g99" in view.text and "@g99" not in svg and "201 functions" in alt
+        assert ">cell 2</text>" in svg and "and 94 more" in svg  # 100 of which 6 are named
+        assert "%callgraph CELL opens one" in view.html
         some = callgraph(s, "g50", depth=2)
         assert re.findall(r"^@g(\d+) ", some.text, re.M) == ["48", "49", "50", "51", "52"]
         assert "5 functions, 4 calls." in some.text
@@ -251,8 +293,8 @@ def test_calls_are_those_that_stand_in_memory() -> None:
         assert "@by (cell 4) calls 1 through pointers" in callgraph(s).text
 
 
-def test_a_wide_switch_is_folded(session: Session) -> None:
-    """Twelve ways side by side would be 12 * (137 + 26) = 1,956 pixels."""
+def test_a_wide_switch_is_whole_and_scrolls(session: Session) -> None:
+    """Twelve ways side by side are 12 * (137 + 26) = 1,956 pixels."""
     ways = "".join(f"    i32 {k}, label %case{k}\n" for k in range(12))
     blocks = "".join(
         f"case{k}:\n  %v{k} = mul i32 %x, {k + 3}\n  ret i32 %v{k}\n" for k in range(12)
@@ -261,11 +303,28 @@ def test_a_wide_switch_is_folded(session: Session) -> None:
         f"define i32 @ways(i32 %x) {{\n  switch i32 %x, label %case0 [\n{ways}  ]\n{blocks}}}"
     )
     view = cfg(session, "ways", raw=True)
-    svg = base64.b64decode(re.search(r"base64,([^\"]+)", view.html)[1]).decode()
-    width = int(re.search(r'width="(\d+)"', svg)[1])
-    assert width <= 1000
+    svg, _ = picture(view.html)
+    assert int(re.search(r'width="(\d+)"', svg)[1]) > 1900
+    assert "overflow:auto" in view.html and "max-width:none" in view.html
     for k in range(12):
         assert f"%case{k}<" in svg  # no name is cut
+    assert_complete(view)
+
+
+def test_what_is_on_a_way_from_one_function_to_another() -> None:
+    """a calls b and c, b calls d, e calls a: from a to d there is only b."""
+    body = "define void @{}() noinline {{\n{}  ret void\n}}\n"
+    calls = {"a": "bc", "b": "d", "c": "", "d": "", "e": "a"}
+    text = "".join(
+        body.format(n, "".join(f"  call void @{c}()\n" for c in to)) for n, to in calls.items()
+    )
+    with Session(capacity=64 << 20, inlining=False) as s:
+        s.run(text)
+        view = callgraph(s, "a", to="d")
+        assert re.findall(r"^@(\w) ", view.text, re.M) == ["a", "b", "d"]
+        assert re.findall(r"^@(\w) ", callgraph(s, "d", to="a").text, re.M) == ["a", "b", "d"]
+        with pytest.raises(UsageError, match="neither reaches the other"):
+            callgraph(s, "c", to="d")
 
 
 def test_names_that_are_not_utf_8():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 from itertools import combinations
 
@@ -10,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jitkernel.views.layers import Drawing
+from tests.views.dot import crossings, dot
 
 Edges = list[tuple[str, str, float]]
 
@@ -135,3 +137,56 @@ def test_a_ladder_has_no_crossings() -> None:
     at = Drawing(boxes, edges).at
     left = {(at[a][0] < at[b][0]) for a, b in (("1", "2"), ("4", "3"), ("6", "5"))}
     assert len(left) == 1
+
+
+def structured(count: int, seed: int) -> tuple[dict[str, tuple[float, float]], Edges]:
+    """The flow graph of a made-up function: sequences, conditions, loops and early exits."""
+    chance = random.Random(seed)
+    pairs: list[tuple[int, int]] = []
+    made = 1  # 0 is the entry, 1 the exit
+
+    def new() -> int:
+        nonlocal made
+        made += 1
+        return made
+
+    def statement(start: int, left: int, loop: int) -> int:
+        kind = chance.choice(["if", "else", "loop", "exit", "break"]) if left > 3 else "if"
+        body, end = new(), new()
+        pairs.append((start, body))
+        inner = statement(body, left // 2, start if kind == "loop" else loop) if left > 4 else body
+        if kind == "loop":
+            pairs.extend([(inner, start), (start, end)])
+        elif kind == "else":
+            other = new()
+            pairs.extend([(start, other), (inner, end), (other, end)])
+        elif kind in ("exit", "break"):
+            pairs.extend([(inner, 1 if kind == "exit" or not loop else loop), (start, end)])
+        else:
+            pairs.extend([(inner, end), (start, end)])
+        return end
+
+    last = 0
+    while made < count:
+        last = statement(last, chance.randint(2, 12), 0)
+    pairs.append((last, 1))
+    boxes = {
+        str(n): (chance.randint(120, 620) * 1.0, 24.0 + 15 * chance.randint(1, 14))
+        for n in range(made + 1)
+    }
+    return boxes, [(str(a), str(b), 0.0) for a, b in dict.fromkeys(pairs) if a != b]
+
+
+@pytest.mark.parametrize("count", [30, 60, 90])
+def test_as_narrow_as_dot_and_with_as_few_crossings(count: int) -> None:
+    """Of several functions, so that one that happens to be better elsewhere does not count."""
+    ours, theirs, mine, yours = 0.0, 0.0, 0, 0
+    for seed in range(4):
+        boxes, edges = structured(count, seed)
+        drawing = Drawing(boxes, edges)
+        width, paths = dot(boxes, edges)
+        ours, theirs = ours + drawing.width, theirs + width
+        mine += crossings([points(route.path) for route in drawing.routes])
+        yours += crossings(paths)
+    assert ours <= 1.3 * theirs
+    assert mine <= 1.3 * yours + 2

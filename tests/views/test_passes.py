@@ -12,8 +12,9 @@ from stripped import assert_complete
 from jitkernel import Session
 from jitkernel.compiler.pass_trace import PassTrace
 from jitkernel.errors import CompileError, UsageError
+from jitkernel.ir.printed import quiet
 from jitkernel.session import CellOptions
-from jitkernel.views import explain, ir, mir, passes
+from jitkernel.views import ir, loop, mir, passes
 from jitkernel.views.diff import (
     REST,
     counts,
@@ -23,6 +24,7 @@ from jitkernel.views.diff import (
     parts,
     shown_unit,
 )
+from jitkernel.views.watched import changed_steps
 
 ALLOCA = """define i32 @sq(i32 %x) {
   %a = alloca i32
@@ -124,34 +126,29 @@ def test_a_module_in_parts() -> None:
 
 def test_passes_of_a_function(session: Session) -> None:
     view = passes(session, "sq")
-    assert re.search(r"^@sq, cell 1: \d+ of \d+ passes changed the module", view.text)
-    assert re.search(r"^ +\d+  sroa +@sq +\d+ +\d+ .* yes$", view.text, re.M)
+    assert re.search(r"^@sq, cell 1: \d+ steps changed it, of \d+ passes; all passes", view.text)
+    assert re.search(r"^ +\d+  \S+ +@sq +4 +1 +2 +1 +0 +[\d.]+ [um]s$", view.text, re.M)
     assert "-   %a = alloca i32, align 4" in view.text
-    assert "The last step is what was compiled" in view.text
-    assert "NO" not in view.text
+    assert "What the last pass left is well formed." in view.text
     assert all(len(line) <= 100 for line in view.text.splitlines())
     assert_complete(view)
 
 
 def test_a_diff_starts_from_what_the_step_before_left(session: Session) -> None:
     """The whole of what the steps add and take away leads from the first text to the last."""
-    seen = session.inspect.passes(session.inspect.request(1))
-    text = parts(seen.before)["@sq"].splitlines()
-    total = 0
-    for step in seen.ir:
-        after = parts(step.text).get("@sq", "").splitlines()
-        gone, new = counts(diff("\n".join(text), "\n".join(after)))
-        assert len(after) - len(text) == new - gone
-        total += new - gone
-        text = after
-    assert "\n".join(text) == parts(seen.after)["@sq"]
-    assert total == len(text) - len(parts(seen.before)["@sq"].splitlines())
+    seen = session.inspect.passes(session.inspect.request(1), "sq")
+    lines = quiet(seen.before["@sq"]).split("\n")
+    for step in changed_steps(seen):
+        (piece,) = step.pieces
+        assert piece.old == lines and step.after["@sq"] == piece.new
+        gone, came = piece.counts
+        assert len(piece.new) - len(piece.old) == came - gone
+        lines = list(piece.new)
+    assert "\n".join(lines) == quiet(seen.after["@sq"])
 
 
-def test_of_many_functions_every_step_is_verified_and_the_rest_is_told(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The table and the diffs end somewhere, and each step that is shown was looked at."""
+def test_of_many_functions_the_rest_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The table and the differences end somewhere, and say so."""
     monkeypatch.setattr(sys.modules["jitkernel.views.passes"], "_STEPS", 40)
     with Session(capacity=64 << 20) as s:
         s.run("\n".join(ALLOCA.replace("@sq", f"@sq{k}") for k in range(60)))
@@ -160,13 +157,22 @@ def test_of_many_functions_every_step_is_verified_and_the_rest_is_told(
         told = re.search(r"(\d+) steps, 41 to (\d+), are not listed", words)
         assert told is not None and int(told[1]) == int(told[2]) - 40
         assert "%passes NAME shows" in words
-        verdicts = re.findall(r"^ *\d+  .*  (yes|NO|not tried)$", view.text, re.M)
-        assert verdicts == ["yes"] * 40
+        assert len(re.findall(r"^ *\d+  \S+ +(?:@|module)", view.text, re.M)) == 40
+        out = re.search(r"What (\d+) more steps changed, 41, .*? --step 41 shows the one", words)
+        assert out is not None and int(out[1]) == int(told[1])
         assert_complete(view)
-        assert "Each step was verified." in explain(s, 1).text
         assert "are not listed" not in passes(s, "sq7").text
         last = passes(s, 1, stop_after=told[2])
-        assert f"{told[2]}  " in last.text and "not tried" not in last.text
+        assert f"{told[2]}  " in last.text
+
+
+def test_internal_functions_of_a_cell(session: Session) -> None:
+    """They are no symbols of the session, but have passes like others."""
+    assert re.search(r"^ +\d+  inline +@outer ", passes(session, "outer").text, re.M)
+    for view in (passes(session, "inner"), ir(session, "@inner", "diff")):
+        assert "@inner, cell 4" in view.text
+    with pytest.raises(UsageError, match="nothing of the session is called @iner"):
+        passes(session, "iner")
 
 
 def test_only_one_pass(session: Session) -> None:
@@ -186,10 +192,97 @@ def test_stop_after(session: Session) -> None:
     after = by_name.rpartition("sroa\n")[2]
     assert "alloca" not in after and "%y = mul i32 %x, %x" in after
     assert "after step 1, " in passes(session, "sq", stop_after=1).text
-    with pytest.raises(UsageError, match=r"there is no step 99: \d+ passes changed something"):
+    with pytest.raises(UsageError, match=r"there is no step 99: \d+ steps changed something"):
         passes(session, "sq", stop_after="99")
     with pytest.raises(UsageError, match=r"no step is called gvn; there are .*sroa"):
         passes(session, "sq", stop_after="gvn")
+
+
+SQRT = """declare double @sqrt(double)
+define double @root(double %x) {
+  %y = call double @sqrt(double %x)
+  ret double %y
+}"""
+LOOPS = """define i64 @two(ptr %p, i64 %n) {
+entry:
+  br label %a
+a:
+  %i = phi i64 [ 0, %entry ], [ %i1, %ab ]
+  %s = phi i64 [ 0, %entry ], [ %s1, %ab ]
+  %c = icmp slt i64 %i, %n
+  br i1 %c, label %ab, label %b
+ab:
+  %g = getelementptr i64, ptr %p, i64 %i
+  %v = load i64, ptr %g
+  %k = mul i64 %n, %n
+  %w = xor i64 %v, %k
+  %s1 = add i64 %s, %w
+  %i1 = add i64 %i, 1
+  br label %a
+b:
+  %j = phi i64 [ 0, %a ], [ %j1, %b ]
+  %t = phi i64 [ %s, %a ], [ %t1, %b ]
+  %h = getelementptr i64, ptr %p, i64 %j
+  %u = load i64, ptr %h
+  %t1 = xor i64 %t, %u
+  %j1 = add i64 %j, 1
+  %d = icmp slt i64 %j1, %n
+  br i1 %d, label %b, label %end
+end:
+  ret i64 %t1
+}"""
+
+
+def test_passes_over_loops_are_one_step_and_a_loop_has_its_own(s: Session) -> None:
+    s.run(LOOPS)
+    text = passes(s, "two").text
+    assert re.search(r"^\d+\. loop passes on @two.*: loop-instsimplify × 2, ", text, re.M)
+    assert "licm × 4" in text and "loop-rotate × 2" in text
+    assert "--loop shows what each did to one loop" in " ".join(text.split())
+    own = loop(s, "two", "%a")
+    assert re.search(r"^ +1  %\S+", own.text, re.M) and "The loop %a of @two" in own.text
+    assert re.search(r"^\d\. loop-rotate, ", own.text, re.M)
+    assert re.search(r"^\d\. licm, .*\n(?:.*\n)*?-   %k = mul i64 %n, %n", own.text, re.M)
+    assert_complete(own)
+    assert "The loop %" in loop(s, 1).text
+    with pytest.raises(UsageError, match="@two has no loop whose header is %end at any time: %"):
+        loop(s, "two", "end")
+    with pytest.raises(UsageError, match="licm runs on each loop: %passes NAME --loop"):
+        passes(s, "two", only="licm")
+
+
+def test_one_step_and_words_within_lines(session: Session) -> None:
+    view = passes(session, "sq", step="sroa")
+    assert re.findall(r"^\d+\. (\S+) on", view.text, re.M) == ["sroa"]
+    assert "<mark>%v</mark>" in view.html or "<mark>%x</mark>" in view.html
+    number = re.search(r"^(\d+)\. sroa", view.text, re.M)
+    assert number is not None
+    assert passes(session, "sq", step=number[1]).text == view.text
+    assert "<script>" in passes(session, "sq").html and "<details open>" in view.html
+
+
+def test_metadata_and_attributes_are_folded(s: Session) -> None:
+    s.run(SQRT)
+    number = s.symbols["root"].cell
+    folded, whole = passes(s, number), passes(s, number, everything=True)
+    assert "inferattrs" not in re.findall(r"^\d+\. (\S+) on", folded.text, re.M)
+    told = re.search(r"changed only metadata, attributes or\s+debug\s+records", folded.text)
+    assert told and "inferattrs" in folded.text
+    assert re.search(r"^\d+\. inferattrs on", whole.text, re.M)
+
+
+def test_what_is_too_large_says_what_can_be_seen(
+    s: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.modules["jitkernel.views.watched"], "_MOST", 8)
+    s.run(f"{ALLOCA}\n{ALLOCA.replace('@sq', '@other')}")
+    number = s.symbols["sq"].cell
+    with pytest.raises(UsageError, match=r"cell \d has 12 lines .*%passes NAME .*: @other, @sq"):
+        passes(s, number)
+    assert "sroa" in passes(s, "other").text
+    monkeypatch.setattr(sys.modules["jitkernel.views.watched"], "_MOST", 4)
+    with pytest.raises(UsageError, match="%remarks @sq is what LLVM says of it, %ir @sq --diff"):
+        passes(s, "sq")
 
 
 def test_optnone_says_why_nothing_happens(session: Session) -> None:
@@ -204,7 +297,6 @@ def test_a_function_that_goes(session: Session) -> None:
     assert re.search(r"^ +\d+  inline +@outer ", text, re.M)
     assert re.search(r"^ +\d+  end of the pipeline +module ", text, re.M)
     assert "- define internal" in text
-    assert "The last step is what was compiled" in text
 
 
 # -- IR before and after
@@ -277,13 +369,13 @@ def test_a_pipeline_of_ones_own(s: Session) -> None:
     assert s.call("sq", 7) == 49
     s.run(ALLOCA, options=CellOptions(passes="mem2reg,instcombine"))
     assert "alloca" not in ir(s, "sq", "opt").text
-    assert {step.name for step in traced(s).ir} <= {"mem2reg", "instcombine"}
-    assert "The last step is what was compiled" in passes(s, "sq").text
+    assert {step.name for step in traced(s).steps} <= {"mem2reg", "instcombine"}
+    assert "This is what was compiled" in mir(s, "sq").html
     s.settings.passes = "sroa"
     s.run(ALLOCA)
-    assert [step.name for step in traced(s).ir] == ["sroa"]
+    assert [step.name for step in traced(s).steps] == ["sroa"]
     s.run(ALLOCA, options=CellOptions(opt_level=1))  # a level is its own pipeline
-    assert len(traced(s).ir) > 1
+    assert len(traced(s).steps) > 1
     with pytest.raises(CompileError, match="did you mean sroa"):
         s.run(ALLOCA, options=CellOptions(passes="sora"))
     assert s.call("sq", 8) == 64

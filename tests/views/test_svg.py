@@ -14,7 +14,7 @@ from jitkernel.views.arena import FILLS
 from jitkernel.views.diagram import Arrow, Node
 from jitkernel.views.diff import difference_view
 from jitkernel.views.memory import plot
-from jitkernel.views.passes import _MARK
+from jitkernel.views.mir import _MARK
 from jitkernel.views.svg import FAINT, INK, PAPER, SHEET, image, label
 
 WHITE, BLACK = (255.0, 255.0, 255.0), (17.0, 17.0, 17.0)  # JupyterLab's two pages

@@ -1,0 +1,114 @@
+"""A cell's machine IR after instruction selection, after register allocation and final, with its
+spills.  Start from `mir`.
+
+The cell is compiled again, watched, from the same text with the same options; the object that
+comes out is compared with the cell's, and the view says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from html import escape
+from typing import TYPE_CHECKING
+
+from jitkernel.compiler.machine_ir import LEFT_OUT, STAGES, Stage
+from jitkernel.errors import UsageError
+from jitkernel.views.here import Here
+from jitkernel.views.view import View, fold, folding, join, paragraph, preformatted, table
+from jitkernel.views.watched import Watched, watched
+
+if TYPE_CHECKING:
+    from jitkernel.session import Session
+
+_STAGE_LINES = 250  # of a stage, where all are shown
+# Dark on amber: it catches the eye on a white page and does not glare on a black one.
+_MARK = "color:#1a1a1a;background:#d9a94a"
+
+
+def mir(
+    session: Session,
+    target: int | str | None = None,
+    stage: str = "",
+    tick: Callable[[], None] | None = None,
+) -> View:
+    """The machine IR of a function, or of every function of a cell.
+
+    `stage` is `isel`, `regalloc` or `final`; without it all three.  Stores to and loads from stack
+    slots that register allocation made are marked.  `tick` is called twice a second while LLVM
+    works.  While the program stands: of the code that runs, `=>` marking where the frame that is
+    looked at goes on, `->` where others do.  Raises UsageError.
+    """
+    if stage and stage not in STAGES:
+        raise UsageError(f"there is no stage {stage!r}; there are {', '.join(STAGES)}")
+    made = watched(session, target, tick, standing=True)
+    if not made.machine:
+        what = f"{made.called} has no machine IR"
+        raise UsageError(f"{what}: no function of it reached code generation")
+    views = [_function(made, name, found, stage) for name, found in made.machine.items()]
+    return join([*views, paragraph(f"{LEFT_OUT} {made.note}")])
+
+
+def _function(made: Watched, name: str, found: Sequence[Stage], only: str) -> View:
+    called = made.session.inspect.program.called(name, made.cell)
+    here = Here.of(made.session, name, made.cell)
+    rows = [
+        (s.name, s.step, s.instructions, s.virtual or "", s.spills or "", s.reloads or "",
+         s.frame or "")
+        for s in found
+    ]  # fmt: skip
+    columns = (
+        "stage", "last pass", "#instructions", "#virtual registers", "#spills", "#reloads",
+        "#stack bytes",
+    )  # fmt: skip
+    head = f"Machine IR of {called}, cell {made.cell}" + ", as it is debugged" * made.debugged
+    views = [table(head, columns, rows, spill_note(found))]
+    for stage in found:
+        if only in ("", stage.name):
+            title = f"{called}, {STAGES[stage.name]} ({stage.step})"
+            is_open = bool(only) or stage.name == ("regalloc" if here is None else "final")
+            places = here.marked(stage) if here is not None else {}
+            shown = marked(stage, 0 if only else _STAGE_LINES, places)
+            views.append(folding(title, shown, is_open))
+    return join(views)
+
+
+def spill_note(found: Sequence[Stage]) -> str:
+    """The values that register allocation had to put on the stack, in words."""
+    after = next((s for s in found if s.name == "regalloc"), None)
+    if after is None:
+        return ""
+    if not after.slots:
+        return "No spills: every value has a register for as long as it is needed."
+    size = sum(after.slots.values())
+    return (
+        f"{after.spills} spills (stores) and {after.reloads} reloads through {len(after.slots)} "
+        f"stack slots of {size} bytes: more values are needed at once than there are registers, "
+        "or one must outlive a call."
+    )
+
+
+def marked(stage: Stage, limit: int = 0, places: Mapping[int, str] | None = None) -> View:
+    """The lines with a column that names spills and reloads, and one with the marks of `places`,
+    which are numbers of lines, where there are any."""
+    lines, marks = stage.lines, list(stage.marks)
+    if places:
+        width = max(map(len, marks), default=0) + 1
+        marks = [f"{places.get(n, ''):<3}{mark:<{width}}".rstrip() for n, mark in enumerate(marks)]
+    left = len(lines) - limit if limit else 0
+    if left > 0:
+        lines, marks = lines[:limit], marks[:limit]
+    wide = max(map(len, marks), default=0)
+    pad = f"{{:<{wide}}} " if wide else ""
+    plain = [
+        fold([f"{pad.format(m) if wide else ''}{line}".rstrip()], wide + 8)
+        for m, line in zip(marks, lines, strict=True)
+    ]
+    shown = [
+        f'<mark style="{_MARK}">{escape(line)}</mark>' if m else escape(line)
+        for m, line in zip(marks, plain, strict=True)
+    ]
+    if left > 0:
+        more = f"… {left} more lines; %mir --{stage.name} shows all"
+        plain.append(more)
+        shown.append(more)
+    return View("\n".join(plain), preformatted("\n".join(shown)))

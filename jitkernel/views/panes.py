@@ -1,0 +1,164 @@
+"""Source and code side by side: what belongs together has one number and one colour.  Start from
+`beside`.
+
+Colours stand on the elements, because that is what untrusted notebooks keep; where the notebook is
+trusted, a style sheet marks the partners of what the mouse is on.  An element is a run of lines
+with one line of source, not a line: that is half the bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from jitkernel.session.report.sources import Place
+from jitkernel.views.figure import KEYS
+from jitkernel.views.lines import Line
+from jitkernel.views.svg import INK, PAPER
+from jitkernel.views.view import View, fold, prose
+
+if TYPE_CHECKING:
+    pass
+
+_TALL = 34  # em, of a pane before it scrolls
+_BAR = "│"  # of a loop
+_TAGS = "abcdefghijklmnopqrstuvwxyz"
+_HUE = 137.508  # degrees: the golden angle, by which neighbours differ most
+
+
+@dataclass(frozen=True, slots=True)
+class Pane:
+    """A column: its title and its lines."""
+
+    title: str
+    lines: Sequence[Line]
+
+
+class Keys:
+    """Numbers, names and colours of lines of source, in the order in which they are met.
+
+    Numbers of another text than that of the `cell` begin with a letter, one for each text."""
+
+    def __init__(self, cell: int, file: str = ""):
+        self._own = (cell, file)
+        self._tags: dict[tuple[int, str], str] = {}
+        self._numbers: dict[tuple[int, str, int], int] = {}
+
+    def tag(self, place: Place) -> str:
+        """The letter of a place's text, "" for the one that is looked at."""
+        text = place.cell, place.file
+        if text == self._own:
+            return ""
+        if text not in self._tags:
+            number = len(self._tags)
+            self._tags[text] = _TAGS[number % 26] * (1 + number // 26)
+        return self._tags[text]
+
+    def name(self, place: Place) -> str:
+        """The words before a run: `12`, or `a12` of the first other text."""
+        return f"{self.tag(place)}{place.line}"
+
+    def number(self, place: Place) -> int:
+        """The number of a place, of all that were met."""
+        return self._numbers.setdefault(place[:3], len(self._numbers))
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+
+def colour(number: int) -> str:
+    """A light background; ink on it has a contrast of 9 or more."""
+    hue, lightness, chroma = number * _HUE % 360, 0.8, 0.26
+
+    def channel(n: int) -> int:  # CSS Color 4, 7.1: HSL to RGB
+        k = (n + hue / 30) % 12
+        return round(255 * (lightness - chroma / 2 * max(-1, min(k - 3, 9 - k, 1))))
+
+    return f"#{channel(0):02x}{channel(8):02x}{channel(4):02x}"
+
+
+def beside(title: str, panes: Sequence[Pane], keys: Keys, note: str = "") -> View:
+    """Panes, each of which scrolls, beside each other where there is room.
+
+    As text: one below the other, without the numbers of what is in no line.
+    """
+    texts = [title]
+    for pane in panes:
+        texts += ["", pane.title, fold(_plain(pane.lines, keys))]
+    html = f"<p><b>{prose(title)}</b></p>{linked_html([[pane] for pane in panes], keys)}"
+    if note:
+        texts += ["", fold([note], 4)]
+        html += f"<p>{prose(note)}</p>"
+    return View("\n".join(texts), html)
+
+
+def linked_html(groups: Sequence[Sequence[Pane]], keys: Keys) -> str:
+    """HTML of panes beside each other; those of one group scroll together."""
+    columns = []
+    for group in groups:
+        titles = " | ".join(pane.title for pane in group)
+        cells = "".join(
+            f'<pre style="margin:0;padding:0 8px 0 0;overflow:visible;{_CARD}">'
+            f'<code style="white-space:pre;{_CARD}">{_runs(pane.lines, keys)}</code></pre>'
+            for pane in group
+        )
+        columns.append(
+            f'<div style="flex:{len(group)} 1 {22 * len(group)}em;min-width:0">'
+            f"<p><b>{prose(titles)}</b></p>"
+            f'<div {KEYS} style="{_FRAME}">{cells}</div></div>'
+        )
+    return (
+        f"<style>{_rules(len(keys))}</style>"
+        f'<div class="jkp" style="display:flex;flex-wrap:wrap;gap:8px">{"".join(columns)}</div>'
+    )
+
+
+_CARD = f"background:{PAPER};color:{INK}"
+_FRAME = f"display:flex;max-height:{_TALL}em;overflow:auto;padding:4px;{_CARD}"
+
+
+def _rules(count: int) -> str:
+    """Rules of a style sheet that mark partners: a style is all that has to be trusted."""
+    marked = "".join(f".jkp:has(.k{n}:hover) .k{n}," for n in range(count))
+    words = ".jkp pre b{color:#003c8f}.jkp pre i{color:#7a2500}"
+    return words + (f"{marked[:-1]}{{outline:2px solid {INK}}}" if marked else "")
+
+
+def _gutters(lines: Sequence[Line], keys: Keys) -> list[str]:
+    """The words before each line: its number where that is not the last one's, bars of loops."""
+    names, before = [], None
+    for line in lines:
+        fresh = line.place is not None and line.place != before
+        names.append(line.number or (keys.name(line.place) if line.place and fresh else ""))
+        before = line.place
+    width = max(map(len, names), default=0)
+    return [f"{name:>{width}} {_BAR * line.depth}" for name, line in zip(names, lines, strict=True)]
+
+
+def _plain(lines: Sequence[Line], keys: Keys) -> list[str]:
+    return [
+        (gutter + line.text).rstrip()
+        for gutter, line in zip(_gutters(lines, keys), lines, strict=True)
+    ]
+
+
+def _runs(lines: Sequence[Line], keys: Keys) -> str:
+    rows = zip(_gutters(lines, keys), lines, strict=True)
+    parts = []
+    for place, run in groupby(rows, key=lambda row: row[1].place):
+        body = "\n".join(gutter + (line.html or escape(line.text)) for gutter, line in run)
+        parts.append(f"{body}\n" if place is None else coloured(f"{body}\n", keys.number(place)))
+    return "".join(parts)
+
+
+def _ink(number: int) -> str:
+    return f"background:{colour(number)};color:#111"
+
+
+def coloured(html: str, number: int) -> str:
+    """A run of lines in the colour of a place.  A block, that no line hides the underscores of the
+    one above; its last end of line is then none, and is one where styles are dropped."""
+    return f'<mark class="k{number}" style="display:block;{_ink(number)}">{html}</mark>'

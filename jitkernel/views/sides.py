@@ -1,0 +1,195 @@
+"""Two texts side by side, with the words marked that differ; and one under the other, as text.
+
+`-` and `+` say which lines went and came; colours and marked words only repeat it.  Start from
+`Piece` and `sides`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from html import escape
+from itertools import groupby
+
+from jitkernel.ir.printed import matching
+from jitkernel.regex import regex
+from jitkernel.views.diff import TINTS
+from jitkernel.views.view import View, fold
+
+_WORD = regex(r"[%@#!]?[\w.$-]+|\s+|.")
+_KEY = regex(r"\s*(?:(%[^\s=]+) =|([\w.$-]+))")
+_FEW = 3  # words that differ as a whole
+_LONGEST = 400  # letters of a line whose words are compared
+_AROUND = 2  # lines that are shown before and after what changed
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A line of both texts, None where one has none there; `same` where they are equal."""
+
+    old: str | None
+    new: str | None
+    same: bool
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A part of a module that changed: its name (`@sq`; "" for what is in no function), its
+    lines before and after, none where it was not there, and the blocks of lines that both have, as
+    `matching` gives them."""
+
+    name: str
+    old: Sequence[str]
+    new: Sequence[str]
+    blocks: Sequence[tuple[int, int, int]]
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """The number of lines that went, and of those that came."""
+        same = sum(n for _, _, n in self.blocks)
+        return len(self.old) - same, len(self.new) - same
+
+    def hunks(self) -> Iterator[tuple[int, list[Row]]]:
+        """Each stretch of changes with a little around it: its first line's number in the new
+        text, and its rows."""
+        rows: list[Row] = []
+        at_old = at_new = 0
+        begin = 1
+        for a, b, n in [*self.blocks, (len(self.old), len(self.new), 0)]:
+            rows += _paired(self.old[at_old:a], self.new[at_new:b])
+            equal = self.new[b : b + n]
+            changed = any(not row.same for row in rows)
+            if changed and n <= 2 * _AROUND and b + n < len(self.new):
+                rows += [Row(t, t, True) for t in equal]
+            else:
+                if changed:
+                    rows += [Row(t, t, True) for t in equal[:_AROUND]]
+                    yield begin, rows
+                kept = equal[max(n - _AROUND, 0) :]
+                rows, begin = [Row(t, t, True) for t in kept], b + n - len(kept) + 1
+            at_old, at_new = a + n, b + n
+
+
+def _paired(old: Sequence[str], new: Sequence[str]) -> list[Row]:
+    """Rows of lines that differ: those that define the same name stand side by side, and what is
+    between them from the top."""
+    rows: list[Row] = []
+    at_old = at_new = 0
+    pairs = [
+        (a + k, b + k)
+        for a, b, n in matching([*map(_key, old)], [*map(_key, new)])
+        for k in range(n)
+    ]
+    for a, b in [*pairs, (len(old), len(new))]:
+        left, right = old[at_old:a], new[at_new:b]
+        both = min(len(left), len(right))
+        rows += [Row(x, y, False) for x, y in zip(left, right, strict=False)]
+        rows += [Row(x, None, False) for x in left[both:]]
+        rows += [Row(None, y, False) for y in right[both:]]
+        if a < len(old):
+            rows.append(Row(old[a], new[b], old[a] == new[b]))
+        at_old, at_new = a + 1, b + 1
+    return rows
+
+
+def _key(line: str) -> str:
+    match = _KEY.match(line)
+    return (match[1] or match[2]) if match else line
+
+
+def sides(pieces: Sequence[Piece], limit: int, more: str = "") -> View:
+    """The change of some parts, at most `limit` lines of it; `more` says how to see the others."""
+    texts: list[str] = []
+    left: list[tuple[str, str]] = []  # a mark and the HTML of a line
+    right: list[tuple[str, str]] = []
+    room, out = limit, 0
+    for piece in pieces:
+        if len(pieces) > 1:
+            head = f"@@ {piece.name or 'outside functions'}"
+            texts.append(head)
+            left.append(("@", escape(head)))
+            right.append(("@", escape(head)))
+        for at, rows in piece.hunks():
+            shown, room = rows[: max(room, 0)], room - len(rows)
+            out += len(rows) - len(shown)
+            if not shown:
+                continue
+            texts += [f"@@ line {at}", *_unified(shown)]
+            left.append(("@", f"@@ line {at}"))
+            right.append(("@", ""))
+            for row in shown:
+                a, b = _marked(row)
+                left.append(a)
+                right.append(b)
+    if out:
+        texts.append(f"… {out} more lines{more}")
+        left.append(("@", f"… {out} more lines"))
+        right.append(("@", escape(more.removeprefix("; "))))
+    columns = "".join(map(_column, (left, right)))
+    html = f'<div style="{_GRID}">{columns}</div>'
+    return View(fold(texts), html)
+
+
+_GRID = "display:grid;grid-template-columns:minmax(0,1fr) minmax(0,1fr);gap:1em"
+
+
+def _unified(rows: Sequence[Row]) -> Iterator[str]:
+    for same, group in groupby(rows, lambda row: row.same):
+        found = list(group)
+        if same:
+            yield from (f"  {row.new}".rstrip() for row in found)
+        else:
+            yield from (f"- {row.old}".rstrip() for row in found if row.old is not None)
+            yield from (f"+ {row.new}".rstrip() for row in found if row.new is not None)
+
+
+def _marked(row: Row) -> tuple[tuple[str, str], tuple[str, str]]:
+    """Both sides of a row, each with its mark; words that differ are in a `mark`."""
+    old, new = row.old, row.new
+    if row.same:
+        line = " ", f"  {escape(new or '', quote=False)}"
+        return line, line
+    if old is None or new is None or max(len(old), len(new)) > _LONGEST:
+        gone = ("-", f"- {escape(old, quote=False)}") if old is not None else ("@", "")
+        came = ("+", f"+ {escape(new, quote=False)}") if new is not None else ("@", "")
+        return gone, came
+    a, b = _WORD.findall(old), _WORD.findall(new)
+    left, right = ["- "], ["+ "]
+    for tag, i, j, k, m in _changes(a, b):
+        for side, words in ((left, a[i:j]), (right, b[k:m])):
+            text = escape("".join(words), quote=False)
+            side.append(f"<mark>{text}</mark>" if tag != "equal" and text.strip() else text)
+    return ("-", "".join(left)), ("+", "".join(right))
+
+
+def _changes(a: Sequence[str], b: Sequence[str]) -> list[tuple[str, int, int, int, int]]:
+    """The words that differ, as `SequenceMatcher.get_opcodes` tells it."""
+    first, least = 0, min(len(a), len(b))
+    while first < least and a[first] == b[first]:
+        first += 1
+    last = 0
+    while last < least - first and a[-1 - last] == b[-1 - last]:
+        last += 1
+    i, j = len(a) - last, len(b) - last
+    if max(i, j) - first <= _FEW:
+        middle = [("replace", first, i, first, j)]
+    else:
+        found = SequenceMatcher(None, a[first:i], b[first:j], autojunk=False).get_opcodes()
+        middle = [(tag, *(first + n for n in at)) for tag, *at in found]  # type: ignore[misc]
+    return [
+        ("equal", 0, first, 0, first), *middle, ("equal", i, len(a), j, len(b))
+    ]  # fmt: skip
+
+
+def _column(lines: Sequence[tuple[str, str]]) -> str:
+    out = []
+    for mark, group in groupby(lines, lambda line: line[0]):
+        text = "".join(f"{line or ' '}\n" for _, line in group)
+        if mark in TINTS:
+            style = f"display:block;color:inherit;background:{TINTS[mark]}"
+            text = f'<span style="{style}">{text}</span>'
+        out.append(text)
+    frame, inner = "margin:0.5em 0;overflow-x:auto", "white-space:pre"
+    body = "".join(out).removesuffix("\n")
+    return f'<pre style="{frame}"><code style="{inner}">{body}</code></pre>'

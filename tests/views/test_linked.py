@@ -1,0 +1,171 @@
+"""Source, IR and machine code side by side: the function's own lines and no neighbour's, of what
+was inlined its own, one colour for one line; clang's debug information and the text judge."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from html.parser import HTMLParser
+
+import pytest
+from stripped import assert_complete, words
+
+from jitkernel import Session
+from jitkernel.session import CellOptions
+from jitkernel.views import asm, explain, linked
+from jitkernel.views.panes import colour
+from jitkernel.views.svg import PAPER
+from tests.views.test_svg import BLACK, contrast, rgb
+
+HELPER = "static int hid(int q) {\n  return q * 3;\n}\nint help(int x) {\n  if (x > 2)\n    x++;\n  return hid(x);\n}"
+MANY = "\n".join(f"int f{i}(int a) {{\n  return a + {i};\n}}" for i in range(300))
+TARGET = "int\ntarget(int a)\n{\n  int t = 0;\n  for (int i = 0; i < a; i++)\n    t ^= help(i) * i;\n  return t * 42;\n}"
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[Session]:
+    with Session(capacity=64 << 20, spare=False) as s:
+        s.run(HELPER, "c")  # 1
+        s.run(f"{MANY}\n{TARGET}\nint after(int a) {{\n  return a - 1;\n}}", "c")  # 2
+        s.run("define i32 @g(i32 %x) {\n  %y = call i32 @help(i32 %x)\n  ret i32 %y\n}")  # 3
+        yield s
+
+
+def pane(text: str, title: str) -> list[str]:
+    """The lines of a pane in plain text."""
+    found = text[text.index(f"\n{title}\n") + len(title) + 2 :]
+    return found.split("\n\n")[0].splitlines()
+
+
+def test_a_function_at_line_900_has_its_own_lines(session: Session) -> None:
+    source = pane(linked(session, "target").text, "Source")
+    own = [f"{901 + k} {line}" for k, line in enumerate(TARGET.splitlines())]
+    assert source[:8] == own
+    rest = "\n".join(source[8:])
+    assert re.search(r"^ +a: inlined: help, cell 1$", rest, re.M)
+    assert re.search(r"^ *a5   if \(x > 2\)$", rest, re.M)
+    assert not re.search(r"\bf\d+\(|after", "\n".join(source))
+
+
+def test_lines_agree_with_the_line_table(session: Session) -> None:
+    """What stands at an instruction is what `asm` says of it, where it is the function's own."""
+    numbers = [int(n) for n in re.findall(r"^ *(\d+)  ", asm(session, "target").text, re.M)]
+    shown = pane(linked(session, "target").text, "Machine code")
+    own = {int(m[1]) for m in (re.match(r" *(\d+) ", line) for line in shown) if m}
+    assert own and own <= set(numbers) <= set(range(901, 909))
+
+
+def test_every_number_is_that_of_a_line_beside_it(session: Session) -> None:
+    for name in ("target", "help", "g"):
+        text = linked(session, name).text
+        known = {m[1] for m in (re.match(r" *(a?\d+) ", t) for t in pane(text, "Source")) if m}
+        for title in ("IR, as it was compiled", "Machine code"):
+            used = {m[1] for m in (re.match(r" *(a?\d+) ", t) for t in pane(text, title)) if m}
+            assert used and used <= known, (name, title)
+
+
+def test_loops_are_marked(session: Session) -> None:
+    lines = pane(linked(session, "target").text, "IR, as it was compiled")
+    inside = {line for line in lines if "│" in line}
+    assert any("phi" in line for line in inside) and not any("ret i32" in line for line in inside)
+
+
+def test_a_header_is_a_text_of_its_own(tmp_path) -> None:
+    """Its line 2 is not the cell's line 2."""
+    (tmp_path / "h.h").write_text(
+        "static inline int twice(volatile int *x) {\n  return *x * 2;\n}\n"
+    )
+    with Session(capacity=64 << 20, spare=False, clang_flags=f"-I {tmp_path}") as s:
+        s.run(
+            '#include "h.h"\nint other;\nint f(volatile int *x) {\n  return twice(x) + 1;\n}', "c"
+        )
+        text = linked(s, "f").text
+        assert re.search(r"^a2   return \*x \* 2;$", text, re.M) and f"{tmp_path}/h.h" in text
+        assert "other;" not in text
+        assert not re.search(r"^ *2  ", asm(s, "f").text, re.M)
+
+
+class Runs(HTMLParser):
+    """Class, style and text of each marked run."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[list[str]] = []
+        self.inside = False
+
+    def handle_starttag(self, tag, attrs):
+        if tag == "mark":
+            values = dict(attrs)
+            self.found.append([values["class"], values["style"], ""])
+            self.inside = True
+
+    def handle_endtag(self, tag):
+        self.inside = self.inside and tag != "mark"
+
+    def handle_data(self, data):
+        if self.inside:
+            self.found[-1][2] += data
+
+
+def test_one_line_has_one_colour_and_one_element_a_run(session: Session) -> None:
+    view = linked(session, "target")
+    runs = Runs()
+    runs.feed(view.html)
+    styles: dict[str, set[str]] = {}
+    numbers: dict[str, set[str]] = {}
+    for key, style, text in runs.found:
+        styles.setdefault(key, set()).add(style)
+        numbers.setdefault(key, set()).add(text.split()[0])
+    assert all(len(found) == 1 for found in (*styles.values(), *numbers.values()))
+    assert len({next(iter(n)) for n in numbers.values()}) == len(numbers)
+    assert all(f".jkp:has(.{key}:hover) .{key}" in view.html for key in styles)
+    beside = re.findall(
+        r'<mark class="(k\d+)"[^>]*>(?:(?!</mark>).)*</mark>(?=<mark class="(k\d+)")',
+        view.html,
+        re.S,
+    )
+    assert beside and all(a != b for a, b in beside), "two elements for one run"
+    assert "var(" not in view.html and "light-dark" not in view.html and "<script" not in view.html
+    assert_complete(view)
+
+
+def test_nothing_glares_and_all_can_be_read() -> None:
+    for number in range(400):
+        ground = rgb(colour(number))
+        for ink in ("#111111", "#003c8f", "#7a2500"):
+            assert contrast(rgb(ink), ground) >= 4.5, (number, ink)
+        assert contrast(ground, BLACK) < 16
+    assert len({colour(n) for n in range(30)}) == 30
+    assert PAPER.startswith("#")
+
+
+def test_explain_and_asm_show_it(session: Session) -> None:
+    text = explain(session, "target").text
+    assert (
+        "905   for (int i = 0; i < a; i++)" in text and "int f0(" not in text.partition("== IR")[0]
+    )
+    without = linked(session, "target", ir=False)
+    assert "IR, as" not in without.text and "905" in words(without.html)
+
+
+def test_a_cell_of_statements_and_one_of_data(session: Session) -> None:
+    with Session(capacity=64 << 20, spare=False) as s:
+        s.run("int x = 3;\nint y;", "c")
+        for view in (explain(s, 1),):
+            assert "no machine code" in view.text
+            assert_complete(view)
+
+
+@pytest.mark.parametrize("size", [20, 80])
+def test_panes_are_small(size: int) -> None:
+    """1 kB a block, as is all of them."""
+    body = "".join(
+        f"  for (int i = 0; i < n; i++) {{\n    if (p[i] > {k}) t += p[i] * {k + 1};\n"
+        f"    else t ^= {k};\n  }}\n" for k in range(size // 4)
+    )  # fmt: skip
+    with Session(capacity=64 << 20, spare=False) as s:
+        s.run(f"long big(const volatile long *p, int n) {{\n  long t = 0;\n{body}  return t;\n}}", "c",
+              options=CellOptions(opt_level=1))  # fmt: skip
+        view = linked(s, "big")
+        assert len(view.html) < 6_000 + 1_000 * size
+        assert len(explain(s, "big").html) < 120_000

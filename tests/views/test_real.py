@@ -1,0 +1,150 @@
+"""Views of real functions, and of ever longer ones: their sizes, their cost beside the compile, their
+own lines, and drawings beside dot's.
+
+The first takes C files from the folders in VIEWS_REAL (separated by colons): zlib, Lua, SQLite.
+Each is compiled with its own folder for headers.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from jitkernel import Session, views
+from jitkernel.errors import JitError
+from jitkernel.session import CellOptions
+from jitkernel.views.layers import Drawing
+from jitkernel.views.lines import Located
+from jitkernel.views.svg import LETTER
+from tests.views.dot import crossings, dot
+from tests.views.test_layers import points
+
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(3000)]
+
+FOLDERS = [Path(p) for p in os.environ.get("VIEWS_REAL", "").split(":") if p]
+FILES = [path for folder in FOLDERS for path in sorted(folder.glob("*.c"))]
+VIEWS: dict[str, Callable[[Session, str], views.View]] = {
+    "linked": lambda s, f: views.linked(s, f),
+    "asm --source": lambda s, f: views.linked(s, f, ir=False),
+    "asm": lambda s, f: views.asm(s, f),
+    "explain": lambda s, f: views.explain(s, f),
+    "cfg": lambda s, f: views.cfg(s, f),
+    "compare": lambda s, f: views.compare(s, f, levels=[0, 2]),
+}
+
+
+def spent(what: Callable[..., Any], *given: object) -> tuple[float, Any]:
+    """Seconds of CPU of this process and its children, those that ended too, and the answer."""
+    own = psutil.Process()
+
+    def now() -> float:
+        total = sum(own.cpu_times()[:4])
+        for child in own.children(recursive=True):
+            try:
+                total += sum(child.cpu_times()[:4])
+            except psutil.NoSuchProcess:
+                pass
+        return total
+
+    gc.collect()
+    before = now()
+    made = what(*given)
+    return now() - before, made
+
+
+@pytest.mark.skipif(not FILES, reason="VIEWS_REAL names no folder")
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_real_functions(path: Path) -> None:
+    source = path.read_text(errors="replace")
+    lines = source.split("\n")
+    with Session(timeout=900, clang_flags=f"-I {path.parent}", capacity=256 << 20) as s:
+        try:
+            s.run(source, "c", options=CellOptions(file=str(path)))
+        except JitError as error:
+            pytest.skip(str(error).splitlines()[0])
+        cell = s.cells[-1]
+        located = Located(s, cell.number)
+        large = [n for n in located.functions if 30 <= len(located.body(n).flow.blocks)]
+        request = s.inspect.request(cell.number)
+        compile_, _ = spent(s.inspect.engine.pool.printed, request)
+        for name in [n for n in large if n in cell.names]:
+            body = located.body(name)
+            count = len(body.flow.blocks)
+            for kind, view in VIEWS.items():
+                seconds, made = spent(view, s, name)
+                most = 120_000 if count <= 60 else 400_000
+                print(f"{path.name} {name} {count} {kind}: {seconds / compile_:.1f} "
+                      f"{len(made.html) // 1000} kB")  # fmt: skip
+                assert len(made.html) <= most, (name, kind)
+                assert seconds <= 4 * compile_ + 0.1, (name, kind)
+            _own_lines(views.linked(s, name).text, name, lines)
+            if count <= 120:
+                _beside_dot(name, body)
+
+
+def _own_lines(text: str, name: str, lines: list[str]) -> None:
+    """From the line with the function's name to the first `}` in column 0 below it."""
+    shown = text[text.index("\nSource\n") + 8 :].split("\n\n")[0]
+    first = re.match(r" *(\d+) ", shown)
+    assert first is not None
+    start = int(first[1])
+    head = next(n for n in range(start, start + 4) if re.search(rf"\b{name} ?\(", lines[n - 1]))
+    end = next(n for n in range(head, len(lines)) if lines[n - 1].startswith("}"))
+    numbers = [
+        int(n) for n in re.findall(r"^ *(\d+)(?: |$)", shown.partition("inlined: ")[0], re.M)
+    ]
+    assert numbers == list(range(start, end + 1)), name
+
+
+def _beside_dot(name: str, body: object) -> None:
+    blocks, edges_ = body.flow.blocks, body.flow.edges  # type: ignore[attr-defined]
+    boxes = {
+        str(n): (max(map(len, (label, *texts))) * LETTER + 16, 24.0 + 15 * len(texts))
+        for n, (label, texts) in enumerate(blocks)
+    }
+    edges = [
+        (str(a), str(b), 0.0) for a, b in dict.fromkeys((a, b) for a, b, _ in edges_) if a != b
+    ]
+    drawing = Drawing(boxes, edges)
+    width, paths = dot(boxes, edges)
+    ours = crossings([points(route.path) for route in drawing.routes])
+    print(
+        f"{name}: {drawing.width / width:.2f} of dot's width, {ours} crossings, {crossings(paths)}"
+    )
+    assert drawing.width <= 1.35 * width and ours <= 1.3 * crossings(paths) + 2
+
+
+def loops(count: int) -> str:
+    """A function of four lines a loop."""
+    body = "".join(
+        f"  for (int i{k} = 0; i{k} < n; i{k}++) {{\n    if (p[i{k}] > {k}) t += p[i{k}] * {k + 1};\n"
+        f"    else t ^= {k};\n  }}\n" for k in range(count)
+    )  # fmt: skip
+    return f"long big(const long *p, int n) {{\n  long t = 0;\n{body}  return t;\n}}"
+
+
+def test_no_view_grows_faster_than_the_compile() -> None:
+    """The exponent between 125 and 1,000 lines is at most 0.1 more than the compile's."""
+    sizes = (31, 250)
+    found: list[dict[str, float]] = []
+    for size in sizes:
+        with Session(timeout=900) as s:
+            s.run(loops(size), "c")
+            request = s.inspect.request(1)
+            one = {"compile": spent(s.inspect.engine.pool.printed, request)[0]}
+            for kind, view in VIEWS.items():
+                one[kind] = spent(view, s, "big")[0]
+            found.append(one)
+    scale = math.log(sizes[1] / sizes[0])
+    grown = {kind: math.log(found[1][kind] / found[0][kind]) / scale for kind in found[0]}
+    print(found, grown)
+    for kind in VIEWS:
+        assert grown[kind] <= grown["compile"] + 0.1, (kind, grown)
