@@ -10,16 +10,18 @@ import os
 from collections.abc import Callable
 from functools import cached_property, lru_cache
 from tempfile import gettempdir
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import UsageError
 
 if TYPE_CHECKING:
     from jitkernel.session.debugging.wholes import Wholes
 
-__all__ = ["PREFIX", "SEED", "CellFiles"]
+__all__ = ["CODE", "PREFIX", "SEED", "CellFiles"]
 
-PREFIX = os.path.join(gettempdir(), f"jitkernel_{os.getpid()}", "")
+# JupyterLab shows `Cell [3]` in the place of a path with this word, as ipykernel's have it.
+PREFIX = os.path.join(gettempdir(), f"ipykernel_jit{os.getpid()}", "")
+CODE = "code at "
 SEED = 0xC70F6907  # what ipykernel and JupyterLab begin the hash of a cell with
 
 
@@ -28,8 +30,10 @@ class CellFiles:
     those that have run."""
 
     def __init__(self, suffix: Callable[[], str]):
-        self._suffix = suffix
+        self._suffix, self._refers = suffix, False
         self._texts: dict[str, str] = {}  # by path
+        self._sent: set[str] = set()  # by the client
+        self._referred: dict[str, int] = {}
 
     @property
     def suffix(self) -> str:
@@ -42,6 +46,40 @@ class CellFiles:
         from jitkernel.session.debugging.wholes import Wholes  # the session's thread imports it
 
         return Wholes()
+
+    def begin(self, refers: bool) -> None:
+        """A client has come, which has sent no cell yet.  With `refers` it gets numbers for the
+        texts of files that it has not sent: else it would look for them on its disk."""
+        self._refers = refers
+        self._sent.clear()
+
+    def dump(self, text: str) -> str:
+        """The file of a cell that the client has sent."""
+        path = self.path(text)
+        self._sent.add(path)
+        return path
+
+    def source(self, text: str) -> dict[str, Any]:
+        """The file that a cell's text is, as the protocol has it."""
+        return self._referring(self.path(text))
+
+    def code(self, address: int) -> dict[str, Any]:
+        """The file for machine code of which no source is known."""
+        return self._referring(f"{CODE}{address:#x}")
+
+    def _referring(self, path: str) -> dict[str, Any]:
+        found: dict[str, Any] = {"name": os.path.basename(path), "path": path}
+        if self._refers and path not in self._sent:
+            self._referred.setdefault(path, len(self._referred) + 1)
+            found["sourceReference"] = self._referred[path]
+        return found
+
+    def referred(self, reference: int) -> str:
+        """The file that a number is of.  Raises UsageError."""
+        found = next((path for path, number in self._referred.items() if number == reference), "")
+        if not found:
+            raise UsageError(f"no source has the number {reference}: ask for the stackTrace")
+        return found
 
     def path(self, text: str) -> str:
         """The file that a cell's text is."""

@@ -11,12 +11,14 @@ import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from queue import Empty
 from typing import Any, NamedTuple
 
 from jitkernel.kernel.displays import plain
 from jitkernel.kernel.install import KERNELS, NAME, kernelspec_source
 
 START_TIMEOUT = 60.0  # seconds
+_QUIET = 0.05  # seconds without output before somebody is asked
 #: What a notebook stores of each message that is an output.
 _OUTPUTS = {
     "stream": ("name", "text"),
@@ -59,10 +61,12 @@ def running_kernel(
 def run_cell(
     client: Any, source: str, cell_id: str = "", timeout: float | None = None,
     answers: Sequence[str] | None = None, hear: Callable[[str, str], None] | None = None,
+    ask: Callable[[str], str] | None = None,
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:  # fmt: skip
     """Run one cell: the reply's content and the outputs as a notebook stores them.  `answers` are
-    the lines that it gets where it asks; None: the client has no input box.  Who wants to `hear`
-    the streams while it runs is given their names and texts."""
+    the lines that it gets where it asks; None: somebody else is asked, with `ask(prompt)`, or the
+    client has no input box.  Who wants to `hear` the streams while it runs is given their names and
+    texts, and displays, too, where somebody is asked."""
     outputs: list[dict[str, Any]] = []
     live: dict[str, dict[str, Any]] = {}  # displays that may be updated in place
 
@@ -78,17 +82,30 @@ def run_cell(
             live[display]["data"] = content["data"]
         elif kind == "stream" and last.get("name") == content["name"]:
             last["text"] += content["text"]
+        elif kind == "display_data" and hear is not None and ask is not None:
+            hear("stdout", content["data"].get("text/plain", "") + "\n")  # it is being looked at
         elif kind in _OUTPUTS:
             outputs.append({"output_type": kind, **{key: content[key] for key in _OUTPUTS[kind]}})
             if display:
                 live[display] = outputs[-1]
 
     left = list(answers or ())
+
+    def answer(message: dict[str, Any]) -> None:
+        if answers is not None or ask is None:
+            client.input(left.pop(0) if left else "\x04")
+            return
+        with contextlib.suppress(Empty):  # what it has said before comes by another socket
+            while True:
+                said = client.get_iopub_msg(timeout=_QUIET)
+                if said["parent_header"].get("msg_id") == message["parent_header"].get("msg_id"):
+                    take(said)
+        client.input(ask(message["content"]["prompt"]))
+
     client.session.metadata = {"cellId": cell_id}
     reply = client.execute_interactive(
-        source, allow_stdin=answers is not None, stop_on_error=False, timeout=timeout,
-        output_hook=take,
-        stdin_hook=lambda message: client.input(left.pop(0) if left else "\x04"),
+        source, allow_stdin=(answers, ask) != (None, None), stop_on_error=False, timeout=timeout,
+        output_hook=take, stdin_hook=answer,
     )  # fmt: skip
     return reply["content"], outputs
 
@@ -121,7 +138,8 @@ def language_of(notebook: dict[str, Any]) -> tuple[str, ...]:
     spec = notebook.get("metadata", {}).get("kernelspec", {})
     if spec.get("name") not in KERNELS[1:]:
         return ()
-    return (f"--JITKernel.default_language={spec['language']}",)
+    language = spec.get("language") or spec["name"].removeprefix(f"{KERNELS[0]}-")
+    return (f"--JITKernel.default_language={language}",)
 
 
 def kernel_for(
@@ -144,13 +162,16 @@ class Ran(NamedTuple):
 
 
 def run_cells(
-    client: Any, notebook: dict[str, Any], hear: Callable[[str, str], None] | None = None
-) -> Iterator[Ran]:
-    """Run the cells of a notebook in order, each as it is asked for; `hear` as for `run_cell`."""
+    client: Any, notebook: dict[str, Any], hear: Callable[[str, str], None] | None = None,
+    ask: Callable[[str], str] | None = None,
+) -> Iterator[Ran]:  # fmt: skip
+    """Run the cells of a notebook in order, each as it is asked for; `hear` and `ask` as for
+    `run_cell`."""
     for cell in code_cells(notebook):
         reply, outputs = run_cell(
-            client, cell["source"], cell_id=cell.get("id", ""), answers=answers_of(cell), hear=hear
-        )
+            client, cell["source"], cell_id=cell.get("id", ""), answers=answers_of(cell), hear=hear,
+            ask=ask,
+        )  # fmt: skip
         meant = "raises-exception" in cell["metadata"].get("tags", ())
         failed = reply["status"] == "error"
         yield Ran(cell, reply.get("execution_count"), outputs, failed, meant)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import JitError, UsageError
 from jitkernel.ir.names import NAME, quote_name
+from jitkernel.kernel import python_cells
 from jitkernel.kernel.arguments import (
     argument_matches,
     cell_symbols,
@@ -44,6 +45,9 @@ def complete(context: Frontend, code: str, position: int) -> dict[str, Any]:
     """The content of a `complete_reply`; `position` counts characters."""
     before = code[:position]
     line = before.rsplit("\n", 1)[-1]
+    if python_cells.is_python(code, position):
+        start, matches = python_cells.completed(code, position)
+        return reply(matches, start, position)
     start, matches = position, list[Suggestion]()
     language = cell_language(context, code)
     magic = magic_of(context, line)

@@ -1,4 +1,4 @@
-"""Magics that are typed where a debugger's client evaluates: `%break 3 if i == 10`, `%breaks`.
+"""Magics that are typed where a debugger's client evaluates: `%break 3 if i == 10`, `%asm`.
 
 Start from `typed`.
 """
@@ -7,18 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from jitkernel.kernel import magics
-from jitkernel.regex import regex
-
 if TYPE_CHECKING:
     from jitkernel.kernel.frontend import Frontend
-    from jitkernel.session.debugging.records import Frame
     from jitkernel.views.view import View
 
-__all__ = ["COMMANDS", "typed"]
-
-COMMANDS = ("%break", "%breaks")
-_LINE = regex(r"(%break\s+)(\d+)(?=\s|\Z)")
+__all__ = ["typed"]
 
 
 class _Kept:
@@ -39,13 +32,15 @@ class _Kept:
 
     page = display
 
+    def live(self, view: View, last: bool = True) -> None:
+        if last:
+            self.display(view)
 
-def typed(frontend: Frontend, text: str, frame: Frame | None) -> str:
-    """The text that a line shows, where the innermost `frame` that is looked at is this one: lines
-    without a cell are of its cell.  Raises UsageError."""
-    if frame is not None and frame.cell:
-        text = _LINE.sub(lambda line: f"{line[1]}{frame.cell}:{line[2]}", text)
-    name, _, rest = text.removeprefix("%").partition(" ")
+
+def typed(frontend: Frontend, text: str, frame: int) -> str | None:
+    """The text that a magic shows, for this frame of what stands; None for what is no magic.
+    Raises UsageError."""
     kept = _Kept(frontend)
-    magics.run_line_magic(cast("Frontend", kept), name, rest, within=True)
+    if not frontend.standing.does(text, frame, cast("Frontend", kept)):
+        return None
     return "\n".join(kept.lines)

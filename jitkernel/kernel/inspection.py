@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from jitkernel.compiler.passes import DESCRIPTIONS
 from jitkernel.errors import JitError
 from jitkernel.ir.names import NAME, bare, written
+from jitkernel.kernel import python_cells
 from jitkernel.kernel.completion import cell_body, cell_language, magic_of
 from jitkernel.kernel.magics.parsing import help_text, split_option
 from jitkernel.kernel.magics.registry import Magic
@@ -28,6 +29,9 @@ _WORD = regex("[@%!]{0,2}" + NAME)
 
 def inspect_at(context: Frontend, code: str, position: int, level: int) -> View | None:
     """A view of what stands at a position (in characters) of a cell; None if nothing is known."""
+    if python_cells.is_python(code, position):
+        text = python_cells.explained(code, position)
+        return listing("", text) if text else None
     start = code.rfind("\n", 0, position) + 1
     stop = code.find("\n", position)
     line = code[start : stop if stop >= 0 else len(code)]
@@ -154,7 +158,7 @@ def _row_view(context: Frontend, symbol: Symbol) -> View:
 
 def _source(context: Frontend, symbol: Symbol, level: int) -> list[View]:
     from jitkernel.views.asm import asm
-    from jitkernel.views.passes import entity, ir
+    from jitkernel.views.ir import entity, ir
 
     if not symbol.cell:
         return []

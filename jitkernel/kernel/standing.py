@@ -50,10 +50,13 @@ class Standing:
             self._last = text
 
     def source_of(self, cell: int = 0) -> str:
-        """The whole text of a cell; for 0 of this one, where it has code, else of the last one
-        that had.  Raises UsageError where there is none."""
+        """The whole text of a cell; for 0 of the one that the frame is of that is looked at, while
+        the program stands, else of this one, where it has code, else of the last one that had.
+        Raises UsageError where there is none."""
         if cell:
             return self._texts.get(cell) or self.debugger.source_of(cell)
+        if self.stands and (source := self.debugger.frames()[self.debugger.chosen].source):
+            return source
         return self._last or self.debugger.source_of()
 
     def cell_of(self, source: str) -> int:
@@ -96,33 +99,47 @@ class Standing:
         from jitkernel.session.debugging.prompt import Prompt
 
         frontend = self._frontend
-        made = Prompt(program, frontend.out.input, frontend.print, self._magic)
+        made = Prompt(program, frontend.out.input, frontend.print)
+        made.other = lambda line: self._at_prompt(line, made.chosen)
         made.numbers, made.sources = self.cell_of, self.source_of
         return made
 
-    def _magic(self, line: str) -> bool:
-        """Run a magic or a shell command that was typed at the prompt; False for anything else."""
-        frontend = self._frontend
+    def _at_prompt(self, line: str, frame: int) -> bool:
+        """Run a magic or a shell command; False for anything else."""
         if line.startswith("!"):
-            frontend.run_shell(line[1:])
+            self._frontend.run_shell(line[1:])
             return True
+        return self.does(line, frame)
+
+    def does(self, line: str, frame: int = 0, frontend: Frontend | None = None) -> bool:
+        """Run a magic for a frame of what stands, which views mark the place of; False for anything
+        else.  Raises UsageError for magics that change something."""
+        frontend = frontend or self._frontend
         match = _MAGIC.match(line)
         magic = frontend.magics.get(match[1].rstrip("?")) if match is not None else None
         if match is None or magic is None:
             return False
         if magic.name not in LOOKS and not match[1].endswith("?"):
-            words = "is not done while the program stands: `c` goes on, `q` ends the cell"
+            words = "is for a cell"
+            if self.stands:
+                at_prompt = frontend is self._frontend
+                words = "`c` goes on, `q` ends the cell" if at_prompt else "let it go on, or end it"
+                words = f"is not done while the program stands: {words}"
             raise UsageError(frontend.worded(f"%{match[1]} {words}"))
+        if self.stands:
+            self.debugger.chosen = frame
         with frontend.without_pager():
-            magics.run_line_magic(frontend, match[1], match[2] or self._here(magic))
+            magics.run_line_magic(frontend, match[1], match[2].strip() or self._here(magic))
         return True
 
     def _here(self, magic: Magic) -> str:
-        """The subject of a view that is not told one: the function where the program stands."""
+        """The subject of a view that is not told one: the function that is looked at."""
         if magic.name not in _SHOWS or not self.stands:
             return ""
-        name = self.debugger.frames()[0].name
-        return name if name.lstrip("@") in self._frontend.session.symbols else ""
+        frame = self.debugger.frames()[self.debugger.chosen]
+        if frame.name.lstrip("@") in self._frontend.session.symbols:
+            return frame.name
+        return str(frame.cell) if frame.cell in self._frontend.session.inspect.program.cells else ""
 
 
 def has_code(text: str) -> bool:

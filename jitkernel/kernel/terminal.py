@@ -148,8 +148,16 @@ def _run_notebook(path: Path, session: str, trust: bool) -> int:
     def hear(name: str, text: str) -> None:
         print(text, end="", file=sys.stderr if name == "stderr" else sys.stdout, flush=True)
 
+    def ask(prompt: str) -> str:
+        try:
+            return input(prompt)
+        except (EOFError, KeyboardInterrupt):
+            print()
+            return "\x04"
+
+    asks = ask if sys.stdin.isatty() and sys.stdout.isatty() else None
     with kernel_for(notebook, path.resolve().parent, *arguments) as client:
-        for ran in run_cells(client, notebook, hear):
+        for ran in run_cells(client, notebook, hear, asks):
             for output in ran.outputs:
                 if output["output_type"] == "stream":  # it was heard; the next begins a line
                     hear(output["name"], "" if output["text"].endswith("\n") else "\n")

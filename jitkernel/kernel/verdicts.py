@@ -1,18 +1,21 @@
-"""What a pass written in Python came to, as a display: `effect_view`."""
+"""What a pass or an analysis written in Python came to, as a display: `effect_view`,
+`analysis_view`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jitkernel.views.diff import counts, difference, difference_view, parts
-from jitkernel.views.passes import STEP_COLUMNS, changed_steps
+from jitkernel.ir.printed import counts_of
+from jitkernel.views.diff import clip, counts, difference, difference_view, parts
 from jitkernel.views.view import View, folding, join, listing, paragraph, table, time_text
+from jitkernel.views.watched import STEP_COLUMNS, changed_steps
 
 if TYPE_CHECKING:
     from jitkernel.compiler.pass_trace import PassTrace
-    from jitkernel.transform import Effect
+    from jitkernel.transform import Analysis, Effect
 
 _LINES = 400
+_ROWS = 1000
 
 
 def effect_view(effect: Effect) -> View:
@@ -53,6 +56,30 @@ def effect_view(effect: Effect) -> View:
     return join(views)
 
 
+def analysis_view(analysis: Analysis) -> View:
+    """One analysis, as `transform.analyse` tells of it."""
+    found = analysis.found
+    where = "after LLVM's passes" if analysis.last else "before LLVM's passes"
+    head = (
+        f"analysis {analysis.name} of cell {analysis.cell}, {where}: {time_text(found.nanoseconds)}"
+    )
+    views = [paragraph(head)]
+    if found.rows:
+        names = list(dict.fromkeys(name for row in found.rows for name in row))
+        rows = [[row.get(name) for name in names] for row in found.rows[:_ROWS]]
+        numbers = [all(isinstance(row[n], (int, float)) for row in rows) for n in range(len(names))]
+        columns = [f"{'#' * number}{name}" for name, number in zip(names, numbers, strict=True)]
+        more = len(found.rows) - _ROWS
+        views.append(table("", columns, rows, f"… {more} more rows" if more > 0 else ""))
+    if found.text:
+        views.append(listing("", "\n".join(clip(found.text.split("\n"), _ROWS, ""))))
+    if found.output:
+        views.append(listing("It printed:", found.output.rstrip("\n")))
+    if len(views) == 1:
+        views.append(paragraph("It gave nothing: an analysis returns or yields text, or rows."))
+    return join(views)
+
+
 def _shown(value: float | str, unit: str) -> str:
     if isinstance(value, str):
         return value
@@ -61,7 +88,10 @@ def _shown(value: float | str, unit: str) -> str:
 
 def _pipeline(effect: Effect, trace: PassTrace, changed: tuple[int, int]) -> View:
     """The pass among LLVM's own that changed something."""
-    own = (effect.name, "module", *changed, time_text(effect.made.nanoseconds), "yes")
+    text = effect.made.after
+    own = (
+        effect.name, "module", *changed, *counts_of(text), time_text(effect.made.nanoseconds)
+    )  # fmt: skip
     rows = [step.row[1:] for step in changed_steps(trace)]
     rows = [*rows, own] if effect.last else [own, *rows]
     return table("The pipeline with it", STEP_COLUMNS, [(n, *r) for n, r in enumerate(rows, 1)])

@@ -6,6 +6,7 @@ thread.  Start from `WireOutput`.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,8 @@ from jitkernel.views.view import View
 
 if TYPE_CHECKING:
     from ipykernel.kernelbase import Kernel
+
+_PATIENCE = 1.0  # seconds for what was said to leave
 
 
 class WireOutput(OutputStreams):
@@ -78,6 +81,12 @@ class WireOutput(OutputStreams):
         self.show_held()
         self._send("error", content)
 
+    def _published(self) -> None:
+        """Wait until what was said before is on its way: it goes by another socket."""
+        sent = threading.Event()
+        self._kernel.iopub_thread.schedule(sent.set)
+        sent.wait(_PATIENCE)
+
     def input(self, prompt: str) -> str | None:
         """Ask the client for a line; None when it has no input box.  EOFError on Ctrl-D."""
         if not self._allow_stdin:
@@ -85,6 +94,7 @@ class WireOutput(OutputStreams):
         prompt = self.unshown(prompt)
         kernel, socket = self._kernel, self._kernel.stdin_socket
         session = present(kernel.session, "the kernel's connection")
+        self._published()
         while socket.poll(0, zmq.POLLIN):
             socket.recv_multipart()  # an answer to a request that was given up
         content = {"prompt": prompt, "password": False}

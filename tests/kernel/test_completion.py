@@ -75,9 +75,13 @@ def test_matches(kernel: Kernel, code: str, expected: set | None) -> None:
 FREE = {
     ("redo", "count"), ("history", "-n"), ("history", "-g --search"), ("arena", "part"),
     ("stack", "--after"), ("compare", "--time"), ("pass", "name"), ("pass", "--timeout"),
+    ("analysis", "name"), ("analysis", "--timeout"),
     ("timeit", "-n"), ("timeit", "-r"), ("exercise", "exercise"), ("watch", "--every"),
-    ("cfg", "--depth"), ("callgraph", "--depth"), ("cfg", "--around"), ("callgraph", "--around"), ("lib", "-l"),
-    ("reproduce", "--timeout"), ("break", "--hits"), ("break", "--log"),
+    ("cfg", "--depth"), ("cfg", "--block"), ("cfg", "--around"), ("callgraph", "--depth"),
+    ("callgraph", "--around"), ("lib", "-l"), ("plot", "--x"), ("plot", "--count"),
+    ("plot", "--first"), ("table", "--count"), ("table", "--first"), ("draw", "--most"),
+    ("layout", "what"),
+    ("reproduce", "--timeout"), ("passes", "--loop"), ("break", "--hits"), ("break", "--log"),
 }  # fmt: skip
 #: What stands for each kind of value once the cells above have run.
 SAMPLES = {

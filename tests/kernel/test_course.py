@@ -35,8 +35,8 @@ CLAIMS = {
     "01_bytes": [("%arena", r"text +rodata +unwind +data")],
     "02_calls": [("%stack", r"256 frames, innermost first")],
     "03_passes": [
-        ("%passes @f", r"1\. sroa.*- +%a = alloca.*2\. early-cse.*- +%1 = add i32 %x, 0"),
-        ("%passes @f", r"4\. instcombine.*- +%1 = mul i32 %x, 8.*\+ +%1 = shl i32 %x, 4"),
+        ("%passes @f", r"1\. sroa.*- +%a = alloca.*2\. early-cse.*- +%v1 = add i32 %x, 0"),
+        ("%passes @f", r"4\. instcombine.*- +%v3 = mul i32 %x, 8.*\+ +%v6 = shl i32 %x, 4"),
         ("%passes @absolute", r"sroa.*globalopt.*simplifycfg.*instcombine.*tailcallelim"),
         ("%passes @absolute", r"3\. simplifycfg.*\+ +%r\.0 = select.*4\. .*\+.*llvm\.abs"),
         ("%ir @only_instcombine", r"!alloca"),

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import queue
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -162,12 +166,22 @@ def test_views_at_the_prompt_mark_the_place(client: Client) -> None:
     )  # fmt: skip
     assert re.search(r"int sq\(int x\).*, as it is debugged\n", shown)
     assert re.search(r"^=> 4   \+\d+ .* mov     eax", shown, re.M)
-    assert re.search(r"^=> 11  .* add     eax", shown, re.M)  # where it returns to
-    assert re.search(r"Stack where a cell is: .*\n.*\n#0 +sq\+\d+, cell \d+ +4  int y", shown)
+    assert re.search(r"^-> 11  .* add     eax", shown, re.M)  # where it returns to
+    assert re.search(r"Stack where a cell is: .*\n.*\n=> #0 +sq\+\d+, cell \d+ +4  int y", shown)
     for words in ("Control flow of sq", "Machine IR of sq", "Memory (bytes)", "define i32 @sq",
                   "usage: %break", "Breakpoints", "the program stands", "from the shell"):  # fmt: skip
         assert words in shown
     assert client.ok("%asm sq") == before  # its own code again, byte for byte
+
+
+def test_views_are_of_the_frame_that_is_looked_at(client: Client) -> None:
+    client.ok(C)
+    client.ok("%break sq")
+    shown = client.ok("@sum(1)", "%mir --final", "u", "%asm", "%cfg", "%break 3", "c")
+    assert re.search(r"Machine IR of sq, .*as it is debugged\n(?s:.*)\n=> +\S", shown)
+    assert re.search(r"^int sum\(int n\)(?s:.*)^=> 11  .* add     eax", shown, re.M)
+    assert re.search(r"^Control flow of sum(?s:.*)^=> %for\.body:", shown, re.M)
+    assert re.search(r"^breakpoint 2: cell \d+, line 3", shown, re.M)  # of the cell it stands in
 
 
 @pytest.mark.parametrize(
@@ -227,6 +241,22 @@ def test_a_fault_and_what_it_has_left(client: Client) -> None:
     assert "not at faults" in client.ok("%debug on")
 
 
+def test_code_to_be_debugged_may_be_optimised(client: Client) -> None:
+    client.ok(C)
+    client.ok(IR)
+    assert "code to be debugged is optimised" in client.ok("%debug -O2")
+    client.ok("%break sum")
+    client.ok("%break @f")
+    shown = client.ok("@sum(3)", "p n", "c")
+    assert "(optimised)" in shown and "(debug -O2) " in shown
+    assert "(int) 3\n" in shown or "<optimised out>" in shown
+    shown = client.ok("@f(i32 3)", "info locals", "info registers rdi", "c")
+    assert "lines and registers are known, and no values" in shown and "rdi " in shown
+    assert "optimised" not in client.ok("%debug -O0")
+    shown = client.ok("@f(i32 3)", "info locals", "c")
+    assert "(debug) " in shown and "%x = i32 3" in shown
+
+
 @pytest.mark.parametrize(
     ("line", "words"),
     [
@@ -239,6 +269,8 @@ def test_a_fault_and_what_it_has_left(client: Client) -> None:
         ("%break -d two", "takes the number of a breakpoint, or all, not 'two'"),
         ("%debug off --faults", "leave --faults out"),
         ("%debug maybe", "is one of on, off"),
+        ("%debug off -O2", "leave -O2 out"),
+        ("%debug -O1", "is one of 0, 2"),
         ("%pdb", "%debug is the debugger"),
     ],
 )
@@ -318,3 +350,52 @@ def test_the_page_says_what_is_shown() -> None:
         assert client.ok("sum(3)", *lines) == said
     finally:
         kernel.stop()
+
+
+@pytest.fixture
+def notebook(tmp_path: Path) -> Path:
+    cells = [C.partition("\n")[2].replace('  printf("y %d\\n", y);\n', ""), "%break sq", "sq(3)"]
+    content = {
+        "cells": [
+            {"cell_type": "code", "id": f"c{n}", "source": source, "metadata": {}, "outputs": [],
+             "execution_count": None}
+            for n, source in enumerate(cells)
+        ],
+        # `language` is not required: nbformat's schema.
+        "metadata": {"kernelspec": {"name": "jitkernel-c", "display_name": "C"}},
+        "nbformat": 4, "nbformat_minor": 5,
+    }  # fmt: skip
+    path = tmp_path / "it.ipynb"
+    path.write_text(json.dumps(content))
+    return path
+
+
+def _run(notebook: Path) -> list[str]:
+    return [sys.executable, "-m", "jitkernel", "run", str(notebook)]
+
+
+@pytest.mark.parametrize("line", ["c", "^C", "^D"])
+def test_a_notebook_that_is_run_in_a_terminal_asks(notebook: Path, line: str) -> None:
+    pexpect = pytest.importorskip("pexpect")
+    command, *arguments = _run(notebook)
+    child = pexpect.spawn(command, arguments, encoding="utf-8", timeout=60, cwd=str(ROOT))
+    try:
+        child.expect_exact("   3    int y = x * x;\r\n(debug) ")
+        child.sendline("%asm")  # views are seen at once
+        child.expect("=> 3 .*\r\n(?s:.*)" + re.escape("(debug) "))
+        {"^C": child.sendintr, "^D": child.sendeof}.get(line, lambda: child.sendline(line))()
+        child.expect_exact("(int) 9" if line == "c" else "Interrupted: the cell was interrupted")
+        child.expect(pexpect.EOF)
+        child.close()
+        assert child.exitstatus == (line != "c")
+    finally:
+        child.close(force=True)
+
+
+def test_a_notebook_that_nobody_looks_at_goes_on(notebook: Path) -> None:
+    done = subprocess.run(
+        _run(notebook), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
+        cwd=ROOT,
+    )  # fmt: skip
+    assert done.returncode == 0 and done.stdout.endswith("(int) 9\n"), done.stderr
+    assert "nobody can be asked here: it goes on" in done.stdout

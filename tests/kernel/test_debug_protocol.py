@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import statistics
 import time
@@ -448,6 +449,81 @@ def test_break_where_expressions_are_typed(c: DebugClient) -> None:
     assert "(int) 120" in c.ends(cell)[1]
 
 
+def test_views_where_expressions_are_typed(c: DebugClient) -> None:
+    c.attach()
+    c.breaks(FACT, 4)
+    cell = c.kernel.start(FACT)
+    c.stopped("breakpoint")
+
+    def typed(text: str, frame: int = 0) -> str:
+        frames = c.frames()
+        asked = {"expression": text, "context": "repl", "frameId": frames[frame]["id"]}
+        return str(c.ask("evaluate", **asked)["result"])
+
+    assert re.search(r"^int fact(?s:.*)^=> 4 ", typed("%asm"), re.M)
+    assert re.search(r"^=> %for.body:", typed("%cfg"), re.M)
+    assert re.search(r"^=> #0 ", typed("%stack"), re.M)
+    assert re.search(r"^=> #1 ", typed("%stack", 1), re.M)
+    assert typed("%memory").startswith("Memory (bytes)") and "%watch NAME" in typed("%watch")
+    assert "%undo is not done while the program stands" in typed("%undo")
+    assert typed("%d") != "" and typed("i % n") == "2"
+    c.breaks(FACT)
+    c.goes()
+    assert "(int) 120" in c.ends(cell)[1]
+    assert "int fact" in str(c.ask("evaluate", expression="%asm fact", context="repl")["result"])
+
+
+def _rich(client: DebugClient, name: str, **more: int) -> dict[str, str]:
+    return dict(client.ask("richInspectVariables", variableName=name, **more)["data"])
+
+
+def test_variables_in_full(c: DebugClient) -> None:
+    made = "struct pair { int a; double b[6]; } both = { -4, { 1, 2, 3 } };\ndouble rise[9];"
+    c.ends(c.kernel.start(made))
+    # without a debugger
+    shown = _rich(c, "both")
+    assert shown["text/plain"].startswith("both: struct pair\nmember")
+    assert "<table>" in shown["text/html"] and ">-4<" in shown["text/html"]
+    assert _rich(c, "both.a") == {**_rich(c, "both.a"), "text/plain": "int -4"}
+    c.attach()
+    source = (
+        "int look(struct pair *p) {\n  for (int i = 0; i < 9; i++)\n    rise[i] = i;\n"
+        "  return p->a;\n}\nint outer(int k) {\n  return look(&both) + k;\n}\nouter(1)"
+    )
+    c.breaks(source, 3, 4)
+    cell = c.kernel.start(source)
+    c.stopped("breakpoint")
+    first = [f["id"] for f in c.frames()]
+    assert ">struct pair *<" not in _rich(c, "p", frameId=first[0])["text/html"]
+    assert _rich(c, "i", frameId=first[0])["text/plain"] == "int 0"
+    assert _rich(c, "k", frameId=first[1])["text/plain"] == "int 1"
+    # A part, of which the client knows only its name.
+    whole = c.ask("evaluate", expression="p", frameId=first[0], context="watch")
+    c.values(whole["variablesReference"])
+    assert _rich(c, "b", frameId=first[0])["text/plain"].startswith("p->b: double[6]")
+    # A later stop, and the number that the frame had.
+    c.to("continue", "breakpoint")
+    assert _rich(c, "i", frameId=first[0])["text/plain"] == "int 1"
+    assert _rich(c, "k", frameId=first[1])["text/plain"] == "int 1"
+    c.breaks(source, 4)
+    c.to("continue", "breakpoint")
+    assert "<img" in _rich(c, "rise", frameId=first[0])["text/html"]
+    c.breaks(source, 9)
+    c.goes()
+    assert "(int) -3" in c.ends(cell)[1]
+    assert "nothing here is called i" in c.refused("richInspectVariables", {"variableName": "i"})
+
+
+def test_variables_in_full_while_a_cell_runs(c: DebugClient) -> None:
+    cell = c.kernel.start(SPIN)
+    assert until(lambda: c.request("richInspectVariables", {"variableName": "turns"})["success"])
+    text = _rich(c, "turns")["text/plain"]
+    assert text.startswith("volatile int ")
+    assert until(lambda: _rich(c, "turns")["text/plain"] != text)
+    c.kernel.manager.interrupt_kernel()
+    assert c.ends(cell)[0]["ename"] == "Interrupted"
+
+
 # -- while something else goes on ------------------------------------------------------------------
 
 
@@ -665,8 +741,13 @@ def test_a_comparator_that_qsort_calls(c: DebugClient) -> None:
     c.stopped("breakpoint")
     where = c.where()
     assert where[0] == ("compare", 5) and ("sorted", 8) in where
-    between = [f for f in c.frames() if "source" not in f]
-    assert between and all(f["presentationHint"] == "subtle" for f in between)
+    assert all("path" in f["source"] for f in c.frames())  # else Lab's call stack ends in an error
+    between = [f for f in c.frames() if f.get("presentationHint") == "subtle"]
+    assert between
+    for frame in between:  # machine code, from where the frame goes on
+        text = c.ask("source", source={"path": frame["source"]["path"]}, sourceReference=0)
+        assert "its source is not known" in text["content"].split("\n")[0]
+        assert c.text(frame).startswith(frame["instructionPointerReference"])
     assert any("libc" in f["name"] or "sort" in f["name"] for f in between)
     assert {c.values()["x"], c.values()["y"]} < {"1", "2", "3"}
     c.breaks(source)

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from jitkernel.kernel.client import outputs_text
+from jitkernel.kernel.displays import plain
 from tests.kernel.conftest import Kernel
 
 SQ = "define i32 @sq(i32 %x) {\n  %y = mul i32 %x, %x\n  ret i32 %y\n}"
@@ -347,7 +349,11 @@ def test_a_cell_says_how_it_is_optimised(kernel: Kernel) -> None:
 
 def test_passes_and_machine_ir(kernel: Kernel) -> None:
     kernel.ok(SQ)
-    assert "passes changed the module" in kernel.ok("%passes @sq")
+    assert "step changed it, of" in kernel.ok("%passes @sq")
+    assert "1. globalopt on module" in kernel.ok("%passes @sq --step 1 --all")
+    assert "No pass ran over a loop" in kernel.ok("%passes @sq --loop")
+    assert "no loop" in kernel.ok("%passes @sq --loop %x").replace("No pass ran over a", "no")
+    assert "remark" in kernel.ok("%remarks @sq --all")
     assert "after step 1" in kernel.ok("%passes @sq --stop-after 1")
     assert "IMUL32rr" in kernel.ok("%mir @sq --isel")
     assert "one of --isel, --final at a time" in kernel.fails("%mir @sq --isel --final")
@@ -357,7 +363,7 @@ def test_passes_and_machine_ir(kernel: Kernel) -> None:
 def test_explain_and_timeline(kernel: Kernel) -> None:
     kernel.ok(SQ)
     text = kernel.ok("%explain @sq")
-    for head in ("Source", "Machine IR", "Assembly", "Timeline"):
+    for head in ("Source, IR and machine code", "Machine IR", "Assembly", "Timeline"):
         assert f"== {head} ==" in text
     assert re.search(r"^total +[\d.]+ [um]?s", kernel.ok("%timeline"), re.M)
     assert "nothing of the session is called @nothing" in kernel.fails("%explain @nothing")
@@ -371,7 +377,7 @@ def test_explain_and_timeline(kernel: Kernel) -> None:
             "%passes @long",
             2500,
             "compiling it again, watched",
-            "passes changed the module",
+            "changed it, of",
             marks=pytest.mark.slow,
         ),
     ],
@@ -418,6 +424,49 @@ def test_a_pass_in_python(kernel: Kernel) -> None:
     assert "LLVM refuses" in error and "is as it was" in error
     assert "ZeroDivisionError" in kernel.fails("%%pass zero\ndef zero(m):\n    1 / 0")
     assert "line 3, in zero" in kernel.fails("%%pass zero\ndef zero(m):\n    1 / 0")
+
+
+def test_an_analysis_in_python(kernel: Kernel) -> None:
+    kernel.ok("define i32 @f(i32 %x) {\n  %y = mul i32 %x, 8\n  ret i32 %y\n}")
+    body = "def uses(function):\n  for i in function.instructions:\n    yield {'opcode': i.opcode, 'uses': len(i.uses)}"
+    text = kernel.ok(f"%%analysis uses --on @f\n{body}")
+    assert re.search(r"^opcode +uses\nmul +1\nret +0$", text, re.M)
+    assert "line 3, in bad" in kernel.fails("%%analysis bad\ndef bad(module):\n    module.x")
+    assert kernel.result("@f(5)") == "i32 40"
+
+
+def test_examples_of_passes_and_analyses(kernel: Kernel) -> None:
+    kernel.ok("define i32 @f(i32 %x) {\n  %y = mul i32 %x, 8\n  ret i32 %y\n}")
+    text = kernel.ok("%%pass --example strength --on @f --keep")
+    assert "def strength(f: Function)" in text and "+   %y.0 = shl i32 %x, 3" in text
+    assert kernel.result("@f(5)") == "i32 40"
+    text = kernel.ok("%%analysis --example linear_scan --on @f")
+    assert re.search(r"^%x +0 +0 +r0$", text, re.M)
+    assert "leave the cell empty" in kernel.fails("%%pass --example fold\ndef x(m): pass")
+    assert "needs the NAME" in kernel.fails("%%analysis\ndef x(m): pass")
+    assert "fold" in kernel.fails("%%pass --example nothing")
+
+
+def test_what_the_page_on_passes_says(kernel: Kernel) -> None:
+    """Its cells run, and show the lines that stand below them."""
+    page = Path(__file__).parents[2] / "docs/passes.md"
+    fences = re.findall(r"^```(\w+)\n(.*?)^```$", page.read_text(), re.M | re.S)
+    assert [kind for kind, _ in fences].count("python") == 4
+    shown = ""
+    for kind, text in fences:
+        if kind == "text":
+            seen, wanted = (
+                [re.sub(r"cell \d+", "cell 1", " ".join(line.split())) for line in each.split("\n")]
+                for each in (shown, text.rstrip())
+            )
+            for one in wanted:
+                assert any(one in line for line in seen), (one, shown)
+        elif kind == "py":
+            exec(text, {})
+        else:
+            reply, outputs = kernel.run(text)
+            shown = plain("\n".join(outputs_text(outputs))) + "\n" + reply.get("evalue", "")
+            assert (reply["status"] == "error") == ("early" in text), shown
 
 
 def test_opt_keeps_the_cpu_of_pasted_code(kernel):

@@ -139,6 +139,8 @@ CELLS: dict[str, str] = {
     "callgraph": "%callgraph @sum",
     "callgraph of many": "%callgraph",
     "passes": "%passes @sum",
+    "passes loop": "%passes @sum --loop",
+    "remarks": "%remarks @sum",
     "passes only": "%passes @sum --only instcombine",
     "passes stop": "%passes @sum --stop-after 3",
     "mir": "%mir @sum",
@@ -241,6 +243,17 @@ CELLS: dict[str, str] = {
     "help": "%help",
     "help of one": "%help explain",
     "inspect": "@sq?",
+    "plot": "%plot @table",
+    "table": "%table @table --count 5",
+    "layout": "%layout %pt",
+    "plot image": (
+        "%%c\nfloat im[40][60];\nfor (int i = 0; i < 40; i++) for (int j = 0; j < 60; j++)"
+        " im[i][j] = (i - 20) * (j - 30);\n%plot im"
+    ),
+    "draw": (
+        "%%c\nstruct node { int v; struct node *left, *right; } leaf = {1}, *tree =\n"
+        "  &(struct node){2, &leaf, (struct node *)16};\n%draw tree"
+    ),
     "languages": "%language",
     "history": "%history -n 3",
 }

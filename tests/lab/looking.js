@@ -56,7 +56,7 @@
           }
         }
       for (const image of output.querySelectorAll("img"))
-        if (image.getBoundingClientRect().width > output.clientWidth + 1.5)
+        if (hidden(image.getBoundingClientRect(), image.parentElement))
           found.push([i, `a picture wider than its place: ${image.alt.slice(0, 60)}`]);
       return found;
     });
@@ -175,7 +175,8 @@
         const scale = image.getBoundingClientRect().width / image.naturalWidth;
         if (11 * scale < 6.5) found.push(`letters of ${(11 * scale).toFixed(1)} pixels`);
         return found.map((text) => [i, text]);
-      }));
+      }).concat([...output.querySelectorAll("svg[aria-label]")].flatMap((svg) =>
+        complaints(svg).map((text) => [i, text]))));
 
   /** Opens every `details` by its own summary; complains of those that then show nothing. */
   const folded = () =>

@@ -27,6 +27,9 @@ C = [
     "}\n"
     "walk(&at, 3)",
     "int peek(int *p) {\n  int before = 1;\n  return *p + before;\n}\npeek((int *)8)",
+    "#include <stdlib.h>\nint less(const void *a, const void *b) {\n  int x = *(const int *)a;\n"
+    "  return x - *(const int *)b;\n}\nint list[3] = { 3, 1, 2 };\n"
+    "qsort(list, 3, sizeof *list, less);\nlist[0]",
 ]
 IR = [
     "define i32 @sum(i32 %n) {\nentry:\n  br label %loop\nloop:\n"
@@ -110,6 +113,11 @@ class Panel:
     def frames(self) -> list[str]:
         return list(self.page.locator(".jp-DebuggerCallstackFrame-name").all_inner_texts())
 
+    def places(self) -> list[str]:
+        """Where the frames are: `Cell [*]:5`."""
+        found = self.page.locator(".jp-DebuggerCallstackFrame-location")
+        return list(found.all_inner_texts())
+
     def variables(self) -> str:
         return str(self.page.locator(".jp-DebuggerVariables-body").first.inner_text())
 
@@ -177,12 +185,13 @@ def test_cells_of_c(lab: Lab, theme: str) -> None:
     panel.stands(1, 5)
     panel.shows("sum", "int 0", "steps", "int 3")
     assert panel.frames()[0] == "walk" and len(panel.frames()) == 2
+    assert panel.places() == ["Cell [*]:5", "Cell [*]:8"]
     panel.opens("p")
     panel.shows("weight")
     panel.picture(f"c_{theme.lower()}")
     panel.does("stepIn")
     panel.stands(0, 3)
-    assert panel.frames()[:2] == ["twice", "walk"]
+    assert panel.frames()[:2] == ["twice", "walk"] and panel.places()[0] == "Cell [1]:3"
     panel.does("next")
     panel.stands(0, 4)
     panel.shows("doubled", "int 6")
@@ -201,6 +210,15 @@ def test_cells_of_c(lab: Lab, theme: str) -> None:
     panel.shows("int 100")
     panel.picture(f"c_evaluated_{theme.lower()}")
     panel.does("evaluate")
+    # a variable in full, as its button has it
+    page.evaluate(
+        "()=>{window.jupyterapp.commands.execute('debugger:render-mime-variable',{name:'p'})}"
+    )
+    page.locator(".jp-VariableRendererPanel table").get_by_text("weight").wait_for()
+    panel.picture(f"c_in_full_{theme.lower()}")
+    page.locator(".lm-TabBar-tab").filter(has_text="p - ").locator(
+        ".lm-TabBar-tabCloseIcon"
+    ).click()
     panel.clicks(1, 5)  # the dot goes
     panel.does("continue")
     panel.is_over(1, "(int) ")
@@ -213,6 +231,18 @@ def test_cells_of_c(lab: Lab, theme: str) -> None:
     panel.picture(f"c_fault_{theme.lower()}")
     panel.does("continue")
     panel.is_over(2, "called from")
+    # a library calls back: Lab's panel has a place for its frame, too
+    panel.clicks(3, 4)
+    panel.runs(3)
+    panel.stands(3, 4)
+    assert panel.frames()[0] == "less" and len(panel.frames()) == 3
+    page.locator(".jp-DebuggerCallstackFrame").nth(1).click()
+    page.locator(".lm-TabBar-tab").filter(has_text="code at 0x").wait_for()
+    panel.picture(f"c_library_{theme.lower()}")
+    page.locator(".lm-TabBar-tab").filter(has_text="test").first.click()
+    panel.clicks(3, 4)
+    panel.does("continue")
+    panel.is_over(3, "(int) 1")
     # breakpoints outlive the kernel
     panel.clicks(1, 6)
     panel.runs(1)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from jitkernel.errors import UsageError
 from jitkernel.kernel.magics import (
     compiling,
+    data,
     debugging,
     environment,
     grading,
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
 __all__ = ["MAGICS", "CellCall", "cell_magic", "lone_magic", "run_cell_magic", "run_line_magic"]
 
 _MODULES = (
-    program, saving, memory, compiling, views, debugging, measuring, grading, environment, help,
+    program, saving, memory, compiling, views, data, debugging, measuring, grading, environment,
+    help,
 )  # fmt: skip
 MAGICS = Registry(
     [found for module in _MODULES for found in vars(module).values() if isinstance(found, Magic)],

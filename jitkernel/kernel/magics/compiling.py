@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from jitkernel.errors import CompileError, UsageError
 from jitkernel.kernel.magics.parsing import targets
 from jitkernel.kernel.magics.registry import LEVELS, Argument, Magic, magic
+from jitkernel.transform.examples import ANALYSES, PASSES
 
 if TYPE_CHECKING:
     from jitkernel.kernel.frontend import Frontend
@@ -27,6 +28,13 @@ _INLINE = Argument(
     "--inline", "whether LLVM puts functions and constants of cells into their callers",
     choices=("on", "off"), value="on|off",
 )  # fmt: skip
+
+
+def _example(names: tuple[str, ...]) -> Argument:
+    help = "run one that comes with jitkernel, and show how it is written"
+    return Argument("--example", help, choices=names, value="NAME")
+
+
 _INLINES = ("--inline=on", "--inline=off")
 COMPILE_OPTIONS = (
     Argument("-O", "optimisation level", type=int, choices=LEVELS, value="LEVEL"),
@@ -101,10 +109,15 @@ def language(context: Frontend, arguments: Any) -> None:
     context.display(table("Languages of cells", ("name", "language", "used by", "files"), rows))
 
 
+_NAME = Argument("name", "the function's name, or a name for the one function there is", "?")
+_ON = Argument("--on", "the cell or function to run it on; else the last cell", completes="target")
+_TIMEOUT = Argument("--timeout", "seconds until it is stopped", "", float, 10.0)
+
+
 @magic(
     "pass",
-    Argument("name", "the function's name, or a name for the one function there is"),
-    Argument("--on", "the cell or function to run it on; else the last cell", completes="target"),
+    _NAME,
+    _ON,
     Argument("--last", "after LLVM's passes instead of before them", "flag"),
     Argument(
         "--time",
@@ -113,23 +126,24 @@ def language(context: Frontend, arguments: Any) -> None:
         value="CALL",
     ),
     Argument("--keep", "let the new code stay in place of the old", "flag"),
-    Argument("--timeout", "seconds until it is stopped", "", float, 10.0),
+    _TIMEOUT,
+    _example(PASSES),
     form="cell",
     example='%%pass no-neg --on f --time "@f(3)"',
 )
 def python_pass(context: Frontend, arguments: Any) -> None:
-    """A pass in Python: a function of the module (or of its `text: str`) that changes it or returns
-    another; its diff, LLVM's verdict, and what it did to the code."""
+    """A pass in Python: a function of the `module`, of each `function` of it, or of its `text`,
+    that changes it or returns another; its diff, LLVM's verdict, and what it did to the code. All
+    of `jitkernel.ir.model` is there without an import: functions have blocks, blocks instructions,
+    those operands and users; TAB completes the names, Shift-TAB explains them."""
     from jitkernel.kernel.verdicts import effect_view
     from jitkernel.transform import apply_pass
 
-    target, *others = targets([arguments.on]) if arguments.on else [None]
-    if others:
-        raise UsageError(f"%%pass runs on one cell or function at a time, not on {arguments.on}")
+    name, code, target = _own_code(context, "pass", arguments)
     effect = apply_pass(
         context.session,
-        arguments.body,
-        arguments.name,
+        code,
+        name,
         target,
         last=arguments.last,
         call=arguments.time or "",
@@ -142,6 +156,51 @@ def python_pass(context: Frontend, arguments: Any) -> None:
             f"the pass {effect.name} left a module that LLVM refuses; cell {effect.cell} is as "
             f"it was\n{effect.complaint}"
         )
+
+
+@magic(
+    "analysis",
+    _NAME,
+    _ON,
+    Argument("--last", "of the IR that LLVM's passes left instead of what they got", "flag"),
+    _TIMEOUT,
+    _example(ANALYSES),
+    form="cell",
+    example="%%analysis live --on f",
+)
+def python_analysis(context: Frontend, arguments: Any) -> None:
+    """An analysis in Python: a function of the `module`, of each `function` of it, or of its
+    `text`, that returns or yields text and rows (dicts), which are shown; nothing is changed. It
+    sees what a pass sees: `%%pass?`."""
+    from jitkernel.kernel.verdicts import analysis_view
+    from jitkernel.transform import analyse
+
+    name, code, target = _own_code(context, "analysis", arguments)
+    last, timeout = arguments.last, arguments.timeout
+    found = analyse(context.session, code, name, target, last=last, timeout=timeout)
+    context.display(analysis_view(found))
+
+
+def _own_code(context: Frontend, what: str, arguments: Any) -> tuple[str, str, int | str | None]:
+    """Name, code and target of a pass or an analysis: the cell's, or an example's, which is
+    shown."""
+    from jitkernel.transform.examples import source
+    from jitkernel.views.view import folding, listing
+
+    target, *others = targets([arguments.on]) if arguments.on else [None]
+    if others:
+        raise UsageError(f"%%{what} runs on one cell or function at a time, not on {arguments.on}")
+    if not arguments.example:
+        if not arguments.name:
+            raise UsageError(
+                f"%%{what} needs the NAME of a function in the cell, or --example NAME"
+            )
+        return arguments.name, arguments.body, target
+    if arguments.body.strip():
+        raise UsageError(f"%%{what} --example runs what is there already: leave the cell empty")
+    code = source(arguments.example)
+    context.display(folding(f"{arguments.example}.py", listing("", code)))
+    return arguments.example, code, target
 
 
 @magic(

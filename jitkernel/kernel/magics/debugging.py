@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 #: Magics that change nothing: they are done while the program stands, too.
 LOOKS = frozenset(
     "arena asm break breaks callgraph cells cfg config debug deps env explain help history "
-    "inline ir lsmagic memory mir object passes pwd quickref stack symbols timeline watch who "
-    "whos".split()
+    "inline ir lsmagic memory mir object passes pwd quickref remarks stack symbols timeline watch "
+    "who whos".split()
 )
 _OPTIONS = regex(r"\s--?(?:hits|log|once|delete|d)\b")
 _NONE = "no breakpoints: %break f, %break 3 (a line), %break 2:3 (line 3 of cell 2) set one"
@@ -113,21 +113,36 @@ def breaks(context: Frontend, arguments: Any) -> None:
     "debug",
     Argument("state", "the debugger", "?", choices=("on", "off")),
     Argument("--faults", "on, and stop at faults, too, before the cell is ended", "flag"),
+    Argument(
+        "-O",
+        "on; 2: code to be debugged is optimised as its cell is, from the next call on; 0: it is "
+        "not, as at first",
+        choices=("0", "2"),
+        value="LEVEL",
+    ),
     example="%debug --faults",
 )
 def debug(context: Frontend, arguments: Any) -> None:
     """Turn the debugger on or off, which removes all breakpoints; alone, say how it is, and look
-    at what the last cell that was stopped has left, as by a fault: frames, registers, memory."""
+    at what the last cell that was stopped has left, as by a fault: frames, registers, memory.
+    With -O2 lines come out of order, functions are parts of others, and values may be gone; those
+    that are shown are right. LLVM IR has lines and registers then, and no values."""
     standing = context.standing
+    level = arguments.O
     if arguments.state == "off":
         if arguments.faults:
             raise UsageError("%debug off stops at nothing: leave --faults out")
+        if level is not None:
+            raise UsageError(f"%debug off debugs no code: leave -O{level} out")
         standing.debugger.ask(standing.debugger.close)
         context.print("the debugger is off")
         return
-    if arguments.state == "on" or arguments.faults:
+    if arguments.state == "on" or arguments.faults or level is not None:
         debugger = standing.start()
-        debugger.faults = arguments.faults
+        if level is None or arguments.faults:
+            debugger.faults = arguments.faults
+        if level is not None:
+            debugger.optimised = level == "2"
         context.print(context.worded(_state(debugger)))
         return
     context.print(context.worded(_state(standing.debugger)))
@@ -143,6 +158,8 @@ def _state(debugger: Debugger) -> str:
         return "the debugger is off: %break or %debug on starts it, %debug --faults stops at faults"
     words = ["the debugger is on", counted(len(debugger.breakpoints), "breakpoint")]
     words.append("it stops at faults" if debugger.faults else "not at faults (%debug --faults)")
+    if debugger.optimised:
+        words.append("code to be debugged is optimised (%debug -O0: not)")
     if debugger.stop is not None:
         words.append("the program stands")
     return ", ".join(words)

@@ -82,6 +82,8 @@ def parse(magic: Magic, line: str, symbol_for: Callable[[str], str] = str) -> Si
         values[argument.dest] = empty if argument.default is None else argument.default
     missing = {a.dest: a for a in magic.positional if a.take == ""}
     for argument, text in given(magic, line):
+        if text is None and argument.take == "?" and argument.is_option:
+            text = ""
         if text is None and argument.take != "flag":
             name = split_option(magic, line.split()[-1])[0]
             raise UsageError(f"%{magic.name}: {name} needs a value\n{usage(magic)}")
@@ -114,7 +116,8 @@ def given(magic: Magic, line: str) -> Iterator[tuple[Argument, str | None]]:
                 raise UsageError(f"%{magic.name} has no option {name}\n{usage(magic)}")
             if argument.take == "flag" and value is not None:
                 raise UsageError(f"%{magic.name}: {name} takes no value\n{usage(magic)}")
-            if argument.take != "flag" and value is None and rest:
+            alone = argument.take == "?" and rest.startswith("-")
+            if argument.take != "flag" and value is None and rest and not alone:
                 value, rest = _next_word(magic, rest)
             yield argument, value
             continue

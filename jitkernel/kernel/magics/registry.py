@@ -36,10 +36,10 @@ _VALUES = {"machine": "MACHINE", "pass": "PASS", "target": "TARGET"}
 class Argument:
     """One argument.  `words` is `target` for a positional one, `-n --number` for an option.
 
-    `take`: "" one value, "?" at most one, "*" any number (an option is given once for each), "flag"
-    none, "rest" the remaining text exactly as it was typed.  `least` and `most` bound a number;
-    `value` is what usage calls an option's value, where neither its kind nor the option's name says
-    that.
+    `take`: "" one value, "?" at most one (an option alone is ""), "*" any number (an option is
+    given once for each), "flag" none, "rest" the remaining text exactly as it was typed.  `least`
+    and `most` bound a number; `value` is what usage calls an option's value, where neither its kind
+    nor the option's name says that.
     """
 
     words: str

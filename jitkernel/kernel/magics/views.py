@@ -40,6 +40,7 @@ def ir(context: Frontend, arguments: Any) -> None:
     Argument("--intel", "the same as --syntax intel", "flag"),
     Argument("--att", "the same as --syntax att", "flag"),
     Argument("--no-lines", "leave the cell's lines out", "flag"),
+    Argument("--source", "its own lines and those inlined beside it", "flag"),
     Argument(
         "--target", "another machine: aarch64, riscv64, ..., or a triple", completes="machine"
     ),
@@ -75,6 +76,8 @@ def asm(context: Frontend, arguments: Any) -> None:
     for target in shown(arguments.what):
         if arguments.target:
             made = foreign(session, target, arguments.target, arguments.cpu or "", level, syntax)
+        elif arguments.source:
+            made = views.linked(session, target, syntax, ir=False)
         else:
             made = views.asm(session, target, syntax=syntax, lines=not arguments.no_lines)
         context.display(made)
@@ -99,14 +102,17 @@ def object_file(context: Frontend, arguments: Any) -> None:
     Argument(
         "--depth", "draw so many edges around it, or around the entry", "", int, value="EDGES"
     ),
+    Argument("--block", "draw this block and what it dominates", value="BLOCK"),
     example="%cfg sum --raw",
 )
 def cfg(context: Frontend, arguments: Any) -> None:
     """Control flow of a function: its blocks and where each can go next."""
+    from jitkernel.views.cfg import Part
+
     for target in shown(arguments.target):
         made = views.cfg(
             context.session, target, raw=arguments.raw, level=arguments.O,
-            around=arguments.around or "", depth=arguments.depth,
+            part=Part(arguments.around or "", arguments.depth, arguments.block or ""),
         )  # fmt: skip
         context.display(made)
 
@@ -119,12 +125,17 @@ def cfg(context: Frontend, arguments: Any) -> None:
         "?",
         completes="target",
     ),
+    Argument("to", "a second one: what is on a way between both", "?", completes="target"),
     Argument("--depth", "only what is so many calls away from it", "", int, value="CALLS"),
     _ALL,
     example="%callgraph sum --depth 2",
 )
 def callgraph(context: Frontend, arguments: Any) -> None:
     """Calls between functions, read from the machine code as it stands now."""
+    if arguments.to:
+        first, to = targets([arguments.target, arguments.to])
+        context.display(views.callgraph(context.session, first, everything=arguments.all, to=to))
+        return
     for target in shown(arguments.target):
         context.display(views.callgraph(context.session, target, arguments.depth, arguments.all))
 
@@ -212,6 +223,7 @@ def timeline(context: Frontend, arguments: Any) -> None:
 @magic(
     "passes",
     SHOWN,
+    Argument("--step", "one step, by its number or its pass", completes="pass", value="STEP"),
     Argument("--only", "the steps of this pass alone; * and ? allowed", completes="pass"),
     Argument(
         "--stop-after",
@@ -219,14 +231,40 @@ def timeline(context: Frontend, arguments: Any) -> None:
         completes="pass",
         value="STEP",
     ),
+    Argument("--loop", "each pass over one loop, by a label of its header", "?", value="HEADER"),
+    Argument("-a --all", "metadata, attributes and debug records too", "flag"),
     example="%passes sq --only instcombine",
 )
 def passes(context: Frontend, arguments: Any) -> None:
-    """The passes of the optimiser that changed something, step by step, each step verified."""
-    only, stop = arguments.only or "", arguments.stop_after
+    """The passes of the optimiser that changed something, and what: each one's difference, counts
+    and time."""
+    session, only, stop = context.session, arguments.only or "", arguments.stop_after
     for target in shown(arguments.target):
         with _telling(context, "compiling it again, watched", "watched") as progress:
-            made = views.passes(context.session, target, only, stop, lambda: progress("the passes"))
+            tick = lambda: progress("the passes")  # noqa: E731
+            if arguments.loop is not None:
+                made = views.loop(session, target, arguments.loop, tick)
+            else:
+                made = views.passes(
+                    session, target, only, stop, tick, step=arguments.step, everything=arguments.all
+                )
+        context.display(made)
+
+
+@magic(
+    "remarks",
+    SHOWN,
+    Argument("-a --all", "all of them: on each load too", "flag"),
+    example="%remarks sum",
+)
+def remarks(context: Frontend, arguments: Any) -> None:
+    """LLVM's remarks beside the lines of the code: inlined, vectorised, hoisted; what not, and
+    why."""
+    for target in shown(arguments.target):
+        with _telling(context, "compiling it again, watched", "watched") as progress:
+            made = views.remarks(
+                context.session, target, arguments.all, lambda: progress("the remarks")
+            )
         context.display(made)
 
 

@@ -1,0 +1,217 @@
+"""Linked panes and pictures of control flow in JupyterLab: what a reader sees, hovers, searches,
+zooms and moves, trusted and not.
+
+With LAB_PICTURES=FOLDER in the environment, the page is also written there as pictures.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.lab.conftest import IDLE, NUMBERED, Lab
+from tests.lab.test_views import LOOKING, THEMES, WIDTHS
+
+pytestmark = pytest.mark.slow
+
+_CODE = """%%c
+static int half(int x) {
+  return x / 2;
+}
+int search(const int *p, int n, int key) {
+  int low = 0, high = n;
+  while (low < high) {
+    int mid = low + half(high - low);
+    if (p[mid] == key)
+      return mid;
+    if (p[mid] < key)
+      low = mid + 1;
+    else
+      high = mid;
+  }
+  for (int i = 0; i < n; i++)
+    if (p[i] == -key)
+      return -i;
+  return -1;
+}"""
+_WIDE = (
+    """%%c
+int many(volatile int *p) {
+  switch (*p) {
+"""
+    + "".join(
+        f"  case {k}: p[{k}] = p[{k + 1}] * {k + 3} + p[2]; return {k * k};\n" for k in range(14)
+    )
+    + """  }
+  return 0;
+}"""
+)
+CELLS = [
+    _CODE, _WIDE, "%explain search", "%asm search --source", "%compare search -O0 -O2",
+    "%cfg search", "%cfg many -O 0", "%callgraph 1",
+]  # fmt: skip
+
+
+class Pages:
+    """A notebook that was run, and the same as a stranger's."""
+
+    def __init__(self, lab: Lab):
+        own = lab.notebook("jitkernel", CELLS)
+        self.errors: list[str] = []
+        path = lab.folder / f"test{lab.made}.ipynb"
+        own.on("console", lambda m: self.errors.append(m.text) if m.type == "error" else None)
+        own.on("pageerror", lambda e: self.errors.append(str(e)))
+        for command in ("notebook:run-all-cells",):
+            own.evaluate("name=>{window.jupyterapp.commands.execute(name)}", command)
+        own.wait_for_function(NUMBERED, arg=len(CELLS), timeout=150_000)
+        own.wait_for_function(IDLE, timeout=60_000)
+        own.evaluate("()=>{window.jupyterapp.commands.execute('docmanager:save')}")
+        own.wait_for_function(
+            "()=>window.jupyterapp.shell.currentWidget.context.model.dirty===false"
+        )
+        self.content = json.loads(path.read_text())
+        foreign = {**self.content, "metadata": {**self.content["metadata"], "author": "another"}}
+        self.pages = {"trusted": own, "untrusted": lab.open(foreign)}
+        for page in self.pages.values():
+            page.evaluate("()=>window.jupyterapp.commands.execute('application:toggle-left-area')")
+            page.evaluate(LOOKING)
+
+
+@pytest.fixture(scope="module")
+def shown(lab: Lab) -> Iterator[Pages]:
+    shown = Pages(lab)
+    yield shown
+    for page in shown.pages.values():
+        page.close()
+
+
+@pytest.fixture(params=["trusted", "untrusted"])
+def page(request: pytest.FixtureRequest, shown: Pages) -> Any:
+    return shown.pages[request.param]
+
+
+def test_no_cell_failed_and_nothing_was_complained_of(shown: Pages) -> None:
+    assert not [
+        o for c in shown.content["cells"] for o in c["outputs"] if o["output_type"] == "error"
+    ]
+    assert shown.errors == []
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("width", WIDTHS)
+def test_all_can_be_read(page: Any, theme: str, width: int, request: pytest.FixtureRequest) -> None:
+    page.evaluate(
+        "theme=>window.jupyterapp.commands.execute('apputils:change-theme', {theme})", THEMES[theme]
+    )
+    page.wait_for_function("theme=>document.body.dataset.jpThemeName===theme", arg=THEMES[theme])
+    page.set_viewport_size({"width": width, "height": 1000})
+    page.wait_for_timeout(300)
+    if folder := os.environ.get("LAB_PICTURES"):
+        for number in range(2, len(CELLS)):
+            cell = page.locator(".jp-CodeCell").nth(number).locator(".jp-Cell-outputWrapper")
+            cell.evaluate("e=>e.scrollIntoView({block:'start'})")
+            page.wait_for_timeout(150)
+            name = request.node.callspec.id
+            page.screenshot(path=Path(folder) / f"{name}-{number}.png")
+    assert page.evaluate("()=>looking.folded()") == []
+    assert page.evaluate("()=>looking.faint(4.5)") == []
+    assert page.evaluate("()=>looking.clipped()") == []
+    assert page.evaluate("()=>looking.broken()") == []
+    assert page.evaluate("()=>looking.pictures()") == []
+
+
+def test_the_mouse_marks_partners_where_a_style_is_trusted(shown: Pages) -> None:
+    page = shown.pages["trusted"]
+    run = page.locator(".jp-CodeCell").nth(2).locator("pre mark").first
+    run.scroll_into_view_if_needed()
+    key = run.get_attribute("class")
+    run.hover()
+    marked = page.evaluate(
+        "()=>[...document.querySelectorAll('.jkp mark')]"
+        ".filter(e=>getComputedStyle(e).outlineStyle==='solid').map(e=>e.className)"
+    )
+    assert len(marked) >= 2 and set(marked) == {key}
+
+
+def test_without_trust_the_colours_stay(shown: Pages) -> None:
+    """Each run has the colour that it has where it is trusted."""
+    script = ("()=>[...document.querySelectorAll('.jp-OutputArea mark')]"
+              ".map(e=>getComputedStyle(e).backgroundColor)")  # fmt: skip
+    trusted, untrusted = (shown.pages[name].evaluate(script) for name in ("trusted", "untrusted"))
+    assert len(trusted) > 100 and trusted == untrusted
+
+
+@pytest.mark.parametrize("way", ["keys", "wheel"])
+def test_panes_and_pictures_scroll(shown: Pages, way: str) -> None:
+    """By keys where it is trusted: in another's notebook JupyterLab has the arrows for itself."""
+    page = shown.pages["trusted" if way == "keys" else "untrusted"]
+    for number in (2, 6):
+        boxes = page.locator(".jp-CodeCell").nth(number).locator("div[style*='overflow']").all()
+        wide = "e=>e.scrollHeight>e.clientHeight+40||e.scrollWidth>e.clientWidth+40"
+        box = next(b for b in boxes if b.evaluate(wide))
+        box.scroll_into_view_if_needed()
+        box.evaluate("e=>{e.scrollLeft=0;e.scrollTop=0}")
+        if way == "keys":
+            box.focus()
+            for key in ("ArrowRight", "ArrowDown") * 3:
+                page.keyboard.press(key)
+        else:
+            box.hover()
+            page.mouse.wheel(120, 120)
+        page.wait_for_timeout(400)
+        assert sum(box.evaluate("e=>[e.scrollLeft,e.scrollTop]")) > 0
+
+
+def test_a_picture_is_searched_zoomed_and_moved(shown: Pages) -> None:
+    page = shown.pages["trusted"]
+    output = page.locator(".jp-CodeCell").nth(6).locator(".jp-OutputArea-output")
+    frame = output.locator("div[style*='overflow']").first
+    frame.scroll_into_view_if_needed()
+    svg = frame.locator("svg")
+    assert output.locator("img").count() == 0, "the picture is there once"
+    width = svg.evaluate("e=>e.getBoundingClientRect().width")
+    field = output.locator("input[type=search]")
+    field.fill("case 9:")
+    assert "1 of" in output.locator("input + span").inner_text()
+    assert frame.evaluate(
+        "e=>{const t=[...e.querySelectorAll('text')].find(t=>t.style.fill);"
+        "const a=t.getBoundingClientRect(),b=e.getBoundingClientRect();"
+        "return a.left>=b.left&&a.right<=b.right+a.width&&a.top>=b.top&&a.bottom<=b.bottom}"
+    )
+    output.locator("button", has_text="−").click()
+    assert svg.evaluate("e=>e.getBoundingClientRect().width") == pytest.approx(
+        width / 1.4, rel=0.01
+    )
+    output.locator("button", has_text="all").click()
+    box = frame.evaluate("e=>[e.clientWidth,e.clientHeight]")
+    size = svg.evaluate("e=>{const b=e.getBoundingClientRect();return [b.width,b.height]}")
+    assert size[0] <= box[0] + 1 and size[1] <= box[1] + 1
+    output.locator("button", has_text="1:1").click()
+    frame.evaluate("e=>{e.scrollLeft=200}")
+    at = frame.bounding_box()
+    page.mouse.move(at["x"] + 300, at["y"] + 100)
+    page.mouse.down()
+    page.mouse.move(at["x"] + 220, at["y"] + 100, steps=4)
+    page.mouse.up()
+    assert frame.evaluate("e=>e.scrollLeft") == pytest.approx(280, abs=2)
+    svg.locator("[data-k]").first.focus()
+    faint = "()=>[...document.querySelectorAll('svg [data-e]')].some(e=>e.style.opacity==='0.15')"
+    assert page.evaluate(faint)
+
+
+def test_no_words_are_cut_in_a_picture(shown: Pages) -> None:
+    """By the browser's own measures: each line ends within its box."""
+    found = shown.pages["trusted"].evaluate(
+        "()=>[...document.querySelectorAll('svg [data-k]')].flatMap(g=>{"
+        "const r=g.querySelector('rect').getBoundingClientRect();"
+        "return [...g.querySelectorAll('text')].map(t=>[t.textContent,"
+        "r.right-t.getBoundingClientRect().right])})"
+    )
+    assert len(found) > 60 and min(room for _, room in found) >= 0
+    assert any("getelementptr inbounds" in text for text, _ in found)
+    assert not any("…" in text for text, _ in found)
