@@ -57,7 +57,7 @@ def panels(scale: Scale) -> Iterator[Figure]:
                 start = time.perf_counter_ns()
                 html = len(views.explain(s, "f").html)
                 took.append((time.perf_counter_ns() - start) / 1e6)
-                s._core.engine.pool._traced = None
+                s._core.engine.pool._traced.clear()
                 s._core.places.lines.tables.clear()
         count = len(source.splitlines())
         yield Figure(
