@@ -63,6 +63,27 @@ def torn(
     return where, None
 
 
+def lines(operation: Callable[[], object]) -> list[str]:
+    """The lines of `jitkernel` that an operation comes to, in their order, as `torn` counts them."""
+    found: list[str] = []
+
+    def local(frame: FrameType, event: str, argument: object) -> Any:
+        if event == "line":
+            found.append(f"{frame.f_code.co_filename}:{frame.f_lineno}")
+        return local
+
+    def enter(frame: FrameType, event: str, argument: object) -> Any:
+        return local if frame.f_code.co_filename.startswith(ROOT) else None
+
+    before = sys.gettrace()
+    sys.settrace(enter)
+    try:
+        operation()
+    finally:
+        sys.settrace(before)
+    return found
+
+
 def state(s: Session) -> dict[str, Any]:
     """All that a session is, so that two moments can be compared: books, symbols with every site,
     cells, history, results, and the bytes of all that is live."""

@@ -36,10 +36,14 @@ class Points:
     def add(self, wanted: Breakpoint) -> Breakpoint:
         """One more; raises UsageError where it does not say where, or not how often."""
         _check(wanted)
+        made = self._made(wanted)
+        self.known[made.number] = made
+        return made
+
+    def _made(self, wanted: Breakpoint) -> Breakpoint:
         self._last += 1
         made = replace(wanted, number=self._last, hits=0)
-        self.known[made.number] = made
-        self._asked[made.number] = made.line
+        self._asked[made.number] = made.line  # before it is known: whoever ends this, it is whole
         return made
 
     def remove(self, number: int) -> None:
@@ -47,7 +51,8 @@ class Points:
         if number not in self.known:
             there = ", ".join(map(str, self.known)) or "none"
             raise UsageError(f"there is no breakpoint {number}; there are: {there}")
-        del self.known[number], self._asked[number]
+        del self.known[number]
+        del self._asked[number]
 
     def set_in(self, source: str, wanted: Sequence[Breakpoint]) -> list[Breakpoint]:
         """All of a whole cell's lines, in place of those before.  One at the same line keeps its
@@ -57,17 +62,17 @@ class Points:
             _check(point)
         there = [p for p in self.known.values() if p.source == source and not p.function]
         before = {p.line: p for p in there} | {self._asked[p.number]: p for p in there}
-        for point in there:
-            del self.known[point.number]
+        gone = {p.number for p in there}
+        known = {n: p for n, p in self.known.items() if n not in gone}
         found = []
         for point in wanted:
             old = before.get(point.line)
             plain = not (point.condition or point.hit_condition or point.log)
-            if old is not None and old.number not in self.known and plain:
-                self.known[old.number] = old
-                found.append(old)
-            else:
-                found.append(self.add(point))
+            is_same = old is not None and old.number not in known and plain
+            made = old if is_same and old is not None else self._made(point)
+            known[made.number] = made
+            found.append(made)
+        self.known = known
         return found
 
     def texts(self) -> set[str]:

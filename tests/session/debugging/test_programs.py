@@ -105,7 +105,7 @@ def test_many_programs(
         folder.mkdir()
         try:
             if level == "-O0":
-                found = at_lines(session, name, source, folder, 14)
+                found = at_lines(session, name, source, folder, 24)
             else:
                 found = when_optimised(session, name, source, folder)
         except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
