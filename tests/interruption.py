@@ -11,7 +11,8 @@ import hashlib
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
@@ -25,6 +26,27 @@ class Torn(MemoryError):
     """What is raised at the chosen line."""
 
 
+@contextmanager
+def each_line(seen: Callable[[FrameType], None]) -> Iterator[None]:
+    """A block of which each line of `jitkernel` that it comes to, in this thread, is told before it
+    runs; what `seen` raises, that line does."""
+
+    def local(frame: FrameType, event: str, argument: object) -> Any:
+        if event == "line":
+            seen(frame)
+        return local
+
+    def enter(frame: FrameType, event: str, argument: object) -> Any:
+        return local if frame.f_code.co_filename.startswith(ROOT) else None
+
+    before = sys.gettrace()
+    sys.settrace(enter)
+    try:
+        yield
+    finally:
+        sys.settrace(before)
+
+
 def torn(
     operation: Callable[[], object], line: int, by_signal: bool
 ) -> tuple[str, BaseException | None]:
@@ -32,33 +54,26 @@ def torn(
     fewer lines), and what it raised.  `by_signal`: SIGINT arrives there instead."""
     count, where = 0, ""
 
-    def local(frame: FrameType, event: str, argument: object) -> Any:
+    def seen(frame: FrameType) -> None:
         nonlocal count, where
-        if event == "line":
-            count += 1
-            if count == line:
-                code = frame.f_code
-                where = f"{code.co_filename.removeprefix(ROOT)}:{frame.f_lineno} {code.co_name}"
-                sys.settrace(None)
-                if by_signal:
-                    signal.raise_signal(signal.SIGINT)
-                else:
-                    raise Torn(where)
-        return local
-
-    def enter(frame: FrameType, event: str, argument: object) -> Any:
-        return local if frame.f_code.co_filename.startswith(ROOT) else None
+        count += 1
+        if count == line:
+            code = frame.f_code
+            where = f"{code.co_filename.removeprefix(ROOT)}:{frame.f_lineno} {code.co_name}"
+            sys.settrace(None)
+            if by_signal:
+                signal.raise_signal(signal.SIGINT)
+            else:
+                raise Torn(where)
 
     gc.collect()
     gc.disable()  # what is raised in a finaliser is nobody's
-    before = sys.gettrace()
-    sys.settrace(enter)
     try:
-        operation()
+        with each_line(seen):
+            operation()
     except BaseException as error:
         return where, error
     finally:
-        sys.settrace(before)
         gc.enable()
     return where, None
 
@@ -66,21 +81,8 @@ def torn(
 def lines(operation: Callable[[], object]) -> list[str]:
     """The lines of `jitkernel` that an operation comes to, in their order, as `torn` counts them."""
     found: list[str] = []
-
-    def local(frame: FrameType, event: str, argument: object) -> Any:
-        if event == "line":
-            found.append(f"{frame.f_code.co_filename}:{frame.f_lineno}")
-        return local
-
-    def enter(frame: FrameType, event: str, argument: object) -> Any:
-        return local if frame.f_code.co_filename.startswith(ROOT) else None
-
-    before = sys.gettrace()
-    sys.settrace(enter)
-    try:
+    with each_line(lambda frame: found.append(f"{frame.f_code.co_filename}:{frame.f_lineno}")):
         operation()
-    finally:
-        sys.settrace(before)
     return found
 
 

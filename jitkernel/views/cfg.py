@@ -238,15 +238,13 @@ class _Graph:
     def _picture(self, boxes: Sequence[Sequence[int]], alt: str) -> str:
         box_of = {index: number for number, box in enumerate(boxes) for index in box}
         edges: dict[tuple[int, int], list[str]] = {}
-        hidden = 0
         for (a, b), text in self.arrows.items():
             start, stop = box_of.get(a, -1 - a), box_of.get(b, -1 - b)
             if start == stop and b != boxes[start][0]:
                 continue
-            if len(boxes[start]) > 1 if start >= 0 else True:
-                text = "" if start >= 0 else text
+            if start >= 0 and len(boxes[start]) > 1:
+                text = ""
             edges.setdefault((start, stop), []).append(text)
-            hidden += start < 0 or stop < 0
         arrows = []
         many = any(len(box) > 1 for box in boxes)
         for (a, b), texts in edges.items():

@@ -106,6 +106,8 @@ def _meant(session: Session, text: str) -> tuple[str, Data | None, Value]:
             except JitError as wrong:
                 raise UsageError(f"{text}: {wrong}") from None
             return text, None, Value(made, ir=True)
+        if text.split()[:1] in (["struct"], ["union"], ["enum"]):
+            raise UsageError(f"no cell has declared {' '.join(text.split())}") from None
         raise UsageError(f"{text} is neither a type nor an expression: {error}") from None
 
 
