@@ -10,11 +10,12 @@ Start from `Session`; `views` shows what is inside.  In a Python notebook: `%loa
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from jitkernel._version import __version__
 
+TYPE_CHECKING = False  # the module that has it is imported where nothing is collected
 if TYPE_CHECKING:
+    from typing import Any
+
     from jitkernel import grading, views
     from jitkernel.arena import Arena
     from jitkernel.session import Session
@@ -32,7 +33,10 @@ def __getattr__(name: str) -> Any:
         if message := platform_message():
             raise ImportError(message)
     if name in ("Session", "Arena"):
-        return getattr(import_module(f"jitkernel.{name.lower()}"), name)
+        from jitkernel.collecting import lasting
+
+        with lasting():
+            return getattr(import_module(f"jitkernel.{name.lower()}"), name)
     if name in ("views", "errors", "grading"):
         return import_module(f"jitkernel.{name}")
     raise AttributeError(f"module 'jitkernel' has no attribute {name!r}")

@@ -7,16 +7,18 @@ gets slower.  What keeps an argument for later asks `check` at once.
 
 from __future__ import annotations
 
-import ast
 import builtins
-import inspect
 import operator
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import WrongArgument
+from jitkernel.record import NamedTuple
+
+if TYPE_CHECKING:
+    import ast
 
 _SHOWN = 60  # characters of a value in a message
 
@@ -85,10 +87,16 @@ _KINDS = {
 @cache
 def _kind(annotation: str) -> _Kind:
     """The values that an annotation allows."""
+    if plain := _KINDS.get(annotation):
+        return plain
+    import ast  # most settings are plain
+
     return _read(ast.parse(annotation, mode="eval").body)
 
 
 def _read(node: ast.expr) -> _Kind:
+    import ast
+
     match node:
         case ast.BinOp(left, _, right):
             one, other = _read(left), _read(right)
@@ -151,6 +159,8 @@ def blamed(
 ) -> WrongArgument | None:
     """The error for a call that has failed: of the first argument that its annotation does not
     allow; None where all may be as they are."""
+    import inspect  # not needed while all is well
+
     try:
         signature = inspect.signature(function)
         bound = signature.bind(*arguments, **named).arguments

@@ -21,11 +21,12 @@ import socket
 import struct
 import termios
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from functools import partial
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from itertools import starmap
-from typing import NamedTuple
+
+from jitkernel.record import NamedTuple
+from jitkernel.spawning import spawning
 
 _ANSWER = 1 << 30  # bytes of output that are taken
 _STEP = 0.002  # seconds between looks, where the system cannot tell of an end
@@ -221,31 +222,6 @@ def ask(
         return child.answer()
 
 
-@contextmanager
-def spawning(
-    command: Sequence[str], environment: Mapping[str, str], streams: Sequence[int]
-) -> Iterator[Callable[[], int]]:
-    """A function that starts a process of this command, in a session of its own, whose descriptors
-    from 0 on are these, and which has no other of this process's; it returns the number.  Raises
-    OSError."""
-    used: list[int] = []  # none of which has the number of one to be
-    first = len(streams)
-    try:
-        for file in streams:
-            used.append(fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, first))
-        actions = [
-            *((os.POSIX_SPAWN_DUP2, file, number) for number, file in enumerate(used)),
-            *((os.POSIX_SPAWN_CLOSE, file) for file in _inherited(first)),
-        ]
-        yield partial(
-            os.posix_spawnp, command[0], list(command), environment, file_actions=actions,
-            setsid=True, setsigmask=(), setsigdef=(signal.SIGPIPE, signal.SIGXFSZ),
-        )  # fmt: skip
-    finally:
-        for file in used:
-            os.close(file)
-
-
 def decoded(written: bytes) -> str:
     """The text that a process has written, as far as it is one."""
     return written.decode("utf-8", "replace")
@@ -254,17 +230,6 @@ def decoded(written: bytes) -> str:
 def _content(file: int, start: int) -> bytes:
     """The content of a file from a byte on."""
     return os.pread(file, max(os.fstat(file).st_size - start, 0), start)
-
-
-def _inherited(first: int) -> list[int]:
-    """The descriptors from `first` on that a program would get from this process."""
-    found = []
-    with suppress(OSError):
-        for name in os.listdir("/proc/self/fd"):
-            with suppress(OSError):
-                if int(name) >= first and os.get_inheritable(int(name)):
-                    found.append(int(name))
-    return found
 
 
 def _reap() -> None:

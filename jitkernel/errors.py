@@ -10,9 +10,10 @@ from __future__ import annotations
 import errno
 import re
 from collections.abc import Sequence
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from jitkernel.printable import printable
+from jitkernel.record import NamedTuple
 from jitkernel.regex import regex
 
 __all__ = [

@@ -65,8 +65,9 @@ def read_bytes(path: str, what: str = "") -> bytes:
         if status.st_size > LIMIT:
             raise UsageError(f"{what}{path}: {status.st_size} bytes are too many")
         pieces: list[bytes] = []
-        left = LIMIT + 1  # a file of /proc says that it has no bytes
-        while left > 0 and (piece := os.read(file, min(left, _PIECE))):
+        left = LIMIT + 1
+        most = max(status.st_size + 1, _PIECE)  # a file of /proc says that it has no bytes
+        while left > 0 and (piece := os.read(file, min(left, most))):
             pieces.append(piece)
             left -= len(piece)
         if left <= 0:

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import zlib
 from itertools import repeat
-from typing import Any, NamedTuple
+from typing import Any
+
+from jitkernel.record import NamedTuple
 
 _END = 1 << 64
 

@@ -12,9 +12,10 @@ import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from select import POLLIN
-from typing import Any, NamedTuple
+from typing import Any
 
 from jitkernel.reach import reached
+from jitkernel.record import NamedTuple
 from jitkernel.syscalls import SYS
 
 #: Calls that wait to read, by how their arguments name descriptors.

@@ -1,6 +1,6 @@
 """A setting, declared once: what its name, type, default, meaning, bounds and effect are.
 
-A setting is a field of a dataclass, made by `setting`: of `SessionSettings`
+A setting is a field of a record, made by `setting`: of `SessionSettings`
 (`settings.py`) where the session needs it, of `KernelSettings` (`kernel/settings.py`) where
 only a front end does.  The configuration's sections, `%config`, the command line, completion, the
 reference, what is said of wrong values and what a session's file has are made from `declared`.
@@ -8,12 +8,12 @@ reference, what is said of wrong values and what a session's file has are made f
 
 from __future__ import annotations
 
-import ast
-import inspect
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cache
 from typing import Any, Literal, TypeVar
+
+from jitkernel.later import Later
+from jitkernel.record import MISSING, field, fields, record, replace
 
 Effect = Literal["now", "next cell", "start"]
 Saved = Literal["no", "unless given", "always", "harmless"]
@@ -24,7 +24,7 @@ _WHEN: Mapping[Effect, str] = {"now": "now", "next cell": "with the next cell", 
 _KINDS = {"int": "a whole number", "float": "a number"}
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Setting:
     """All there is to know of a setting.
 
@@ -107,8 +107,7 @@ def _choices(annotation: str) -> tuple[str, ...]:
     """The values in `Literal[...]`."""
     if not annotation.startswith("Literal["):
         return ()
-    listed: tuple[str, ...] = ast.literal_eval(annotation.removeprefix("Literal"))
-    return tuple(listed)
+    return tuple([each.strip("'") for each in annotation[len("Literal[") : -1].split(", ")])
 
 
 def setting(default: Any, trait: str, effect: Effect, help: str, **more: Any) -> Any:
@@ -127,7 +126,7 @@ def setting(default: Any, trait: str, effect: Effect, help: str, **more: Any) ->
 
 @cache
 def declared(settings: type) -> Mapping[str, Setting]:
-    """The settings of a dataclass, by the names of its fields."""
+    """The settings of a record, by the names of its fields."""
     return {field.name: _complete(field) for field in fields(settings)}
 
 
@@ -144,7 +143,14 @@ def _complete(field: Any) -> Setting:
 
 
 def documented(settings: Settings) -> Settings:
-    """Put what the fields of a dataclass mean below what its docstring says."""
-    told = [f"* `{s.name}`: {s.described}" for s in declared(settings).values()]
-    settings.__doc__ = "\n".join([inspect.cleandoc(settings.__doc__ or ""), "", *told])
+    """Put what the fields of a record mean below what its docstring says."""
+    said = settings.__doc__ or ""
+    Later(settings, "__doc__", lambda settings: _document(settings, said))
     return settings
+
+
+def _document(settings: Settings, said: str) -> str:
+    from inspect import cleandoc  # many modules, for who asks for help
+
+    told = [f"* `{s.name}`: {s.described}" for s in declared(settings).values()]
+    return "\n".join([cleandoc(said), "", *told])

@@ -7,14 +7,14 @@ Start from `SessionSettings`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal
 
+from jitkernel.record import record
 from jitkernel.setting import documented, setting
 
 
 @documented
-@dataclass(slots=True)
+@record(frozen=False)
 class SessionSettings:
     """The settings of a session.
 

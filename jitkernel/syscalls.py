@@ -17,5 +17,5 @@ SYS = {
     "clock_nanosleep": 230, "exit_group": 231, "epoll_wait": 232, "tgkill": 234, "waitid": 247,
     "openat": 257, "newfstatat": 262, "pselect6": 270, "ppoll": 271, "unshare": 272,
     "epoll_pwait": 281, "accept4": 288, "perf_event_open": 298, "process_vm_readv": 310,
-    "userfaultfd": 323, "close_range": 436,
+    "userfaultfd": 323, "close_range": 436, "restart_syscall": 219,
 }  # fmt: skip

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
+from jitkernel.record import NamedTuple
 from jitkernel.rollback import log_undo
 
 #: How many holes are tried for an aligned request before a larger one is cut.

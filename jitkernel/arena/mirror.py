@@ -16,11 +16,11 @@ import os
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from typing import NamedTuple
 
 from jitkernel.arena.arena import Arena
 from jitkernel.arena.writes import Range, between
 from jitkernel.arena.zone import PAGE
+from jitkernel.record import NamedTuple
 from jitkernel.rollback import RecordedDict, log_undo
 
 _PIECE = 16 * PAGE

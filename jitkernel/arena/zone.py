@@ -9,11 +9,12 @@ from __future__ import annotations
 import ctypes
 import errno
 import mmap
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from jitkernel.arena.freelist import Extent, FreeList
 from jitkernel.errors import JitError
 from jitkernel.files import memory_file
+from jitkernel.record import NamedTuple
 from jitkernel.rollback import log_undo
 
 if TYPE_CHECKING:

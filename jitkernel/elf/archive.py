@@ -47,28 +47,29 @@ class Archive:
         """A member's name in messages: `libz.a(inflate.o)`."""
         return f"{os.path.basename(self.path)}({self.members[number].name})"
 
-    def content(self, data: bytes, number: int, read: Callable[[str], bytes]) -> bytes:
-        """The bytes of a member; `data` are the archive's, `read` reads another file."""
-        return _content(data, self.members[number], read)
-
     def object(self, data: bytes, number: int, read: Callable[[str], bytes]) -> ElfObject:
-        """A member as an object.  Raises LinkError, which names it and what to do."""
-        content = self.content(data, number, read)
+        """A member as an object; `data` are the archive's bytes, `read` reads another file.
+
+        Raises LinkError, which names it and what to do.
+        """
+        content, at, size = _content(data, self.members[number], read)
         label = self.label(number)
-        if is_archive(content):
+        if is_archive(content[at : at + min(size, 8)]):
             raise LinkError(
                 f"{label} is an archive in an archive; extract it (ar x {self.path}) and %link it"
             )
-        return foreign_object(content, label)
+        return foreign_object(content, label, at, size)
 
 
-def foreign_object(content: bytes, label: str) -> ElfObject:
-    """An object that another compiler made, called `label` in messages.  Raises LinkError where it
-    is none, or has no machine code."""
-    if content[:4] in (b"BC\xc0\xde", b"\xde\xc0\x17\x0b"):
+def foreign_object(data: bytes, label: str, at: int = 0, size: int | None = None) -> ElfObject:
+    """An object that another compiler made, in some bytes, called `label` in messages.
+
+    Raises LinkError where it is none, or has no machine code.
+    """
+    if data[at : at + 4] in (b"BC\xc0\xde", b"\xde\xc0\x17\x0b"):
         raise LinkError(f"{label} is LLVM bitcode: build it without -flto to link its code")
     try:
-        obj = read_object(content)
+        obj = read_object(data, at, size)
     except LinkError as error:
         raise LinkError(f"{label}: {error}") from None
     if _LTO in obj.strings:
@@ -188,11 +189,11 @@ def _make_index(data: bytes, members: list[Member], read: Callable[[str], bytes]
     """The index of an archive that has none."""
     found: dict[str, int] = {}
     for number, member in enumerate(members):
-        content = _content(data, member, read)
-        if content[:4] != b"\x7fELF":
+        content, begin, size = _content(data, member, read)
+        if content[begin : begin + 4] != b"\x7fELF":
             continue
         try:
-            obj = read_object(content)
+            obj = read_object(content, begin, size)
         except LinkError as error:
             raise LinkError(f"{member.name}: {error}") from None
         for at, symbol in enumerate(obj.symbols):
@@ -201,10 +202,12 @@ def _make_index(data: bytes, members: list[Member], read: Callable[[str], bytes]
     return found
 
 
-def _content(data: bytes, member: Member, read: Callable[[str], bytes]) -> bytes:
+def _content(data: bytes, member: Member, read: Callable[[str], bytes]) -> tuple[bytes, int, int]:
+    """The bytes that a member is in, where it begins there, and how many it has."""
     if member.path:
-        return read(member.path)
-    return data[member.offset : member.offset + member.size]
+        found = read(member.path)
+        return found, 0, len(found)
+    return data, member.offset, member.size
 
 
 def write_archive(members: Mapping[str, bytes]) -> bytes:

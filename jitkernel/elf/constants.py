@@ -11,8 +11,6 @@ SECTION: Final = struct.Struct("<IIQQQQIIQQ")
 SYMBOL: Final = struct.Struct("<IBBHQQ")
 RELA: Final = struct.Struct("<QQq")
 #: Of a table of relocations as words of 32 bits: the types, and the numbers of symbols.
-RELA_TYPES: Final = slice(2, None, 6)
-RELA_SYMBOLS: Final = slice(3, None, 6)
 
 # gABI 4, "ELF Header"
 ET_REL: Final = 1

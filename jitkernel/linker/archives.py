@@ -112,13 +112,9 @@ def _gives_and_asks(obj: ElfObject) -> tuple[dict[str, bool], list[str]]:
     """The names that a member defines, each with whether it is common, and those that it needs."""
     gives: dict[str, bool] = {}
     asks: list[str] = []
-    texts = obj.symbol_texts
-    at = -1
-    for _, info, _, section, _, _ in obj.symbols:
-        at += 1
-        if info >> 4 == c.STB_LOCAL:
-            continue
-        name = texts[at] or obj.symbol_name(at)
+    for name, (_, info, _, section, _, _) in zip(
+        obj.shared_names, obj.symbols[obj.locals :], strict=True
+    ):
         if section:
             gives[name] = section in COMMON
         elif info >> 4 != c.STB_WEAK:

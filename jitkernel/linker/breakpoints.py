@@ -16,11 +16,12 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Final, NamedTuple
+from typing import Final
 
 from jitkernel.arena import Arena, Extent
 from jitkernel.arena.zone import PAGE
 from jitkernel.linker.displaced import LONGEST, ROOM, TRAP, NotDisplaced, Row, displace
+from jitkernel.record import NamedTuple
 from jitkernel.rollback import RecordedDict, log_undo
 
 _FREE: Final = bytes([TRAP]) * ROOM

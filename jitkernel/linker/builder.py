@@ -6,33 +6,26 @@ Start from `Builder`: `add` objects, change what is there, `write`.  Layouts: Sy
 
 from __future__ import annotations
 
-import struct
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import count
 from operator import sub
-from typing import NamedTuple
 
 from jitkernel.elf import constants as c
-from jitkernel.elf.constants import (
-    COMMON,
-    HEADER,
-    RELA,
-    RELA_SYMBOLS,
-    RELA_TYPES,
-    SECTION,
-    SYMBOL,
-)
-from jitkernel.elf.reader import ElfObject, SectionTuple, SymbolTuple
-from jitkernel.errors import LinkError
+from jitkernel.elf.constants import COMMON
+from jitkernel.elf.reader import ElfObject, SymbolTuple
+from jitkernel.elf.relocations import Columns, Relocations
+from jitkernel.elf.writer import BuiltObject
+from jitkernel.errors import LinkError, present
 from jitkernel.ir.names import written
 from jitkernel.linker.x86_64 import GOTPCRELX, REX_GOTPCRELX, TABLE
 
 _TABLES = frozenset(
     (c.SHT_SYMTAB, c.SHT_STRTAB, c.SHT_RELA, c.SHT_REL, c.SHT_GROUP, c.SHT_SYMTAB_SHNDX)
 )
+_CODE = (c.STT_FUNC, c.STT_GNU_IFUNC)
 #: What is more is damaged: bytes of a section, and what it may be aligned to.
 _LARGEST, _MOST_ALIGNED = 1 << 31, 1 << 20
 _TYPE, _WIDEST = 0xFFFF_FFFF, 8  # of a relocation; bytes of its field
@@ -69,11 +62,8 @@ class SectionDraft:
         if self._own is None:
             self._own = []
             if self._read is not None:
-                words, _, symbols = self._read
-                self._own = [
-                    (at, i & _TYPE, symbols[i >> 32], more)
-                    for at, i, more in RELA.iter_unpack(words)
-                ]
+                read, symbols = self._read[0], self._read[1].symbols
+                self._own = [(at, i & _TYPE, symbols[i >> 32], more) for at, i, more in read]
                 self._read = None
         return self._own
 
@@ -83,61 +73,50 @@ class SectionDraft:
 
     def references(self, kinds: frozenset[int]) -> list[Relocation]:
         """The relocations of some types, against symbols that are defined nowhere."""
-        if self._own is None:
-            if self._read is None:
-                return []
-            words, halves, symbols = self._read
-            if kinds.isdisjoint(halves[RELA_TYPES]):
-                return []
-            undefined = {n for n, symbol in enumerate(symbols) if symbol.section == 0}
-            places = [n for n, symbol in enumerate(halves[RELA_SYMBOLS]) if symbol in undefined]
-            return [
-                (at, i & _TYPE, symbols[i >> 32], addend)
-                for at, i, addend in [RELA.unpack_from(words, RELA.size * n) for n in places]
-                if i & _TYPE in kinds
-            ]
-        return [r for r in self._own if r[1] in kinds and r[2].section == 0]
+        if self._own is not None:
+            return [r for r in self._own if r[1] in kinds and r[2].section == 0]
+        if self._read is None:
+            return []
+        columns, part = self._read[0].columns, self._read[1]
+        first, shared = part.locals, part.shared
+        asked = [n for n in columns.symbols_of(kinds) if n >= first]
+        found = {n: shared[n - first] for n in asked if shared[n - first].section == 0}
+        return [
+            (at, kind, found[number], addend)
+            for at, kind, number, addend in zip(*columns, strict=True)
+            if number in found and kind in kinds
+        ] if found else []  # fmt: skip
 
-    def read(self, words: array[int], halves: array[int], symbols: list[SymbolDraft]) -> None:
-        """It has the relocations of an object with these symbols, as that has them, in words of 64
-        bits and of 32."""
-        self._read = words, halves, symbols
+    def read(self, relocations: Relocations, part: _Part) -> None:
+        """It has the relocations that it has in an object that was added."""
+        self._read = relocations, part
 
     @property
     def is_related(self) -> bool:
         """True if it has relocations."""
         return bool(self._own if self._own is not None else self._read)
 
-    def rows(self, numbers: _Numbers) -> bytes:
+    def numbered(self, numbers: _SymbolTable) -> Relocations:
         """Its relocations as the object has them.  Raises LinkError where code or data refer to
         a symbol that has no number."""
-        loaded = self.flags & c.SHF_ALLOC
         if self._own is None and self._read is not None:
-            _, halves, symbols = self._read
-            of = numbers.of(symbols)
-            found = [of[symbol] for symbol in halves[RELA_SYMBOLS]]
-            if not loaded or min(found) >= 0:
-                known = found if loaded else [max(number, 0) for number in found]
-                halves = halves[:]
-                halves[RELA_SYMBOLS] = array("I", known)
-                return halves.tobytes()
-        index, pack = numbers.index, RELA.pack
-        if loaded and any(symbol not in index for _, _, symbol, _ in self.relocations):
-            raise LinkError(f"section {self.name} refers to a symbol that is nowhere")
-        return b"".join(
-            [pack(o, index.get(s, 0) << 32 | kind, a) for o, kind, s, a in self.relocations]
-        )
-
-
-class _Head(NamedTuple):
-    """The fields of a section's header (System V gABI, Sections) that are not places."""
-
-    kind: int
-    flags: int = 0
-    link: int = 0
-    info: int = 0
-    align: int = 8
-    entry: int = 0
+            (offsets, types, symbols, addends), part = self._read[0].columns, self._read[1]
+            found = list(map(numbers.of(part).__getitem__, symbols))
+        else:
+            get = numbers.index.get
+            rows = self.relocations
+            offsets, kinds, addends = (
+                [r[0] for r in rows],
+                [r[1] for r in rows],
+                [r[3] for r in rows],
+            )
+            types = bytes(kinds) if max(kinds, default=0) < 256 else array("I", kinds)
+            found = [get(symbol, -1) for _, _, symbol, _ in rows]
+        if min(found, default=0) < 0:
+            if self.flags & c.SHF_ALLOC:
+                raise LinkError(f"section {self.name} refers to a symbol that is nowhere")
+            found = [max(number, 0) for number in found]
+        return Relocations(columns=Columns(offsets, types, found, addends))
 
 
 @dataclass(slots=True, eq=False)
@@ -163,22 +142,116 @@ class SymbolDraft:
 
 #: offset in its section, relocation type, what it refers to, addend
 Relocation = tuple[int, int, SymbolDraft, int]
-_Read = tuple["array[int]", "array[int]", list[SymbolDraft]]
+_Read = tuple[Relocations, "_Part"]
 
 
-class _Numbers:
-    """The number that each symbol has in the object that is written."""
+class _Part:
+    """An object that was added: `drafts` are its sections, `shared` its symbols from number
+    `locals` on.  Those before are as the object has them, until somebody asks for `symbols`; those
+    that are `gone` lie in sections that were left out."""
 
-    def __init__(self, symbols: list[SymbolDraft]):
-        self.index = {symbol: at for at, symbol in enumerate(symbols)}
-        self._of: dict[int, list[int]] = {}
+    def __init__(self, obj: ElfObject, drafts: list[SectionDraft | None], label: str):
+        self.object, self.drafts, self.locals, self._label = obj, drafts, obj.locals, label
+        self.shared: list[SymbolDraft] = []
+        left = {n for n, draft in enumerate(drafts) if draft is None and n}
+        self.gone = {n for n, s in enumerate(obj.symbols[: self.locals]) if s[3] in left}
+        self.nowhere: SymbolDraft | None = None  # that all that are gone are
+        self._local: list[SymbolDraft] | None = None
 
-    def of(self, symbols: list[SymbolDraft]) -> list[int]:
-        """The same of an object's symbols; negative for those that are gone."""
-        found = self._of.get(id(symbols))
+    @property
+    def symbols(self) -> list[SymbolDraft]:
+        """All symbols, by number."""
+        if self._local is None:
+            self._local = [*map(self._draft, range(self.locals))]
+        return self._local + self.shared
+
+    def symbol(self, number: int) -> SymbolDraft:
+        """The symbol with a number."""
+        at = number - self.locals
+        return self.shared[at] if at >= 0 else self.symbols[number]
+
+    def own(self, made: bool = False) -> list[SymbolDraft] | None:
+        """Its local symbols; None where nobody has asked for them, unless they are to be `made`."""
+        if made:
+            self._local = self.symbols[: self.locals]
+        if self._local is None:
+            return None
+        return [s for n, s in enumerate(self._local) if n and n not in self.gone]
+
+    def _draft(self, number: int) -> SymbolDraft:
+        if number in self.gone:
+            return present(self.nowhere, "where what is gone is")
+        _, info, other, section, value, size = self.object.symbols[number]
+        name = "" if info & 15 == c.STT_SECTION else self.object.symbol_name(number)
+        where = self.drafts[section] if 0 < section < c.SHN_LORESERVE else section
+        return SymbolDraft(name, info, other, where or 0, value, size, self._label)
+
+
+class _SymbolTable:
+    """The symbols of the object that is written, in which sections have these numbers.
+
+    `index` are the numbers of drafts.
+    """
+
+    def __init__(self, sections: Mapping[SectionDraft, int]):
+        self._sections = sections
+        self.rows: list[SymbolTuple] = [(0, 0, 0, 0, 0, 0)]
+        self._strings, self._length = [b"\0"], 1
+        self.index: dict[SymbolDraft, int] = {}
+        self._of: dict[_Part, list[int]] = {}
+        self._first: dict[_Part, int] = {}  # the number of the first local one
+
+    @property
+    def strings(self) -> bytes:
+        """The names."""
+        return b"".join(self._strings)
+
+    def add(self, symbols: Iterable[SymbolDraft]) -> None:
+        """Add symbols."""
+        rows, index, sections, strings = self.rows, self.index, self._sections, self._strings
+        for s in symbols:
+            index[s] = len(rows)
+            where = s.section if isinstance(s.section, int) else sections[s.section]
+            rows.append((self._length if s.name else 0, s.info, s.other, where, s.value, s.size))
+            if s.name:
+                strings.append(s.name.encode("utf-8", "surrogateescape") + b"\0")
+                self._length += len(strings[-1])
+
+    def add_local(self, part: _Part) -> None:
+        """Add the local symbols of an object that was added."""
+        if (own := part.own()) is not None:
+            self.add(own)
+            return
+        obj, gone, first = part.object, part.gone, self._length
+        where = [0 if draft is None else self._sections[draft] for draft in part.drafts]
+        self._first[part] = len(self.rows)
+        self.rows += [
+            (
+                first + name if name else 0, info, other,
+                where[section] if section < c.SHN_LORESERVE else section, value, size,
+            )
+            for n, (name, info, other, section, value, size)
+            in enumerate(obj.symbols[: part.locals]) if n and n not in gone
+        ]  # fmt: skip
+        self._strings.append(obj.strings + b"\0")
+        self._length += len(obj.strings) + 1
+
+    def of(self, part: _Part) -> list[int]:
+        """The numbers of an object's symbols; negative for those that are nowhere."""
+        found = self._of.get(part)
         if found is None:
             get = self.index.get
-            found = self._of[id(symbols)] = [get(symbol, -1) for symbol in symbols]
+            if (first := self._first.get(part)) is None:
+                found = [get(symbol, -1) for symbol in part.symbols]
+            else:
+                number = count(first - 1)  # the object's own first one is none
+                found = [
+                    self.index[part.nowhere] if part.nowhere and n in part.gone else next(number)
+                    for n in range(part.locals)
+                ]
+                found += [get(symbol, -1) for symbol in part.shared]
+            found[: min(part.locals, 1)] = [0] * min(part.locals, 1)
+            self._of[part] = found
         return found
 
 
@@ -190,11 +263,15 @@ class Builder:
 
     def __init__(self) -> None:
         self.sections: list[SectionDraft] = []
-        self.symbols: list[SymbolDraft] = []
         self.globals: dict[str, SymbolDraft] = {}
         self.groups: dict[str, tuple[SymbolDraft, list[SectionDraft]]] = {}
+        #: of symbols that objects have brought: STT_FUNC, ...
+        self.kinds: set[int] = set()
         self._machine = c.EM_X86_64
         self._nowhere: SymbolDraft | None = None
+        self._parts: list[_Part] = []
+        self._added: list[SymbolDraft] = []
+        self._all: list[SymbolDraft] | None = None
 
     def add(self, obj: ElfObject, label: str, loaded: bool = False) -> None:
         """Add an object, called `label` in messages; only what is `loaded` of it, if so asked.
@@ -224,64 +301,80 @@ class Builder:
         for draft, (_, _, flags, _, _, _, link, _, _, _) in zip(drafts, obj.sections, strict=True):
             if draft is not None and flags & c.SHF_LINK_ORDER and link < len(drafts):
                 draft.link = drafts[link]
-        symbols = self._add_symbols(obj, drafts, label)
+        part = self._add_symbols(obj, drafts, label)
+        symbols = len(obj.symbols)
         for index, table in obj.tables.items():
             draft = drafts[index]
-            if draft is not None and table:
-                words, halves = array("Q", table), array("I", table)
-                offsets = words[::3].tolist()
-                beyond = max(halves[RELA_SYMBOLS]) >= len(symbols)
-                if beyond or max(offsets) + _WIDEST > draft.size:
-                    _check(obj, label, index, words, draft.size)
+            if draft is not None and len(table):
+                offsets, _, numbers, _ = table.columns
+                if max(numbers) >= symbols or max(offsets) + _WIDEST > draft.size:
+                    _check(obj, label, index, draft.size)
                 if draft.flags & c.SHF_ALLOC:
-                    _check_apart(words, halves[RELA_TYPES], offsets, f"{label}: {draft.name}")
-                draft.read(words, halves, symbols)
+                    _check_apart(table, f"{label}: {draft.name}")
+                draft.read(table, part)
         for name, signature, members in signatures:
             if name not in self.groups:
                 kept = [d for i in members if i < len(drafts) and (d := drafts[i]) is not None]
-                self.groups[name] = symbols[signature], kept
+                self.groups[name] = part.symbol(signature), kept
 
-    def _add_symbols(
-        self, obj: ElfObject, drafts: list[SectionDraft | None], label: str
-    ) -> list[SymbolDraft]:
+    def _add_symbols(self, obj: ElfObject, drafts: list[SectionDraft | None], label: str) -> _Part:
         """Add what the entries of its symbol table become."""
-        found: list[SymbolDraft] = []
-        known, added = self.globals, self.symbols
-        texts = obj.symbol_texts
-        index = -1
-        for _, info, other, section, value, size in obj.symbols:
-            index += 1
+        part = _Part(obj, drafts, label)
+        self._parts.append(part)
+        if part.gone:
+            part.nowhere = self._gone()
+        self.kinds.update([info & 15 for info in {symbol[1] for symbol in obj.symbols}])
+        known, found, first = self.globals, part.shared, obj.locals
+        before = len(known)
+        for name, (_, info, other, section, value, size) in zip(
+            obj.shared_names, obj.symbols[first:], strict=True
+        ):
+            symbol = known.get(name)
+            if symbol is not None and section == 0 and not other & 3:  # most are of this kind
+                if symbol.info >> 4 == c.STB_WEAK:
+                    _refer(symbol, info)
+                found.append(symbol)
+                continue
             where: SectionDraft | int = section
-            gone = False
             if 0 < section < c.SHN_LORESERVE:
                 draft = drafts[section]
-                where, gone = draft or 0, draft is None
-            name = texts[index]
-            if info >> 4 == c.STB_LOCAL:
-                if gone:
-                    found.append(self._gone())
-                    continue
-                if name is None:
-                    name = "" if info & 15 == c.STT_SECTION else obj.symbol_name(index)
-                symbol = SymbolDraft(name, info, other, where, value, size, label)
-                added.append(symbol)
-            else:
-                if name is None:
-                    name = obj.symbol_name(index)
-                if gone:  # in a group that another object has: that one's definition
+                if draft is None:  # in a group that another object has: that one's definition
                     value = size = 0
-                if name not in known:
-                    symbol = SymbolDraft(name, info, other, where, value, size, label)
-                    known[name] = symbol
-                    added.append(symbol)
-                elif where == 0 and not other & 3:  # most are of this kind
-                    symbol = known[name]
-                    _refer(symbol, info)
-                else:
-                    symbol = known[name]
-                    _merge(symbol, SymbolDraft(name, info, other, where, value, size, label))
+                where = draft or 0
+            fresh = SymbolDraft(name, info, other, where, value, size, label)
+            if symbol is None:
+                symbol = known[name] = fresh
+            else:
+                _merge(symbol, fresh)
             found.append(symbol)
-        return found
+        if self._all is not None:
+            self._all += [*(part.own(made=True) or ()), *list(known.values())[before:]]
+        return part
+
+    @property
+    def symbols(self) -> list[SymbolDraft]:
+        """All symbols; the list may be changed."""
+        if self._all is None:
+            self._all = []
+            for part in self._parts:
+                self._all += part.own(made=True) or ()
+            self._all += [*self._added, *self.globals.values()]
+        return self._all
+
+    @symbols.setter
+    def symbols(self, symbols: list[SymbolDraft]) -> None:
+        self._all = symbols
+
+    def functions(self) -> Iterator[tuple[SectionDraft, int]]:
+        """The functions that objects have brought: sections, and where in them."""
+        for part in self._parts:
+            for _, info, _, section, value, _ in part.object.symbols:
+                if (
+                    info & 15 in _CODE
+                    and section < len(part.drafts)
+                    and (d := part.drafts[section])
+                ):
+                    yield d, value
 
     def _gone(self) -> SymbolDraft:
         """The symbol for what refers into sections that were left out: it is not loaded."""
@@ -305,108 +398,79 @@ class Builder:
     ) -> SymbolDraft:
         """One more symbol, which no other object sees."""
         symbol = SymbolDraft(name, kind, 0, section, value, size)
-        self.symbols.append(symbol)
+        (self._added if self._all is None else self._all).append(symbol)
+        return symbol
+
+    def global_symbol(self, name: str, binding: int = c.STB_GLOBAL) -> SymbolDraft:
+        """The symbol that other objects know by a name; one that nobody defines, where it is
+        new."""
+        symbol = self.globals.get(name)
+        if symbol is None:
+            symbol = self.globals[name] = SymbolDraft(name, binding << 4, 0, 0, 0, 0)
+            if self._all is not None:
+                self._all.append(symbol)
         return symbol
 
     # -- writing ---------------------------------------------------------------------------------
 
     def write(self) -> bytes:
         """The bytes of the object."""
-        related = [s for s in self.sections if s.is_related]
-        groups = [(s, m) for s, m in self.groups.values() if m]
-        numbers = {s: 1 + len(groups) + i for i, s in enumerate(self.sections)}
-        relas = {s: 1 + len(groups) + len(self.sections) + i for i, s in enumerate(related)}
-        tables = 1 + len(groups) + len(self.sections) + len(related)
-        ordered, local = self._ordered()
-        at = _Numbers(ordered)
-        strings, string_table = _string_table([s.name for s in ordered])
-        names, name_table = _string_table(
-            [
-                ".group", *[s.name for s in self.sections], *[".rela" + s.name for s in related],
-                ".symtab", ".strtab", ".symtab_shndx", ".shstrtab",
-            ]
-        )  # fmt: skip
-        symbols, extended = _symbol_table([
-            (
-                strings[s.name], s.info, s.other,
-                s.section if s.section.__class__ is int else numbers[s.section],  # type: ignore[index]
-                s.value, s.size,
-            )
-            for s in ordered
-        ])  # fmt: skip
-        count = tables + 3 + bool(extended)
-        out = bytearray(64)
-        headers: list[SectionTuple] = []
+        return self.object().data
 
-        def put(
-            name: str, head: _Head, content: bytes | bytearray, size: int | None = None
-        ) -> None:
-            kind, flags, link, info, align, entry = head
-            out.extend(bytes(-len(out) % max(align, 1)))
-            total = len(content) if size is None else size
-            headers.append((names[name], kind, flags, 0, len(out), total, link, info, align, entry))
-            out.extend(content)
-
+    def object(self) -> ElfObject:
+        """The object, whose bytes are put together when somebody asks for them."""
+        sections, groups = self.sections, [(s, m) for s, m in self.groups.values() if m]
+        related = [s for s in sections if s.is_related]
+        first = 1 + len(groups)
+        numbers = dict(zip(sections, count(first), strict=False))
+        relas = dict(zip(related, count(first + len(sections)), strict=False))
+        table = first + len(sections) + len(related)  # that of symbols
+        known = _SymbolTable(numbers)
+        rest = self._all
+        if rest is None:
+            for part in self._parts:
+                known.add_local(part)
+            rest = [*self._added, *self.globals.values()]
+        known.add([s for s in rest if s.info >> 4 == c.STB_LOCAL])
+        local = len(known.rows)
+        known.add([s for s in rest if s.info >> 4 != c.STB_LOCAL])
+        made = BuiltObject(self._machine, known.rows, local, known.strings)
         for signature, members in groups:
-            words = [c.GRP_COMDAT, *(numbers[m] for m in members)]
-            words += [relas[m] for m in members if m in relas]
-            content = struct.pack(f"<{len(words)}I", *words)
-            put(".group", _Head(c.SHT_GROUP, 0, tables, at.index[signature], 4, 4), content)
-        for s in self.sections:
-            link = numbers[s.link] if s.link is not None else 0
+            of = [numbers[m] for m in members] + [relas[m] for m in members if m in relas]
+            made.put_group(known.index[signature], of, table)
+        for s in sections:
             flags = s.flags if s.link is not None else s.flags & ~c.SHF_LINK_ORDER
-            size = s.size if s.type == c.SHT_NOBITS else None
-            put(s.name, _Head(s.type, flags, link, 0, s.align, s.entry_size), s.content, size)
+            link = numbers[s.link] if s.link is not None else 0
+            size = s.size if s.type == c.SHT_NOBITS else len(s.content)
+            head = 0, s.type, flags, 0, 0, size, link, 0, s.align, s.entry_size
+            made.put(s.name, s.content, head)
         for s in related:
-            flags = c.SHF_INFO_LINK | (s.flags & c.SHF_GROUP)
-            put(".rela" + s.name, _Head(c.SHT_RELA, flags, tables, numbers[s], 8, 24), s.rows(at))
-        put(".symtab", _Head(c.SHT_SYMTAB, 0, tables + 1, local, 8, 24), symbols)
-        put(".strtab", _Head(c.SHT_STRTAB, align=1), string_table)
-        if extended:
-            put(".symtab_shndx", _Head(c.SHT_SYMTAB_SHNDX, 0, tables, 0, 4, 4), extended)
-        put(".shstrtab", _Head(c.SHT_STRTAB, align=1), name_table)
-        out.extend(bytes(-len(out) % 8))
-        wide = count >= c.RESERVED
-        first = (0, 0, 0, 0, 0, count if wide else 0, count - 1 if wide else 0, 0, 0, 0)
-        ident = b"\x7fELF\2\1\1" + bytes(9)
-        HEADER.pack_into(
-            out, 0, ident, c.ET_REL, self._machine, 1, 0, 0, len(out), 0, 64, 0, 0, 64,
-            0 if wide else count, c.SHN_XINDEX if wide else count - 1,
-        )  # fmt: skip
-        out += b"".join([SECTION.pack(*header) for header in (first, *headers)])
-        return bytes(out)
-
-    def _ordered(self) -> tuple[list[SymbolDraft], int]:
-        """The symbols as a table has them, the local ones first, and how many are local."""
-        ordered = [s for s in self.symbols if s.info >> 4 == c.STB_LOCAL]
-        local = len(ordered)
-        ordered += [s for s in self.symbols if s.info >> 4 != c.STB_LOCAL]
-        if not ordered or ordered[0].name or ordered[0].info or ordered[0].section != 0:
-            ordered.insert(0, SymbolDraft("", 0, 0, 0, 0, 0))
-            local += 1
-        return ordered, local
+            flags, rows = c.SHF_INFO_LINK | (s.flags & c.SHF_GROUP), s.numbered(known)
+            made.put_relocations(".rela" + s.name, rows, flags, table, numbers[s])
+        made.end()
+        return made
 
 
-def _check(obj: ElfObject, label: str, section: int, words: array[int], size: int) -> None:
+def _check(obj: ElfObject, label: str, section: int, size: int) -> None:
     """Raises LinkError for relocations of nothing, or against nothing."""
-    count, last = len(obj.symbols), size - _WIDEST
-    infos = words[1::3]
-    doubtful = [n for n, offset in enumerate(words[::3]) if offset > last]
-    if max(infos) >> 32 >= count:
-        doubtful += [n for n, info in enumerate(infos) if info >> 32 >= count]
-    for number in doubtful:
-        offset, info = words[3 * number], infos[number]
-        row = TABLE.get(info & _TYPE)
-        if info >> 32 < count and offset + (row.field if row is not None else 0) <= size:
+    offsets, types, numbers, _ = obj.tables[section].columns
+    symbols, last = len(obj.symbols), size - _WIDEST
+    doubtful = [n for n, offset in enumerate(offsets) if offset > last]
+    if max(numbers) >= symbols:
+        doubtful += [n for n, number in enumerate(numbers) if number >= symbols]
+    for n in doubtful:
+        offset, number, row = offsets[n], numbers[n], TABLE.get(types[n])
+        if number < symbols and offset + (row.field if row is not None else 0) <= size:
             continue
         where = f"{label}: {obj.section_name(section)}+{offset:#x}"
-        if info >> 32 >= count:
-            raise LinkError(f"{where}: a relocation against symbol {info >> 32} of {count}")
+        if number >= symbols:
+            raise LinkError(f"{where}: a relocation against symbol {number} of {symbols}")
         raise LinkError(f"{where}: the section ends before the field of a relocation: {size} bytes")
 
 
-def _check_apart(words: array[int], types: array[int], offsets: list[int], where: str) -> None:
+def _check_apart(relocations: Relocations, where: str) -> None:
     """Each field is written for one relocation: psABI 4.4.1 knows no others for this machine."""
+    offsets, types, _, _ = relocations.columns
     ordered = sorted(offsets)
     apart = min(map(sub, ordered[1:], ordered), default=_FAR_APART)
     if apart >= _FAR_APART:
@@ -419,7 +483,7 @@ def _check_apart(words: array[int], types: array[int], offsets: list[int], where
         if all(_is_apart(ordered, offsets[n], types[n], widest) for n in begun):
             return
     end = -3
-    for offset, info, _ in sorted(RELA.iter_unpack(words)):
+    for offset, info, _ in sorted(relocations):
         if (row := TABLE.get(info & _TYPE)) is None:
             continue
         if offset - _BEFORE.get(row.number, 0) < end:
@@ -432,30 +496,6 @@ def _is_apart(offsets: list[int], offset: int, type: int, widest: int) -> bool:
     these offsets, in order."""
     number = bisect_left(offsets, offset)
     return not number or offset - _BEFORE[type] >= offsets[number - 1] + widest
-
-
-def _string_table(texts: Iterable[str]) -> tuple[dict[str, int], bytes]:
-    """The places of texts in a table that has each once, and the table."""
-    found = dict.fromkeys(["", *texts], 0)
-    raw = [text.encode("utf-8", "surrogateescape") for text in found]
-    places = accumulate([len(text) + 1 for text in raw], initial=0)
-    return dict(zip(found, places, strict=False)), b"\0".join([*raw, b""])
-
-
-def _symbol_table(symbols: list[SymbolTuple]) -> tuple[bytes, bytes]:
-    """The table, and the one beside it of section indices that 16 bits cannot hold, if any."""
-    if all(section < c.RESERVED for _, _, _, section, _, _ in symbols):
-        return b"".join([SYMBOL.pack(*row) for row in symbols]), b""
-    rows: list[bytes] = []
-    extended: dict[int, int] = {}
-    for at, (name, info, other, section, value, size) in enumerate(symbols):
-        if section >= c.SHN_LORESERVE:
-            section -= c.SHN_LORESERVE - c.RESERVED
-        elif section >= c.RESERVED:
-            extended[at], section = section, c.SHN_XINDEX
-        rows.append(SYMBOL.pack(name, info, other, section, value, size))
-    words = [extended.get(i, 0) for i in range(len(symbols))] if extended else []
-    return b"".join(rows), struct.pack(f"<{len(words)}I", *words)
 
 
 def _refer(known: SymbolDraft, info: int) -> None:

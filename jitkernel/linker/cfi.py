@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import NamedTuple
 
 from jitkernel.elf.cursor import Cursor
+from jitkernel.record import NamedTuple
 
 Read = Callable[[int, int], bytes]
 

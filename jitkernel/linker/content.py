@@ -52,7 +52,7 @@ class Content:
         self.zeroed: list[tuple[int, int]] = []
         self.fixups: list[Fixup] = []
         self.calls: list[tuple[Symbol, list[int]]] = []
-        self.uses: dict[Symbol, bytearray] = {}
+        self.uses: dict[Symbol, bytes | bytearray] = {}
         self.slots: dict[int, Symbol] = {}
         self.frames: list[Extent] = []
 

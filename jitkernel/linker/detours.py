@@ -66,7 +66,7 @@ class Detours:
         self._groups: dict[SectionDraft, str] | None = None
         self._back: dict[SectionDraft, SymbolDraft] = {}
         self._at_offset: dict[SectionDraft, dict[int, int]] = {}
-        self._begins: dict[SectionDraft | int, list[int]] = {}  # functions, by section
+        self._begins: dict[SectionDraft, list[int]] = {}  # functions, by section
         self._starts: dict[SectionDraft, list[int]] = {}
 
     def instruction(self, section: SectionDraft, offset: int) -> Instruction | None:
@@ -74,9 +74,8 @@ class Detours:
         starts = self._starts.get(section)
         if starts is None:
             if not self._begins:
-                for symbol in self._builder.symbols:
-                    if symbol.info & 15 in (c.STT_FUNC, c.STT_GNU_IFUNC):
-                        self._begins.setdefault(symbol.section, []).append(symbol.value)
+                for there, value in self._builder.functions():
+                    self._begins.setdefault(there, []).append(value)
             behind = _after_branches(section.relocations, section.content)
             starts = sorted({0, *behind, *self._begins.get(section, ())})
             self._starts[section] = starts

@@ -28,10 +28,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final
 
 from jitkernel.errors import LinkError
 from jitkernel.linker.instructions import Instruction, decode
+from jitkernel.record import NamedTuple
 
 #: `int3`: what a breakpoint is in the text
 TRAP: Final = 0xCC

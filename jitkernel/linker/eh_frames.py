@@ -18,6 +18,7 @@ import struct
 from bisect import bisect_right
 
 from jitkernel.elf.constants import RELA
+from jitkernel.elf.relocations import Relocations
 from jitkernel.errors import LinkError
 from jitkernel.linker.binding import Target
 from jitkernel.linker.cfi import FORMATS, OMIT, RecordCursor
@@ -29,18 +30,13 @@ from jitkernel.linker.unwind import UnwindRegion, pad, split
 from jitkernel.linker.x86_64 import PC32, R_32, R_32S, SLOT32
 
 _I32 = struct.Struct("<i")
-_FDE = struct.Struct("<Iii")  # length, distance back to the CIE, distance to the function
+_LEADS = struct.Struct("<ii")  # of a FDE: distance back to the CIE, distance to the function
 _INDIRECT = 0x80
-_PADDING = [bytes(n) for n in range(8)]  # DW_CFA_nop
-
+_FEW = 8  # records that are copied one by one: what is asked of all of them takes as long
 
 #: The records that are taken, one behind the other, and by their offsets there: FDEs, each with its
-#: CIE's address or offset; such FDEs as have one field, with that, what they tell of of the object,
-#: and what their length says; what else refers to something.
-_Records = tuple[
-    bytearray, list[tuple[int, int]], list[tuple[int, int, int, int, Entry]],
-    list[tuple["Target | None", int, Entry]],
-]  # fmt: skip
+#: CIE's address or offset; and what refers to something.
+_Records = tuple[bytearray, list[tuple[int, int]], list[tuple["Target | None", int, Entry]]]
 
 
 def add_frames(
@@ -50,74 +46,97 @@ def add_frames(
 
     Raises LinkError, or ArenaFull.
     """
-    found, backs, plain, fields = _taken(job, resolution, unwind, section)
+    table = job.obj.tables.get(section)
+    if (
+        table is not None
+        and table.count > _FEW
+        and _add_plain(job, resolution, unwind, section, content)
+    ):
+        return
+    found, backs, fields = _taken(job, resolution, unwind, section)
     if not found:
         return
-    extent = unwind.reserve(len(found))
-    content.frames.append(extent)
-    start = extent[1]
-    content.bytes.append((start, found))
+    start = _place(found, unwind, content)
     for here, cie in backs:
         if cie < len(found):  # an offset: far below all addresses
             cie += start
         _I32.pack_into(found, here + 4, start + here + 4 - cie)
-    size, fde = len(found), _FDE.pack_into
-    for here, cie, length, begin, entry in plain:
-        back = start + here + 4 - (cie if cie >= size else cie + start)
-        try:
-            fde(found, here, length, back, begin + entry[2] - start - here - 8)
-        except struct.error:  # it is too far for the field
-            fde(found, here, length, back, 0)
-            fields.append((begin, here + 8, entry))
     start -= job.bind.base
     for target, offset, entry in fields:
         content.add_field(target, start + offset, found, offset, 0, section, entry)
 
 
+def _place(found: bytearray, unwind: UnwindRegion, content: Content) -> int:
+    """The address at which records will be."""
+    extent = unwind.reserve(len(found))
+    content.frames.append(extent)
+    content.bytes.append((extent[1], found))
+    return extent[1]
+
+
+def _add_plain(
+    job: Job, resolution: Resolution, unwind: UnwindRegion, section: int, content: Content
+) -> bool:
+    """The same for a CIE, and FDEs that tell of nothing but a function of the object's own each: as
+    compilers of C write them.  False, and nothing done, where there is anything else."""
+    frames, table = job.obj.content(section), job.obj.tables.get(section)
+    records = split(frames)
+    if not table or len(records) != 1 + len(table):
+        return False
+    (cie, first, none), *fdes = records
+    offsets, types, symbols, addends = table.columns
+    if offsets != [at + 8 for at, _, _ in fdes] or {*types} != {PC32}:
+        return False
+    if none != -1 or any(of != cie for _, _, of in fdes):
+        return False
+    targets, arena = resolution.targets, job.bind.arena
+    own = [targets[n] if n < len(targets) else None for n in symbols]
+    begins = [at + more for at, more in zip(own, addends, strict=True) if isinstance(at, int)]
+    if len(begins) < len(own) or min(begins) not in arena or max(begins) not in arena:
+        return False
+    if not (shared := unwind.shared_cie(frames[:first])):
+        return False
+    last, size, _ = fdes[-1]
+    found = pad(bytearray(frames[first : last + size]), last - first)
+    start, pack = _place(found, unwind, content), _LEADS.pack_into
+    for (at, _, _), begin in zip(fdes, begins, strict=True):
+        here = at - first + 4
+        place = start + here
+        pack(found, here, place - shared, begin - place - 4)
+    return True
+
+
 def _taken(job: Job, resolution: Resolution, unwind: UnwindRegion, section: int) -> _Records:
     """The records of a section but for those of functions that are not loaded, and shared CIEs."""
     frames, targets = job.obj.content(section), resolution.targets
-    entries = sorted(RELA.iter_unpack(job.obj.tables.get(section, b"")))
+    entries = sorted(job.obj.tables.get(section, ()))
     cies: dict[int, int] = {}  # by offset in the object: its address, or its offset in `found`
-    records: _Records = bytearray(), [], [], []
-    found, backs, plain, fields = records
-    first, count, padding = 0, len(entries), _PADDING
+    records: _Records = bytearray(), [], []
+    found, backs, fields = records
+    first = here = 0
     for at, length, cie in split(frames):
-        if cie in cies and first < count and entries[first][0] == at + 8:
-            if first + 1 == count or entries[first + 1][0] >= at + length:
-                entry = entries[first]
-                if entry[1] & 0xFFFF_FFFF == PC32 and entry[1] >> 32 < len(targets):
-                    begin = targets[entry[1] >> 32]
-                    if begin.__class__ is int:
-                        here, first, more = len(found), first + 1, -length & 7
-                        found += frames[at : at + length]
-                        found += padding[more]
-                        plain.append((here, cies[cie], length - 4 + more, begin, entry))
-                        continue
         last = first
         while last < len(entries) and entries[last][0] < at + length:
             last += 1
         mine = entries[first:last]
         first = last
-        here = len(found)
         function: int | None = None
         if cie < 0:
             if not mine and (shared := unwind.shared_cie(frames[at : at + length])):
                 cies[at] = shared
                 continue
-            cies[at] = here
+            cies[at] = len(found)
         else:
             if not mine or (function := _function(resolution, mine[0])) is None:
                 continue  # of a function that is not loaded
             if cie not in cies:
                 raise LinkError(f".eh_frame+{at:#x} names no CIE before it")
-            backs.append((here, cies[cie]))
-        record = frames[at : at + length]
-        found += pad(record) if length & 7 else record
-        size = len(found) - here
+            backs.append((len(found), cies[cie]))
+        here = len(found)
+        found += frames[at : at + length]
         for entry in mine:
             within = entry[0] - at
-            if within < 8 or (within + 8 > size and ends_behind(entry, within, size)):
+            if within < 8 or (within + 8 > length and ends_behind(entry, within, length)):
                 raise LinkError(f".eh_frame+{entry[0]:#x}: a relocation of no field of its record")
             if function is not None:
                 fields.append((function, here + within, entry))
@@ -128,6 +147,7 @@ def _taken(job: Job, resolution: Resolution, unwind: UnwindRegion, section: int)
                 fields.append((target, here + within, entry))
     if first < len(entries):
         raise LinkError(f".eh_frame+{entries[first][0]:#x}: a relocation behind the last record")
+    pad(found, here)
     return records
 
 
@@ -148,13 +168,13 @@ def indirect_types(
     section: int,
     address: int,
     content: bytearray | None,
-) -> bytes:
+) -> Relocations:
     """The relocations of a `.gcc_except_table` at `address`, far types reached through GOT slots.
 
     The encoding bytes of its tables are changed in `content`, which is what will be there.
     """
     table, targets = job.obj.tables[section], resolution.targets
-    entries = [*RELA.iter_unpack(table)]
+    entries = [*table]
     far = [
         offset
         for offset, info, _ in entries
@@ -178,12 +198,12 @@ def indirect_types(
         if content[found[0]] & 0x7F in (0x03, 0x0B):  # udata4, sdata4
             changed.append(found)
             content[found[0]] |= _INDIRECT
-    return b"".join(
+    return Relocations(b"".join([
         RELA.pack(offset, info & ~0xFFFF_FFFF | SLOT32, addend)
         if info & 0xFFFF_FFFF in (R_32, R_32S) and any(a < offset < b for a, b in changed)
         else RELA.pack(offset, info, addend)
         for offset, info, addend in entries
-    )
+    ]))  # fmt: skip
 
 
 def _tables(

@@ -18,6 +18,8 @@ _WRITTEN, _CODE = c.SHF_ALLOC | c.SHF_WRITE, c.SHF_ALLOC | c.SHF_EXECINSTR
 
 def make_ordinary(builder: Builder) -> None:
     """Let every symbol that a resolver chooses be a stub; nothing where there is none."""
+    if c.STT_GNU_IFUNC not in builder.kinds:
+        return
     chosen = [s for s in builder.symbols if s.info & 15 == c.STT_GNU_IFUNC and s.is_defined]
     if not chosen:
         return

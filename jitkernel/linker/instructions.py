@@ -7,7 +7,9 @@ and appendix A (opcode maps).
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
+
+from jitkernel.record import NamedTuple
 
 _VEX: Final = (0xC4, 0xC5, 0x62)  # what VEX and EVEX prefixes begin with
 _PREFIXES: Final = frozenset((0x26, 0x2E, 0x36, 0x3E, 0x64, 0x65, 0x66, 0x67, 0xF0, 0xF2, 0xF3))

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Collection, Iterable, Mapping
-from typing import NamedTuple
 
 from jitkernel.arena import Arena
 from jitkernel.elf import ElfObject, read_object
 from jitkernel.elf import constants as c
-from jitkernel.elf.constants import RELA
 from jitkernel.errors import LinkError
 from jitkernel.ir.names import written
 from jitkernel.linker.x86_64 import REGISTERING
+from jitkernel.record import NamedTuple
 
 #: Indirect pointers to personality routines: every object has its own copy, in a COMDAT group.
 #: Sharing them would make cells depend on each other that have nothing in common.
@@ -102,7 +101,7 @@ class ReadObject(NamedTuple):
         return frozenset(
             obj.symbol_name(info >> 32)
             for index, table in obj.tables.items() if holds(obj, index)
-            for _, info, _ in RELA.iter_unpack(table)
+            for _, info, _ in table
         )  # fmt: skip
 
 
@@ -112,20 +111,16 @@ def read_names(obj: ElfObject) -> Names:
     imports: list[tuple[int, str, bool]] = []
     private: list[int] = []
     tentative: list[Export] = []
-    strings = obj.strings
-    index = -1
-    for name, info, _, section, value, size in obj.symbols:
+    symbols, first = obj.symbols, obj.locals
+    for symbol in symbols[:first]:
+        if symbol[1] == c.STT_GNU_IFUNC:
+            raise LinkError("a local symbol is an ifunc, which `prepared` makes ordinary")
+    index = first - 1
+    for text, (_, info, _, section, value, size) in zip(
+        obj.shared_names, symbols[first:], strict=True
+    ):
         index += 1
-        binding = info >> 4
-        if not binding:
-            if info == c.STT_GNU_IFUNC:
-                raise LinkError("a local symbol is an ifunc, which `prepared` makes ordinary")
-            continue
-        end = strings.find(0, name)
-        if end < 0:
-            raise LinkError(f"the name of symbol {index} does not end inside its string table")
-        text = strings[name:end].decode("utf-8", "surrogateescape")
-        kind = info & 15
+        binding, kind = info >> 4, info & 15
         if kind == c.STT_TLS:
             raise LinkError(f"{written(text)} is thread-local: `prepared` gives it a control block")
         if kind == c.STT_GNU_IFUNC:
@@ -141,7 +136,7 @@ def read_names(obj: ElfObject) -> Names:
         elif text:
             imports.append((index, text, binding == c.STB_WEAK))
     for label in _LABELS:
-        if (at := strings.find(label)) >= 0:
+        if (at := obj.strings.find(label)) >= 0:
             exports += _labelled(obj, at, label)
     return Names(exports, imports, private, tentative)
 

@@ -75,6 +75,8 @@ class Linker(Recorded):
         #: unless all is again as it was then
         self.generation = 0
         self._generations = count(1)
+        #: is told of an image whose code is about to go
+        self.on_unlink: Callable[[Image], object] = lambda image: None
         #: bytes of text that the images of cells take
         self.code = 0
         #: by COMDAT group: the image that provides it, and those that would have it
@@ -247,9 +249,12 @@ class Linker(Recorded):
         sizes = {zone: size for zone, (size, _) in layout.needs.items()}
         for index in layout.frames:
             relocated = sorted(entry[0] for entry in obj.relocations.get(index, ()))
-            for at, length, _ in split(obj.content(index)):
-                if bisect_left(relocated, at) < bisect_left(relocated, at + length):
-                    sizes["unwind"] = sizes.get("unwind", 0) + (length + 7 & -8)
+            taken = sum(
+                length for at, length, _ in split(obj.content(index))
+                if bisect_left(relocated, at) < bisect_left(relocated, at + length)
+            )  # fmt: skip
+            if taken:
+                sizes["unwind"] = sizes.get("unwind", 0) + (taken + 7 & -8)
         return sizes
 
     def unlink(self, image: Image) -> list[Symbol]:
@@ -260,6 +265,7 @@ class Linker(Recorded):
         returned.  Whoever must not be left so asks `dependents` first.  Raises ArenaFull, with
         nothing changed, where there is no room for the stubs.
         """
+        self.on_unlink(image)
         owned = [symbol for symbol, _, _ in image.exports if symbol.image is image]
         for symbol in owned:
             if symbol.users and symbol.is_function and not symbol.stub:

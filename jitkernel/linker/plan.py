@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 from jitkernel.arena import Extent
 from jitkernel.elf import constants as c
-from jitkernel.elf.constants import RELA
 from jitkernel.errors import ArenaFull, LinkError
 from jitkernel.linker import x86_64
 from jitkernel.linker.binding import Target
@@ -43,9 +41,10 @@ from jitkernel.linker.resolution import (
 )
 from jitkernel.linker.unwind import UnwindRegion
 from jitkernel.linker.x86_64 import BRANCH
+from jitkernel.record import NamedTuple
 
 _I32 = struct.Struct("<i")
-_FEW = 16 * RELA.size  # bytes of relocations of a section that are looked at one by one
+_FEW = 16  # relocations of a section that are looked at one by one
 _NO_GROUPS = Groups()
 _NO_COMMONS: dict[int, tuple[int, int]] = {}
 _NO_RANGES: Mapping[int, list[PinnedRange]] = {}
@@ -215,11 +214,12 @@ def fill(
         if layout.frames and obj.names.startswith(b".gcc_except_table", name):
             table = indirect_types(job, layout, resolution, index, start + base, buffer)
         of_code = place is not None and place[0] != "text" and describes_code(obj, index)
-        if len(table) > _FEW and buffer is not None and moved is None and not of_code:
+        bulk = own is not None or table.count > _FEW
+        if bulk and buffer is not None and moved is None and not of_code:
             own = own or OwnFields(resolution, job.bind.arena)
             entries: Iterable[Entry] = own.write(table, buffer, start)
         else:
-            entries = RELA.iter_unpack(table)
+            entries = table
         for entry in entries:
             offset, info, _ = entry
             if offset + 8 > size or info >> 32 >= count:
@@ -234,7 +234,7 @@ def fill(
     if own is not None:
         found.calls = list(own.calls())
         for symbol, packed in own.uses():
-            found.uses.setdefault(symbol, bytearray()).extend(packed)
+            found.uses[symbol] = found.uses[symbol] + packed if symbol in found.uses else packed
     for index in () if "data" in job.former.keeps else ranges:
         data = buffers.get(index) or obj.content(index)
         found.pinned += [(at, high - low, data[low:high]) for low, high, at in ranges[index]]
@@ -247,8 +247,7 @@ def fill(
 
 def _hold(job: Job, section: int, targets: Sequence[Target | None], found: Content) -> None:
     """Note the symbols whose bodies and values the code has, where a section says that."""
-    table = job.obj.tables[section] if holds(job.obj, section) else b""
-    for _, info, addend in RELA.iter_unpack(table):
+    for _, info, addend in job.obj.tables[section] if holds(job.obj, section) else ():
         if info >> 32 >= len(targets):
             raise LinkError(f"cell {job.cell}: it holds symbol {info >> 32} of {len(targets)}")
         job.bind.holding = True
@@ -284,7 +283,7 @@ def _copy(job: Job, layout: Layout, extents: Extents, found: Content) -> dict[in
     """The sections at their places; what lies between two of them, or behind code, is int3 or
     zero.  Those that have relocations, by index."""
     obj, starts, content = job.obj, extents.starts, found.bytes
-    raw, sections, related = obj.data, obj.sections, obj.tables
+    sections, related = obj.sections, obj.tables
     buffers: dict[int, bytearray] = {}
     ends = dict(starts)
     index = -1
@@ -293,7 +292,7 @@ def _copy(job: Job, layout: Layout, extents: Extents, found: Content) -> dict[in
         if place is None:
             continue
         zone, offset = place
-        _, kind, _, _, source, size, _, _, _, _ = sections[index]
+        _, kind, _, _, _, size, _, _, _, _ = sections[index]
         if not size or zone in job.former.keeps:
             continue
         address = starts[zone] + offset
@@ -303,10 +302,10 @@ def _copy(job: Job, layout: Layout, extents: Extents, found: Content) -> dict[in
         if kind == c.SHT_NOBITS:
             found.zeroed.append((address, size))
         elif index in related:
-            buffer = buffers[index] = bytearray(raw[source : source + size])
+            buffer = buffers[index] = bytearray(obj.content(index))
             content.append((address, buffer))
         else:
-            content.append((address, raw[source : source + size]))
+            content.append((address, obj.content(index)))
     if (text := extents.text) is not None and (gap := text[1] + text[2] - ends["text"]) > 0:
         content.append((ends["text"], b"\xcc" * gap))
     return buffers

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import struct
 
-from jitkernel.elf import ElfObject, read_object
+from jitkernel.elf import ElfObject
 from jitkernel.elf import constants as c
 from jitkernel.errors import LinkError
 from jitkernel.linker.builder import Builder
@@ -38,14 +38,14 @@ def prepare(
 ) -> ElfObject:
     """The same for an object that is being put together, of `plain` alone where that is given."""
     try:
-        same = plain is not None and not any(s.info & 15 in _SPECIAL for s in builder.symbols)
+        same = plain is not None and builder.kinds.isdisjoint(_SPECIAL)
         emulate(builder, label)
         make_ordinary(builder)
         if far := _far(near_names(builder.sections), resolver):
             detour(builder, far)
         elif plain is not None and same:
             return plain
-        return read_object(builder.write())
+        return builder.object()
     except (struct.error, IndexError, ValueError, OverflowError) as error:
         raise LinkError(f"{label}: not a whole object: {error}") from error
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from jitkernel.arena import Extent
 from jitkernel.ir.names import CONTROL
 from jitkernel.linker.x86_64 import STUB_SIZE
+from jitkernel.record import NamedTuple, record
 from jitkernel.rollback import Recorded, RecordedDict, RecordedList, set_first
 
 
@@ -43,7 +43,7 @@ NOWHERE: Final = (SymbolState.MISSING, SymbolState.NULL)
 Definition = tuple[SymbolState, int, int, "Image | None", SymbolKind, str]
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@record(frozen=False, eq=False)
 class _NewSymbol:
     """A symbol before it is one: see `new_symbol`."""
 
@@ -191,7 +191,7 @@ def appended(items: Sequence[T], item: T) -> list[T]:
     return grown
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@record(frozen=False, eq=False)
 class _NewImage:
     """An image before it is one: see `new_symbol`."""
 

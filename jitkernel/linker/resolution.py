@@ -6,14 +6,12 @@ but in no table yet; what an existing one becomes is noted in `Resolution.change
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Collection, Mapping
-from typing import NamedTuple
 
 from jitkernel.arena import Extent
 from jitkernel.elf import ElfObject
 from jitkernel.elf import constants as c
-from jitkernel.elf.constants import COMMON, RELA, RELA_SYMBOLS, RELA_TYPES
+from jitkernel.elf.constants import COMMON
 from jitkernel.errors import LinkError
 from jitkernel.ir.names import CONTROL, written
 from jitkernel.linker import x86_64
@@ -31,6 +29,7 @@ from jitkernel.linker.records import (
 )
 from jitkernel.linker.resolver import Resolver
 from jitkernel.linker.x86_64 import GOTPCRELX
+from jitkernel.record import NamedTuple
 from jitkernel.rollback import set_first
 
 MISSING, DEFINED, FAR, FIXED, NULL = SymbolState
@@ -377,19 +376,14 @@ def _called(job: Job, layout: Layout) -> set[int]:
     called: set[int] = set()
     obj = job.obj
     for index, table in obj.tables.items():
-        words = array("I", table)
-        types, numbers = words[RELA_TYPES], words[RELA_SYMBOLS]
         if index in layout.frames:
-            called.update(numbers)
+            called.update(table.columns.symbols)
             continue
-        kinds = set(types)
-        if not kinds.isdisjoint(x86_64.BRANCHES):
-            pairs = zip(types, numbers, strict=True)
-            called.update([number for type, number in pairs if type in x86_64.BRANCHES])
-        if GOTPCRELX in kinds:
+        called |= table.columns.symbols_of(x86_64.BRANCHES)
+        if GOTPCRELX in table.columns.types:
             content = obj.content(index)
             called.update([
-                info >> 32 for offset, info, _ in RELA.iter_unpack(table)
+                info >> 32 for offset, info, _ in table
                 if info & _TYPE == GOTPCRELX
                 and content[offset - 2 : offset] in (b"\xff\x15", b"\xff\x25")
             ])  # fmt: skip

@@ -47,8 +47,8 @@ def emulate(builder: Builder, label: str) -> None:
     Raises LinkError for code that is not made for a shared library.
     """
     sections = [s for s in builder.sections if s.flags & c.SHF_TLS]
-    symbols = [s for s in builder.symbols if s.info & 15 == c.STT_TLS]
-    if sections or symbols:
+    if sections or c.STT_TLS in builder.kinds:
+        symbols = [s for s in builder.symbols if s.info & 15 == c.STT_TLS]
         _Emulation(builder, sections, symbols, label).run()
 
 
@@ -123,12 +123,7 @@ class _Emulation:
 
     def _global(self, name: str, binding: int = c.STB_GLOBAL) -> SymbolDraft:
         """A name that another object may define."""
-        symbol = self._builder.globals.get(name)
-        if symbol is None:
-            symbol = SymbolDraft(name, binding << 4, 0, 0, 0, 0)
-            self._builder.globals[name] = symbol
-            self._builder.symbols.append(symbol)
-        return symbol
+        return self._builder.global_symbol(name, binding)
 
     def _control(
         self, name: str, size: int, align: int, value: int, binding: int, group: str = ""

@@ -102,7 +102,7 @@ class UnwindRegion(Recorded):
         """
         address = self._shared.get(content)
         if address is None:
-            padded = pad(content)
+            padded = pad(bytearray(content))
             address = self._next
             if address + len(padded) > self._stop:
                 return 0
@@ -122,7 +122,7 @@ class UnwindRegion(Recorded):
         `shared` are the CIEs that their FDEs refer to."""
         self._shared = RecordedDict(shared)
         for content, address in shared.items():
-            padded = pad(content)
+            padded = pad(bytearray(content))
             self._arena.write(address, padded)
             self._next = max(self._next, address + len(padded))
         self.repair()
@@ -219,9 +219,9 @@ class UnwindRegion(Recorded):
         self._arena.view[offset : offset + size] = bytes(size)
 
 
-def pad(record: bytes) -> bytes:
-    """A record made a multiple of 8 bytes long with DW_CFA_nop, its length word corrected."""
-    extra = -len(record) % 8
-    if not extra:
-        return record
-    return _WORD.pack(len(record) - 4 + extra) + record[4:] + bytes(extra)
+def pad(records: bytearray, last: int = 0) -> bytearray:
+    """Make records a multiple of 8 bytes long with DW_CFA_nop, in the one at `last`."""
+    if extra := -len(records) % 8:
+        records += bytes(extra)
+        _WORD.pack_into(records, last, len(records) - last - 4)
+    return records

@@ -7,7 +7,9 @@ Start from `TABLE`.  Source: System V ABI, AMD64 supplement, 4.4.1 (relocation t
 from __future__ import annotations
 
 import struct
-from typing import Final, NamedTuple
+from typing import Final
+
+from jitkernel.record import NamedTuple
 
 STUB_SIZE: Final = 16
 

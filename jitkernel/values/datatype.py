@@ -7,9 +7,9 @@ the members of its structs have no names.  C says all that (`debug_info`); what 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
+from jitkernel.record import record, replace
 from jitkernel.values.literals import FORMATS, Format
 
 Kind: TypeAlias = Literal[
@@ -26,7 +26,7 @@ _FORMS = {
 _DEEPEST = 20  # structs in structs
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class Member:
     """A member of a struct or a union: `offset` in bytes; a bit-field has `bits` of them, from the
     bit `shift` on."""
@@ -38,7 +38,7 @@ class Member:
     shift: int = 0
 
 
-@dataclass(slots=True, eq=False)
+@record(frozen=False, eq=False)
 class DataType:
     """A type of data.  Nobody changes it who has not made it: types may lead to each other, and are
     filled when all are there.

@@ -38,6 +38,7 @@ class Types:
 
     def __init__(self, metadata: Mapping[str, str]):
         self._metadata = metadata
+        self._read: dict[str, tuple[str, dict[str, str]]] = {}  # nodes, by their numbers
         self._made: dict[str, DataType] = {}
         self._begun: list[str] = []  # nodes whose types have nothing in them yet
         self._enums: list[tuple[DataType, DataType]] = []  # with what they are, which has the sign
@@ -63,6 +64,11 @@ class Types:
             if node.startswith("!DILocalVariable(") and wanted in node:
                 return self._typed(number)
         return None
+
+    @property
+    def has_locals(self) -> bool:
+        """True if functions have variables of their own."""
+        return any(node.startswith("!DILocalVariable(") for node in self._metadata.values())
 
     def locals_of(self, name: str) -> list[tuple[str, int]]:
         """The variables that stand in the outermost block of a function, with their lines."""
@@ -108,8 +114,11 @@ class Types:
 
     def _fields(self, number: str) -> tuple[str, dict[str, str]]:
         """The kind of a node, and its fields."""
-        node = self._metadata.get(number, "").removeprefix("distinct ")
-        return node.partition("(")[0][1:], fields(node)
+        found = self._read.get(number)
+        if found is None:
+            node = self._metadata.get(number, "").removeprefix("distinct ")
+            found = self._read[number] = node.partition("(")[0][1:], fields(node)
+        return found
 
     def _list(self, reference: str) -> list[str]:
         """The nodes of a list, "" for `null`."""

@@ -11,9 +11,9 @@ from __future__ import annotations
 import itertools
 import math
 import struct
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from jitkernel.record import record
 from jitkernel.regex import regex
 
 if TYPE_CHECKING:  # they are imported where numbers with points are: most cells have none
@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # they are imported where numbers with points are: most cells
     from fractions import Fraction
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Format:
     """`precision` counts the significand's bits with the leading one; `explicit` where that one is
     stored; `letter` is what LLVM writes behind `0x`; `size` is in bytes as loaded and stored."""

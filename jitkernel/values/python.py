@@ -8,12 +8,12 @@ from __future__ import annotations
 import struct
 from collections import namedtuple
 from collections.abc import Callable
-from dataclasses import replace
 from functools import lru_cache
 from mmap import PAGESIZE
 from typing import Any
 
 from jitkernel.errors import UsageError
+from jitkernel.record import replace
 from jitkernel.values import literals
 from jitkernel.values.datatype import DataType, Member
 

@@ -8,11 +8,11 @@ Start from `TypedValue`; `conversion.from_python` makes them of Python values.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from jitkernel.ir.names import escaped
 from jitkernel.ir.types import Type, VoidType
+from jitkernel.record import field, record
 from jitkernel.values import literals
 from jitkernel.values.datatype import DataType
 from jitkernel.values.ir import Layouts
@@ -27,8 +27,12 @@ MANY_CHARACTERS = 1024
 FEW_ZEROS = 8  # at the end of a string, or as a whole array, are written out
 
 
-@dataclass(frozen=True, slots=True, weakref_slot=True)
-class TypedValue:
+class _Referable:
+    __slots__ = ("__weakref__",)
+
+
+@record
+class TypedValue(_Referable):
     """A value: its type and its bytes, `layouts(type).size` of them (none for void).
 
     Values outlive the cells that gave them, so `layouts` keeps nothing of a cell or its run.  One

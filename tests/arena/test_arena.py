@@ -64,7 +64,7 @@ def test_best_fit_and_alignment():
     st.lists(st.tuples(st.integers(0, 300), st.sampled_from([1, 16, 64, 256])), max_size=60),
     st.randoms(),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_random_walk_tiles_exactly(asks, rng):
     f = FreeList(0, 8192, 16)
     live = []
@@ -286,7 +286,7 @@ def test_zero_of_many_pages_takes_no_memory(arena):
 
 
 @given(st.randoms(use_true_random=False))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_random_walk_with_writes_against_a_shadow(rng):
     arena = Arena(capacity=SMALL, trim_size=8192)
     try:

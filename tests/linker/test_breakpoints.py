@@ -15,7 +15,14 @@ import test_exceptions
 from c_functions import PROGRAMS
 from corpus import IR, KINDS
 from hypothesis import settings, strategies
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 from hypothesis.strategies import sampled_from
 from native import free_base, lookup
 from oracle import section_addresses
@@ -899,6 +906,9 @@ class Books(RuleBasedStateMachine):
 
 
 TestBooks = Books.TestCase
-TestBooks.settings = settings(
-    max_examples=100, stateful_step_count=50, deadline=None, derandomize=True
-)
+TestBooks.settings = settings(max_examples=30, stateful_step_count=50, derandomize=True)
+
+
+@pytest.mark.soak
+def test_the_books_after_many_walks():
+    run_state_machine_as_test(Books, settings=settings(max_examples=300, stateful_step_count=50))

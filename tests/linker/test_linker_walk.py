@@ -178,6 +178,5 @@ TestLinkerMachine = LinkerMachine.TestCase
 TestLinkerMachine.settings = settings(
     max_examples=int(os.environ.get("JITKERNEL_EXAMPLES", "40")),
     stateful_step_count=30,
-    deadline=None,
     suppress_health_check=list(HealthCheck),
 )

@@ -178,9 +178,11 @@ def test_broken_records_are_refused(linker, records, words):
 
 
 def test_records_are_padded_to_eight_bytes():
-    assert pad(struct.pack("<III", 8, 0, 7)) == struct.pack("<IIII", 12, 0, 7, 0)
-    whole = struct.pack("<IIQ", 12, 0, 7)
-    assert pad(whole) == whole
+    short, whole = struct.pack("<III", 8, 0, 7), struct.pack("<IIQ", 12, 0, 7)
+    assert pad(bytearray(short)) == struct.pack("<IIII", 12, 0, 7, 0)
+    assert pad(bytearray(short + short), 12) == struct.pack("<III", 8, 0, 7) * 2
+    assert pad(bytearray(whole + short), 16) == whole + struct.pack("<IIII", 12, 0, 7, 0)
+    assert pad(bytearray(whole)) == whole
     assert [at for at, _, _ in split(whole + whole + bytes(4))] == [0, 16]
 
 

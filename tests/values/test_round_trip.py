@@ -100,9 +100,7 @@ def types_of() -> Iterator[Callable[[str], Types]]:
         yield lambda source: Types(parse(clang.compile(source).text).metadata)
 
 
-@settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(TYPES, min_size=1, max_size=12), st.integers(0, 1 << 32))
 def test_every_type_goes_around(
     types_of: Callable[[str], Types], texts: list[str], seed: int

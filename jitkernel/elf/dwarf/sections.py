@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from jitkernel.elf.reader import ElfObject, RelocationTuple, read_object
+from jitkernel.elf.reader import ElfObject, read_object
+from jitkernel.elf.relocations import RelocationTuple
 
 __all__ = ["placed_sections"]
 
