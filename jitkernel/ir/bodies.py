@@ -12,13 +12,13 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import NamedTuple
 
 from jitkernel.ir.instructions import Instruction, has_labelled_assembly
 from jitkernel.ir.module import Entity, entities
 from jitkernel.ir.names import ASK, NAME, can_be_held, decode_name, mentions, renamed
 from jitkernel.ir.text import has_word, split_at_commas
 from jitkernel.reach import reached
+from jitkernel.record import NamedTuple
 from jitkernel.regex import regex
 
 #: Instructions of a function, as a compiler first writes it, and of all that goes with it.  Of

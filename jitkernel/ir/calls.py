@@ -6,7 +6,6 @@ With opaque pointers `call i32 @sq(i64 1)` is valid IR whatever `@sq` is.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
 
 from jitkernel.ir.names import NAME, SKIP, SPACE, decode_name, quote_name
 from jitkernel.ir.signature import convention
@@ -18,6 +17,7 @@ from jitkernel.ir.text import (
     squeeze,
     type_at,
 )
+from jitkernel.record import NamedTuple
 from jitkernel.regex import regex
 
 _CALL = regex(SKIP + r"|c(?<![-\w$.@%]c)all(?:br)?\b|i(?<![-\w$.@%]i)nvoke\b")

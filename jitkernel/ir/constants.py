@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from jitkernel.ir.module import Entity, functions
 from jitkernel.ir.names import NAME, SKIP
+from jitkernel.record import NamedTuple
 from jitkernel.regex import regex
 
 # `i32 7`, and the second operand of `add i32 %x, 7`, which has no type of its own.
@@ -21,11 +21,10 @@ _CONSTANT = regex(
 )
 # Where one of those may not fit, by the number of its digits: seldom there, and quickly found.  A
 # statement that has it is read in full: it may be in a string or a comment.
-_FIRST = rf"\s+(?:(?:-?\d+|[%@]{NAME}|true|false)\s*,\s*)?-?"
 _SUSPECT = regex(
-    r"i(?<![%@\w$.-]i)(?:"
-    rf"32{_FIRST}\d{{10}}|64{_FIRST}\d{{19}}|8{_FIRST}\d{{3}}|16{_FIRST}\d{{5}}"
-    rf"|1{_FIRST}(?:[2-9]|\d\d)|(?!(?:1|8|16|32|64)\s)\d+{_FIRST}\d)"
+    r"i(?<![%@\w$.-]i)(?:(32)|(64)|(8)|(16)|(1)|(?!(?:1|8|16|32|64)\s)\d+)\s+"
+    rf"(?:(?:-?\d+|[%@]{NAME}|true|false)\s*,\s*)?-?"
+    r"(?(1)\d{10}|(?(2)\d{19}|(?(3)\d{3}|(?(4)\d{5}|(?(5)(?:[2-9]|\d\d)|\d)))))"
 )
 _END = r"(?=[ \t]*(?:$|;|,[ \t]*(?:!|align\b)))"
 _UNDEFINED = regex(
@@ -39,7 +38,8 @@ _UNDEFINED = regex(
 )
 _DIVIDED = regex(r"\b[su](?:div|rem)[ \t]+i\d+[ \t]+[^,\n]+,[ \t]*%")
 # One of these stands in every text that has any of the above.
-_WORDS = ("div ", "rem ", " null", " undef", " poison", "shl ", "lshr ", "ashr ")
+_WORDS = ("div ", "rem ", " undef", " poison", "shl ", "lshr ", "ashr ")
+_NULL, _VALID = " null", " null_pointer_is_valid"
 
 
 def truncated(text: str) -> Iterator[tuple[int, str, str]]:
@@ -78,8 +78,9 @@ def undefined(source: str) -> list[Finding]:
     """The places that are undefined by constants alone whenever they run: divisions by 0, shifts by
     too much, accesses through null or to nowhere.  Volatile accesses happen as they are written."""
     if not any(word in source for word in _WORDS):
-        return []
-    found = []
+        if source.count(_NULL) == source.count(_VALID):
+            return []
+    found: list[Finding] = []
     heads: list[Entity] | None = None
     for match in _UNDEFINED.finditer(source):
         begin = source.rfind("\n", 0, match.start()) + 1

@@ -12,10 +12,10 @@ import re
 from collections.abc import Collection, Iterator
 from functools import cache
 from itertools import islice
-from typing import NamedTuple
 
 from jitkernel.ir.names import COMMENT, NAME, SKIP, SPACE, symbol_name
 from jitkernel.ir.text import after_space, closing, line_end, replaced, split_at_commas, type_at
+from jitkernel.record import NamedTuple
 from jitkernel.regex import regex
 
 # A keyword's first letter stands before what may not precede it, so that the search can skip to it.
@@ -63,7 +63,8 @@ class Entity(NamedTuple):
     heads; `spelled` the name as it is written, without its sign: a target's is `triple` or
     `datalayout`.  `words` stand between a function's keyword and its name (linkage, convention,
     result), or between a variable's `=` and its kind, and begin at `words_at`.  `start` is the
-    offset of the head, `value` that of what follows it: a function's `(`, else what it is.
+    offset of the head, `value` that of what follows it: a function's `(`, else what it is; `stop`
+    that behind the entity, where its body has been read over, else -1.
     """
 
     source: str
@@ -73,6 +74,7 @@ class Entity(NamedTuple):
     start: int
     words_at: int
     value: int
+    stop: int = -1
 
     @property
     def name(self) -> str:
@@ -135,6 +137,8 @@ class Entity(NamedTuple):
     @property
     def end(self) -> int:
         """The offset behind the entity: a body's `}`, or the end of its line."""
+        if self.stop >= 0:
+            return self.stop
         if self.kind == "define" and (end := self.body()[1]) >= 0:
             return end
         return line_end(self.source, self.value)
@@ -212,6 +216,7 @@ def entities(text: str, *kinds: str) -> Iterator[Entity]:
             if skips and found.kind == "define":
                 end = found.body()[1]
                 at, skips = max(at, end), end >= 0
+                found = found._replace(stop=end)
         elif last == "kind":
             place = match.start("before")
             found = Entity(

@@ -8,6 +8,7 @@ from `word_at` for the word at a place.
 
 from __future__ import annotations
 
+import re
 from enum import Enum
 
 from jitkernel.errors import CompileError, Diagnostic, present
@@ -58,6 +59,11 @@ class Statement:
     column: int
     last_line: int
 
+    @classmethod
+    def whole(cls, text: str) -> Statement:
+        """A text of entities that nobody cuts, as it is all that there is."""
+        return cls(Kind.ENTITY, text, 0, len(text), 1, 1, 1 + text.count("\n"))
+
     @property
     def magic(self) -> tuple[str, str]:
         """A magic's name, and its arguments without a comment behind them."""
@@ -90,14 +96,14 @@ class Problem:
 
 
 # What a statement begins with, and of which kind that makes it; the first that matches counts.
-_FORMS: tuple[tuple[Kind, str], ...] = (
+# None: `_kind` looks closer, since a pattern of all the words takes long to compile.
+_FORMS: tuple[tuple[Kind | None, str], ...] = (
     (
         Kind.INSPECT,
         rf"(?:\?\??[ \t]*(?:@{NAME}|%{{0,2}}[\w.]+)|(?:@{NAME}|%{{0,2}}[A-Za-z_][\w.]*)[ \t]*\?\??)"
         rf"{INLINE_SPACE}(?:;[^\n]*)?(?=\n|\Z)",
     ),
-    (Kind.TYPE, rf"%{NAME}{SPACE}={INLINE_SPACE}type\b"),
-    (Kind.INSTRUCTION, rf"%{NAME}{SPACE}=(?!=)"),
+    (None, rf"[%@]{NAME}{SPACE}=(?!=)"),
     (Kind.CELL_MAGIC, r"%%[A-Za-z_]"),
     (Kind.MAGIC, r"%[A-Za-z_]"),
     (
@@ -105,17 +111,16 @@ _FORMS: tuple[tuple[Kind, str], ...] = (
         r"!(?:\d+[ \t]*=|[-a-zA-Z$._][-\w$.]*(?:[ \t]+=|[ \t]*=[ \t]*(?:!|distinct\b)))",
     ),
     (Kind.SHELL, "!"),
-    (Kind.ENTITY, rf"@{NAME}{SPACE}={INLINE_SPACE}(?:{'|'.join(VARIABLE_WORDS)})\b"),
-    (Kind.ASSIGN, rf"@{NAME}{SPACE}=(?!=)"),
     (Kind.CALL, rf"@{NAME}{INLINE_SPACE}\("),
     (Kind.SHOW, rf"@{NAME}{INLINE_SPACE}(?=;|\n|\Z)"),
     (Kind.ENTITY, rf"\^\d+|\${NAME}"),
     (Kind.LABEL, f"{NAME}:"),
     (Kind.RESULT, rf"_\d*{INLINE_SPACE}(?=;|\n|\Z)"),
-    (Kind.ENTITY, rf"(?:{'|'.join(ENTITY_WORDS)})(?![\w.])"),
-    (Kind.INSTRUCTION, rf"(?:{'|'.join(OPCODES)})(?![\w.])"),
+    (None, r"[a-z]\w*(?![\w.])"),
 )
 _BEGINS = regex("|".join(f"({form})" for _, form in _FORMS))
+_WORD = regex(rf"{INLINE_SPACE}(\w*)")
+_WORDS = dict.fromkeys(ENTITY_WORDS, Kind.ENTITY) | dict.fromkeys(OPCODES, Kind.INSTRUCTION)
 # What ends with its line, or where its first words end; all else is read to its end.
 _EXTENTS = {
     **dict.fromkeys((Kind.MAGIC, Kind.INSPECT), regex(r"[^\n]*")),
@@ -194,6 +199,22 @@ def diagnostic(
     return Diagnostic(message, line, column, text, hint, severity)
 
 
+def _kind(source: str, found: re.Match[str] | None) -> Kind:
+    """The kind of a statement with this beginning."""
+    if found is None:
+        return Kind.UNKNOWN
+    kind, _ = _FORMS[(found.lastindex or 0) - 1]
+    if kind is not None:
+        return kind
+    begins = found[0]
+    if begins[-1] != "=":
+        return _WORDS.get(begins, Kind.UNKNOWN)
+    word = present(_WORD.match(source, found.end()), "a word, perhaps an empty one")[1]
+    if begins[0] == "%":
+        return Kind.TYPE if word == "type" else Kind.INSTRUCTION
+    return Kind.ENTITY if word in VARIABLE_WORDS else Kind.ASSIGN
+
+
 class _Scanner:
     """Walks over the source once; `line` is the line of the offset `counted`."""
 
@@ -208,6 +229,7 @@ class _Scanner:
         source = self.source
         found = _BEGINS.match(source, at)
         kind = _FORMS[(found.lastindex or 0) - 1][0] if found else Kind.UNKNOWN
+        kind = kind or _kind(source, found)
         if kind is Kind.CELL_MAGIC and (self.statements or self.problems):
             kind = Kind.UNKNOWN
         if kind is Kind.UNKNOWN:
@@ -268,7 +290,8 @@ class _Scanner:
                 if not open_at:
                     at = after_space(source, at)
                     # Whatever begins no statement may be on the way to a body.
-                    goes_on = is_define and at < len(source) and not _BEGINS.match(source, at)
+                    goes_on = is_define and at < len(source)
+                    goes_on = goes_on and (_kind(source, _BEGINS.match(source, at)) is Kind.UNKNOWN)
                     if kind is Kind.INSTRUCTION:
                         goes_on = CONTINUES.match(source, at) is not None
                     if not goes_on:

@@ -16,15 +16,15 @@ object is a `Language`:
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import field, replace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from jitkernel.errors import CompileError
 from jitkernel.ir.names import renamed, shown
 from jitkernel.ir.types import FunctionType, Type
 from jitkernel.languages.llvm.plan import ENTRY, Kept, Plan, RunAction, parse_cell
-from jitkernel.record import record
+from jitkernel.record import NamedTuple, field, record, replace
 from jitkernel.regex import regex
 from jitkernel.values.conversion import Host as ValueHost
 from jitkernel.values.datatype import DataType
@@ -33,6 +33,8 @@ from jitkernel.values.value import TypedValue
 
 if TYPE_CHECKING:
     from jitkernel.languages.prototypes import Foreign, Prototype, Spelling
+
+V = TypeVar("V")
 
 #: Called when a session ends: what a language has started for cells to come.
 at_close: list[Callable[[], object]] = []
@@ -281,9 +283,10 @@ class Language:
 class Once:
     """A module that is run once and freed: its text, the function to call (without parameters),
     the text that labels its value, and its lines in the cell.  `present` makes the cell's value of
-    what the function gives, while the module is still there."""
+    what the function gives, while the module is still there.  Who has read the module has its plan,
+    in which the function is `ENTRY`."""
 
-    ir: str
+    ir: str | Plan
     entry: str
     text: str
     line: int = 1
@@ -301,7 +304,8 @@ class Commands:
 
 
 _COMMAND = regex(r"%[A-Za-z_]|\?{1,2}\S+$|\S+\?{1,2}$")
-_NO_MAGICS = Plan("")
+#: The plan of no code.
+NOTHING = Plan("")
 
 
 def split_commands(source: str) -> Commands:
@@ -321,34 +325,65 @@ def split_commands(source: str) -> Commands:
     )
 
 
+class Later(Mapping[str, V]):
+    """A mapping that is made when somebody first looks into it: the session does while LLVM works,
+    where what a plan has of them is for when that is done."""
+
+    def __init__(self, make: Callable[[], Mapping[str, V]]):
+        self._make = make
+
+    @cached_property
+    def _made(self) -> Mapping[str, V]:
+        return self._make()
+
+    def __getitem__(self, key: str) -> V:
+        return self._made[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._made)
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+
 def plan(
-    source: str, ir: str = "", once: Sequence[Once] = (), commands: Commands | None = None
-) -> Plan:
-    """The plan of a cell whose definitions are the module `ir` and which then runs each of `once`.
+    source: str, ir: str | Plan = "", once: Sequence[Once] = (), commands: Commands | None = None,
+    declared: bool = False, **more: Any,
+) -> Plan:  # fmt: skip
+    """The plan of a cell whose definitions are the module `ir`, its text or its own plan, and which
+    then runs each of `once`; it has no code, and yet `declared` something.  What `more` it asks for
+    is said as in a plan.
 
     A comment `; line 3` of its own line in the IR says that the instructions below it come from
     line 3 of the cell: faults are then told in the user's own source.
     """
-    before = _magics(commands.before if commands else "")
-    after = _magics(commands.after if commands else "")
+    before = _read(commands.before if commands else "")
+    after = _read(commands.after if commands else "")
     runs = tuple(
         [RunAction(o.line, _label(o.text), _module(o), o.last_line, o.present) for o in once]
     )
+    found = _read(ir)
+    more["warnings"] = (*found.warnings, *more.get("warnings", ()))
     return replace(
-        parse_cell(ir),
+        found,
         source=source,
         magics=before.magics,
         actions=(*before.actions, *runs, *after.magics, *after.actions),
-        translated=bool(ir or once),
+        translated=found is not NOTHING or bool(once) or declared,
+        **more,
     )
 
 
-def _magics(text: str) -> Plan:
-    """The plan of what stands before or behind the code of a cell: mostly nothing does."""
-    return parse_cell(text) if text.strip() else _NO_MAGICS
+def _read(text: str | Plan) -> Plan:
+    """The plan of a part of a cell: mostly nothing stands before or behind its code."""
+    if isinstance(text, Plan):
+        return text
+    return parse_cell(text) if text.strip() else NOTHING
 
 
 def _module(once: Once) -> Plan:
+    if isinstance(once.ir, Plan):
+        return once.ir
     spelled = (once.entry, f'"{once.entry}"')
     found = parse_cell(renamed(once.ir, "@", dict.fromkeys(spelled, ENTRY)))
     others = sorted(found.defines - found.local_names - {ENTRY})

@@ -7,8 +7,9 @@ What C passes by value may be two numbers in IR, and all pointers are alike ther
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+from jitkernel.record import NamedTuple
 from jitkernel.values.datatype import DataType, number
 from jitkernel.values.rows import read_type, row_of
 

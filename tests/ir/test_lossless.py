@@ -87,7 +87,7 @@ def printed(text: str) -> str:
 
 
 @given(NAMES)
-@settings(max_examples=50, deadline=None, derandomize=True)
+@settings(max_examples=50, derandomize=True)
 def test_any_names(names: list[str]) -> None:
     text = module_of(names)
     check(text)

@@ -62,7 +62,7 @@ def _types(text: str) -> list[tuple[str, str]]:
 
 
 @given(NAMES)
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=200, derandomize=True)
 def test_any_names_are_found_as_written_and_as_llvm_prints_them(names: list[str]) -> None:
     t, f, g, v, a, i, d, c = names
     text = module_of(names)
@@ -81,7 +81,7 @@ def test_any_names_are_found_as_written_and_as_llvm_prints_them(names: list[str]
 
 
 @given(NAMES)
-@settings(max_examples=50, deadline=None, derandomize=True)
+@settings(max_examples=50, derandomize=True)
 def test_a_module_without_its_functions_is_what_llvm_leaves(names: list[str]) -> None:
     """Each function's text is the whole of it: without the bodies only declarations are left."""
     text = module_of(names)

@@ -29,7 +29,7 @@ def llvm_prints(spelled: str) -> str:
 
 
 @given(BYTES)
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=300, derandomize=True)
 def test_every_name_is_quoted_as_llvm_reads_it_and_read_as_llvm_prints_it(data: bytes) -> None:
     name = data.decode("utf-8", "surrogateescape")
     assert decode_name(quote_name(name)) == name
@@ -37,7 +37,7 @@ def test_every_name_is_quoted_as_llvm_reads_it_and_read_as_llvm_prints_it(data: 
 
 
 @given(INSIDES)
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=300, derandomize=True)
 def test_escapes_mean_what_they_mean_to_llvm(inside: str) -> None:
     spelled = f'"{inside}"'
     assert decode_name(spelled) == decode_name(llvm_prints(spelled))

@@ -75,6 +75,19 @@ def test_a_printed_module_in_parts() -> None:
     assert "%4 = tail call i32 @llvm.smax.i32(i32 %2, i32 %0)\n" in quiet(found["@f"])
 
 
+def test_a_typed_module_in_parts() -> None:
+    """Its functions may stand in one line, be indented, and have comments: nothing is left out."""
+    own = "  define i32 @f() { ret i32 1 } define void @g() {\nret void }\n; why\n"
+    text = f"{own}declare i32 @llvm.ctlz.i32(i32, i1)\n"
+    found = parts(text, typed=True)
+    assert found["@f"] == "define i32 @f() { ret i32 1 }"
+    assert found["@g"] == "define void @g() {\nret void }"
+    assert found[REST] == "; why\ndeclare i32 @llvm.ctlz.i32(i32, i1)"
+    assert {name: text for name, text in parts(PRINTED, typed=True).items() if name} == {
+        name: text for name, text in parts(PRINTED).items() if name
+    }
+
+
 def test_counts_are_those_of_the_reader_of_bodies() -> None:
     """A block called `cleanup` is no clause of the instruction before it."""
     for function in functions(PRINTED, "define"):

@@ -273,7 +273,7 @@ pieces = st.sampled_from(
 
 
 @given(st.lists(pieces, max_size=40).map(" ".join))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 def test_any_text_is_split_or_refused(source):
     source = normalise(source)
     statements, problems = scan(source)
@@ -290,7 +290,7 @@ def test_any_text_is_split_or_refused(source):
 
 
 @given(st.binary(max_size=200))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_binary_garbage(data):
     for text in (data.decode("latin-1"), data.decode("utf-8", "surrogateescape")):
         try:

@@ -128,7 +128,7 @@ vectors = st.tuples(
 
 
 @given(data=st.data())
-@settings(max_examples=150, deadline=None, suppress_health_check=["function_scoped_fixture"])
+@settings(max_examples=150, suppress_health_check=["function_scoped_fixture"])
 def test_any_bytes_are_shown_and_read_back(data, host):
     """The text of random bytes reads back as a value with the same text and the same bytes in all
     places that hold something (padding is not kept)."""

@@ -34,7 +34,8 @@ from jitkernel.ir.model.flow import Dominators, Liveness, Loop
 from jitkernel.ir.model.function import Block, Function
 from jitkernel.ir.model.instruction import Instruction
 from jitkernel.ir.model.module import Module
-from jitkernel.ir.model.reading import ModelError, parse
+from jitkernel.ir.model.operands import ModelError
+from jitkernel.ir.model.reading import parse
 from jitkernel.ir.model.values import Argument, Constant, Global, Use, Value, const
 
 __all__ = [

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from jitkernel.ir.model.module import Module
 
 LABEL = OtherType("label")
+_UNWINDING = ("invoke", "catchswitch", "cleanupret")
 
 
 class Block(Value):
@@ -83,6 +84,20 @@ class Block(Value):
     def edges(self) -> list[Block]:
         """The blocks that it may go on to, one as often as its terminator names it."""
         return [v for v in self.terminator._operands if isinstance(v, Block)]
+
+    @property
+    def conditions(self) -> list[str]:
+        """The condition of each of the `edges`: `T` where a condition holds and `F` where it does
+        not, a switch's value or `default`, `unwind`; "" where nothing tells."""
+        last, count = self.terminator, len(self.edges)
+        if last.opcode == "br" and count == 2:
+            return ["T", "F"]
+        if last.opcode == "switch":
+            return ["default", *[value.ref for value in last._operands[2::2]]]
+        texts = [part for part in last._parts if isinstance(part, str)]
+        if last.opcode in _UNWINDING and any("unwind label" in text for text in texts):
+            return [*[""] * (count - 1), "unwind"]
+        return [""] * count
 
     @property
     def successors(self) -> list[Block]:
@@ -232,11 +247,11 @@ class Function:
     def value(self, name: str) -> Value:
         """The argument, instruction or block that is called so, or has that number: `value("x")`,
         `value("%3")`.  Raises KeyError."""
-        name = name.removeprefix("%")
-        for key in (canonical(name), quote_name(name)):
+        short = name.removeprefix("%")
+        for key in (canonical(short), quote_name(short), quote_name(name)):
             if key in self._names:
                 return self._names[key]
-        raise KeyError(f"no value %{name} in @{self.name}")
+        raise KeyError(f"no value %{short} in @{self.name}")
 
     def append_block(self, name: str = "", after: Block | None = None) -> Block:
         """A new block without instructions: the last one, or the one behind another."""

@@ -10,7 +10,7 @@ from functools import cached_property
 from jitkernel.ir.model.function import Block, Function
 from jitkernel.ir.model.reading import FunctionReader
 from jitkernel.ir.model.values import Constant, Global, canonical
-from jitkernel.ir.module import entities, functions, symbols_of
+from jitkernel.ir.module import Entity, entities, functions, symbols_of
 from jitkernel.ir.names import NAME, symbol_name
 from jitkernel.ir.text import without_comments
 from jitkernel.ir.types import PTR, Type, parse_type
@@ -121,3 +121,8 @@ class Module:
 
 def _same(label: str, block: Block) -> bool:
     return canonical(label) == canonical(block._spelled)
+
+
+def function_of(entity: Entity) -> Function:
+    """A function that is defined, read by itself: what else its module has is not known to it."""
+    return Module(entity.text).functions[entity.name]

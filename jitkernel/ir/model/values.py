@@ -78,7 +78,8 @@ class Value:
 
     @property
     def ref(self) -> str:
-        return self._sigil + self._spelled
+        """The value as an operand is written: `%x`, `@g`, `7`; "" of what gives none, as `ret`."""
+        return self._sigil + self._spelled if self._spelled else ""
 
     @property
     def uses(self) -> list[Use]:

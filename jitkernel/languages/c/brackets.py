@@ -8,10 +8,10 @@ indents has said where each block ends: the first `}` that stands elsewhere than
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from jitkernel.languages.c.tokens import CLOSING, Token
 from jitkernel.languages.c.words import CONTROL
+from jitkernel.record import field, record
 
 
 def wrong_bracket(source: str, found: Sequence[Token]) -> tuple[str, Token] | None:
@@ -20,7 +20,7 @@ def wrong_bracket(source: str, found: Sequence[Token]) -> tuple[str, Token] | No
     return _Brackets(source.split("\n")).judge(found)
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class _Brackets:
     """The brackets of a text with these lines, from left to right."""
 

@@ -21,9 +21,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from copy import copy
-from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
-from typing import NamedTuple
 
 from jitkernel import procfs
 from jitkernel.children import Answer, Child
@@ -38,6 +36,7 @@ from jitkernel.languages.c.precompiled import HeaderCache
 from jitkernel.languages.c.resident import Resident, lent, start
 from jitkernel.linker.libraries import find_library
 from jitkernel.printable import printable
+from jitkernel.record import NamedTuple, field, record, replace
 from jitkernel.regex import regex
 
 #: Tried: 22.1 (ziglang 0.17, by the tests), and Debian's 19.1 and 22.1.
@@ -101,7 +100,7 @@ def nothing() -> None:
     """Do nothing while clang works, where nobody waits for it."""
 
 
-@dataclass(frozen=True)
+@record(slots=False)
 class Clang:
     """A compiler and how it is asked: `program` is the start of its command line, `resources` the
     folder with its own headers, `include` those of the C library, `asked` the flags that a session

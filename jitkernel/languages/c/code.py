@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
-from typing import NamedTuple
+
+from jitkernel.record import NamedTuple, record
 
 
 class Part(NamedTuple):
@@ -26,7 +26,7 @@ class _Change(NamedTuple):
     old: int
 
 
-@dataclass(frozen=True)
+@record(slots=False)
 class Code:
     """A text that is made of the one `before`, None for what was written; `changes` are from left
     to right, each within a line."""

@@ -14,7 +14,6 @@ import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from functools import lru_cache
 
 from jitkernel.children import ask
@@ -28,7 +27,7 @@ from jitkernel.languages.c.reading import Reading
 from jitkernel.languages.c.tokens import CLOSING, Token, Unfinished, tokens
 from jitkernel.languages.c.unit import Unit, unit_of
 from jitkernel.languages.language import Completions, StateView, Suggestion, split_commands
-from jitkernel.record import record
+from jitkernel.record import record, replace
 from jitkernel.regex import regex
 from jitkernel.values.c import function_in_c
 

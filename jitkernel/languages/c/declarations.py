@@ -6,7 +6,6 @@ Start from `specifiers` and `declarators`.
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
-from dataclasses import dataclass
 from itertools import pairwise
 
 from jitkernel.languages.c.macros import Macros, Use
@@ -42,7 +41,7 @@ class Tag:
     behind: int = -1
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class Specifiers:
     """The specifiers before the declarators: `end` is the index behind them, `attributes` that
     behind the attributes in brackets that they begin with.

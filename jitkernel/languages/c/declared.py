@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from itertools import takewhile
 
 from jitkernel.ir.text import replaced
@@ -28,6 +27,7 @@ from jitkernel.languages.c.pieces import Piece, PieceKind
 from jitkernel.languages.c.reading import Reading
 from jitkernel.languages.c.tokens import closing
 from jitkernel.languages.c.words import TAGS, THREAD_LOCAL
+from jitkernel.record import replace
 from jitkernel.regex import regex
 
 _DIRECTIVE = regex(r"#\s*(\w+)\s*([A-Za-z_]\w*)?")

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import fields
 
 from jitkernel.languages.c.notes import Notes
 from jitkernel.languages.c.pieces import Mismatch
 from jitkernel.languages.c.prototypes import type_of
 from jitkernel.languages.c.tokens import Unfinished
 from jitkernel.languages.language import StateView
+from jitkernel.record import fields
 from jitkernel.values.datatype import DataType
 
 __all__ = ["types"]

@@ -13,11 +13,11 @@ import shlex
 from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import NamedTuple
 
 from jitkernel.children import Answer, ask
 from jitkernel.errors import UsageError
 from jitkernel.printable import printable
+from jitkernel.record import NamedTuple
 from jitkernel.regex import regex
 
 _LINKED = "cells are linked by the session: %lib and %link take libraries, archives and objects"

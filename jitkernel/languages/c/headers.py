@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from zlib import crc32
 
@@ -19,7 +18,7 @@ from jitkernel.languages.c.notes import DIRECTIVE, Note, Notes, plan_notes, spel
 from jitkernel.languages.c.pieces import Mismatch, PieceKind, cut
 from jitkernel.languages.c.reading import Reading
 from jitkernel.languages.c.tokens import Unfinished, tokens
-from jitkernel.record import record
+from jitkernel.record import record, replace
 from jitkernel.regex import regex
 
 _DEFINED = regex(r"^#define (\w+).*", re.MULTILINE)

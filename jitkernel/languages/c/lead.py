@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from functools import lru_cache
 from hashlib import sha256
 from itertools import chain
-from typing import NamedTuple
 
 from jitkernel.languages.c.included import INCLUDE, LARGEST, files_of
+from jitkernel.record import NamedTuple
 from jitkernel.regex import regex
 
 _LINES = regex(r"(?:[ \t]*(?:#(?:[^\n\\/]|\\.|/(?![/*]))*)?\n)*")  # blank ones and directives

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 
 from jitkernel.ir.names import CONTROL, decode_name
@@ -27,6 +26,7 @@ from jitkernel.languages.c.notes import (
 from jitkernel.languages.c.tokens import all_words, tokens, words
 from jitkernel.languages.c.unit import Unit
 from jitkernel.languages.llvm.plan import LanguageNote
+from jitkernel.record import replace
 from jitkernel.values.c import declare, promoted
 from jitkernel.values.debug_info import Types
 from jitkernel.wording import cut_list

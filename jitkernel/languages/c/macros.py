@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache
-from typing import NamedTuple
 
 from jitkernel.languages.c.tokens import Token, Unfinished, closing, divided, tokens
 from jitkernel.languages.c.words import (
@@ -15,7 +14,7 @@ from jitkernel.languages.c.words import (
     TYPE_OPERATORS,
     WITH_ARGUMENTS,
 )
-from jitkernel.record import record
+from jitkernel.record import NamedTuple, record
 from jitkernel.regex import regex
 
 _DEEPEST = 200

@@ -9,29 +9,39 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cache
 from typing import Literal, TypeAlias
 
 from jitkernel.ir import module as ir
 from jitkernel.ir.attributes import cpu, without_cpu
 from jitkernel.ir.debug_info import fields, nodes, split_location
 from jitkernel.ir.instructions import Instruction
-from jitkernel.ir.names import decode_name, mentions, quote_name, renamed, unnumbered
+from jitkernel.ir.names import (
+    decode_name,
+    mentions,
+    quote_name,
+    renamed,
+    symbol_name,
+    unnumbered,
+)
+from jitkernel.ir.statements import Statement
 from jitkernel.ir.text import has_word, split_at_commas, type_at
 from jitkernel.ir.types import ArrayType, StructType, Type, parse_type
 from jitkernel.languages.c.debugged import debug_metadata
-from jitkernel.languages.c.generated import PLAIN
+from jitkernel.languages.c.generated import OWN, PLAIN
+from jitkernel.languages.llvm.plan import ENTRY, Plan
 from jitkernel.reach import reached
+from jitkernel.record import field, record
 
 EntityKind: TypeAlias = Literal["variable", "function", "declaration", "alias"]
+#: What a module of clang's has that goes into others.
+_PRINTED = ("function", "value", "type", "attributes", "comdat", "asm")
 _KINDS: dict[str, EntityKind] = {"define": "function", "alias": "alias", "ifunc": "alias"}
 
 _ANONYMOUS = ("struct.anon", "union.anon")
 _LOCAL = ("internal", "private", "available_externally")
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class Entity:
     """A definition or a declaration: its text, and the symbols in it."""
 
@@ -43,9 +53,9 @@ class Entity:
     symbols: frozenset[str] = frozenset()
 
     @staticmethod
-    def of(found: ir.Entity) -> Entity:
+    def of(found: ir.Entity, text: str) -> Entity:
         """A definition or a declaration as clang has printed it."""
-        linkage, text, name = found.linkage, found.text, found.spelled
+        linkage, name = found.linkage, found.spelled
         if found.kind == "declare":
             return Entity("declaration", name, text)
         if linkage == "external":  # __cpu_model, which libgcc_s has, may be far away
@@ -88,7 +98,7 @@ class Entity:
         return self.kind == "declaration" or self.external
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class Module:
     """A module's parts by name; names are spelled as they stand in the text."""
 
@@ -126,48 +136,81 @@ class Module:
             return ""
         return next(ir.entities(entity.text, "function", "value")).declaration
 
-    def write(self, names: Iterable[str], declared: Iterable[str] = ()) -> str:
-        """The text of a module of these entities, with the types and so on that they need; of
-        those `declared` only what they are."""
+    def plan(
+        self, roots: Iterable[str], assembly: Iterable[str] = (), entry: str = "",
+        declared: Iterable[str] = (),
+    ) -> Plan:  # fmt: skip
+        """The plan of a module of what these names reach, with the types and so on that they need,
+        and `assembly` that stands outside of functions; `entry` is the function that runs once.
+        What is `declared`, or others use, it only declares."""
+        names = self.reach(roots)
+        declared = (*declared, *self.borrowed(names))
         chosen = [self.entities[name] for name in names]
-        body = "\n".join(
-            [*filter(None, map(self.declaration, declared)), *(e.text for e in chosen)]
+        heads = {name: head for name in declared if (head := self.declaration(name))}
+        code = "\n".join([*heads.values(), *(e.text for e in chosen)])
+        parts = [*assembly]
+        types: dict[str, str] = {}
+        if self.types:
+            known, bodies = self.types.keys(), self.types
+            used = reached(mentions(code, "%") & known, lambda n: mentions(bodies[n], "%") & known)
+            types = {name: body for name, body in bodies.items() if name in used}
+            parts += [f"%{name} = type {body}" for name, body in types.items()]
+        if self.comdats:
+            comdats = mentions(code, "$") | {
+                e.name for e in chosen if has_word(e.text.replace(" comdat(", ""), "comdat")
+            }
+            parts += [said for name, said in self.comdats.items() if name in comdats]
+        parts.append(code)
+        groups = mentions(code, "#")
+        parts += [group for name, group in self.attributes.items() if name in groups]
+        metadata = self._metadata_of(code)
+        text = "\n".join([*parts, *metadata])
+        if entry:  # which only its own blocks' addresses name besides
+            for behind in "(,":
+                text = text.replace(f"@{entry}{behind}", f"@{ENTRY}{behind}")
+        named = [e for e in chosen if not e.name.isdigit()]
+        own = [e for e in named if not (e.is_declaration or e.is_inline)]
+        others = (e for e in named if e.is_declaration or e.is_inline)
+        uses = {*heads}.union((e.name for e in named), *(e.symbols for e in chosen))
+        uses.update(*(mentions(line, "@") for line in metadata))
+
+        def symbols(names: Iterable[str]) -> frozenset[str]:
+            return frozenset([ENTRY if n == entry else symbol_name(n) for n in names])
+
+        return Plan(
+            text,
+            entities=(Statement.whole(text),),
+            defines=symbols(e.name for e in own),
+            declares=symbols((*heads, *(e.name for e in others))),
+            uses=symbols(name for name in uses if not name.isdigit()),
+            local_names=symbols(e.name for e in own if e.local),
+            types={symbol_name(name): body for name, body in types.items()},
         )
-        known = self.types.keys()
-        types = reached(mentions(body, "%") & known, lambda n: mentions(self.types[n], "%") & known)
-        parts = [f"%{name} = type {self.types[name]}" for name in self.types if name in types]
-        comdats = mentions(body, "$") | {
-            e.name for e in chosen if has_word(e.text.replace(" comdat(", ""), "comdat")
-        }
-        parts += [text for name, text in self.comdats.items() if name in comdats]
-        parts.append(body)
-        groups = mentions(body, "#")
-        parts += [text for name, text in self.attributes.items() if name in groups]
-        parts += self._metadata_of(body)
-        return "\n".join(parts) + "\n"
 
     def _metadata_of(self, text: str) -> list[str]:
         if self.debug:
             return debug_metadata(self.metadata, text)
-
-        @cache
-        def node(number: str) -> str:
-            found = self.metadata.get(number, "")
-            return "" if _is_debug(found) else self._without_places(found)
-
-        found = reached(mentions(text, "!"), lambda number: mentions(node(number), "!"))
-        return [f"!{n} = {node(n)}" for n in sorted(filter(str.isdigit, found), key=int) if node(n)]
+        found: dict[str, str] = {}
+        todo = [*mentions(text, "!")]
+        while todo:
+            number = todo.pop()
+            if number not in found:
+                node = self.metadata.get(number, "")
+                found[number] = node = "" if _is_debug(node) else self._without_places(node)
+                todo += mentions(node, "!")
+        kept = sorted(int(number) for number, node in found.items() if node)
+        return [f"!{number} = {found[str(number)]}" for number in kept]
 
     def _without_places(self, node: str) -> str:
         """Loops name the lines they are on, which are gone."""
-        distinct, brace, items = node.partition("!{")
-        if not brace or not items.endswith("}"):
+        if not node.startswith("distinct !{"):  # those are no loop's
             return node
+        distinct, brace, items = node.partition("!{")
         kept = [
-            item for item in items[:-1].split(", ")
+            item for item in items.removesuffix("}").split(", ")
             if not (item[:1] == "!" and _is_debug(self.metadata.get(item[1:], "")))
         ]  # fmt: skip
-        return f"{distinct}!{{{', '.join(kept)}}}"
+        return f"{distinct}{brace}{', '.join(kept)}}}"
 
     def borrowed(self, names: Collection[str]) -> list[str]:
         """The others that these entities use and that the module defines for all to see."""
@@ -189,7 +232,9 @@ class Module:
         """
         names: dict[str, str] = {}
         for name, entity in self.entities.items():
-            if entity.kind == "variable" and entity.local and " constant " not in entity.text:
+            if entity.kind != "variable" or not entity.local or name.startswith(OWN):
+                continue
+            if " constant " not in entity.text:
                 if path := self._header_of(entity.text):
                     names[name] = quote_name(f"{path}:{decode_name(name)}")
         own = [new for new in names.values() if not has(decode_name(new))]
@@ -247,39 +292,44 @@ class Module:
         """Debug information goes, but for comments that say the lines of a function in its file
         (see `ir.marks`), where that is another one than `file_name`; of functions whose names have
         the prefix, those in the file of that name."""
+        metadata = self.metadata
         named = {
-            number for number, node in self.metadata.items()
+            number for number, node in metadata.items()
             if node.startswith("!DIFile(") and f'filename: "{file_name}"' in node
         }  # fmt: skip
+        files: dict[str, str] = {}  # by the number of a scope
 
-        @cache
-        def file(scope: str) -> str:
-            return fields(self.metadata.get(scope, "")).get("file", "")
+        def file_of(scope: str) -> str:
+            if scope not in files:
+                files[scope] = fields(metadata.get(scope, "")).get("file", "")
+            return files[scope]
 
-        @cache
-        def place(at: str) -> tuple[str, str]:
-            found = fields(self.metadata.get(at, ""))
-            return found.get("line", "0"), found.get("scope", "")
-
+        places: dict[str, tuple[str, str]] = {}  # line and file, by the number of a location
         for entity in self.entities.values():
             if entity.kind != "function":
-                entity.text = split_location(entity.text)[0]
+                if "!dbg" in entity.text:
+                    entity.text = split_location(entity.text)[0]
                 continue
             head, *body = entity.text.split("\n")
             head, scope = split_location(head)
-            own = named if entity.name.startswith(prefix) else {file(scope)} if scope else set()
+            said = fields(metadata.get(scope, ""))
+            files[scope] = file = said.get("file", "")
+            own = named if entity.name.startswith(prefix) else {file} if scope else set()
             lines = [head]
             now = "0"
             suffix = "" if own <= named else f' in "{self._path(min(own))}"'
-            if scope and not suffix and (first := fields(self.metadata.get(scope, "")).get("line")):
+            if scope and not suffix and (first := said.get("line")):
                 lines.append(f"  ; begins at line {first}")
             for text in body:
                 if text.startswith("    #dbg_"):
                     continue
-                text, at = split_location(text)
-                if at:
-                    line, scope = place(at)
-                    if line not in ("0", now) and file(scope) in own:
+                if "!dbg" in text:
+                    text, at = split_location(text)
+                    if at and at not in places:
+                        place = fields(metadata.get(at, ""))
+                        places[at] = place.get("line", "0"), file_of(place.get("scope", ""))
+                    line, where = places.get(at, ("0", ""))
+                    if line not in ("0", now) and where in own:
                         lines.append(f"  ; line {line}{suffix}")
                         now = line
                 lines.append(text)
@@ -387,21 +437,23 @@ def _is_debug(node: str) -> bool:
 def parse(text: str, own_processor: bool = False) -> Module:
     """Take apart what clang has printed.  Functions name the processor that they are for where
     somebody has chosen it: for all, `own_processor`, or for some, by an attribute."""
-    module = Module(metadata=nodes(text))
-    code = text[: text.find("\n!")] if "\n!" in text else text  # metadata stands last
-    for found in ir.entities(code):
-        name = found.spelled
+    code, _, last = text.partition("\n!")
+    code += "\n"
+    module = Module(metadata=nodes(f"!{last}"))
+    for found in ir.entities(code, *_PRINTED):
+        name, stop = found.spelled, found.stop
+        said = code[found.start : stop if stop >= 0 else code.find("\n", found.value)]
         match found.kind:
             case "type":
-                module.types[name] = found.rest
+                module.types[name] = said[found.value - found.start :]
             case "comdat":
-                module.comdats[name] = found.text
+                module.comdats[name] = said
             case "attributes":
-                module.attributes[name] = found.text
+                module.attributes[name] = said
             case "asm":
-                module.assembly.append(found.text)
-            case "define" | "declare" | "global" | "constant" | "alias" | "ifunc":
-                module.entities[name] = Entity.of(found)
+                module.assembly.append(said)
+            case _:
+                module.entities[name] = Entity.of(found, said)
     if not own_processor:
         plain = module.entities.get(PLAIN)  # says nothing of it
         groups = mentions(plain.text, "#") if plain is not None else ()

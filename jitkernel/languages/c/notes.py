@@ -11,9 +11,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
-from dataclasses import fields, replace
 from functools import lru_cache
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from jitkernel.errors import UsageError
 from jitkernel.forms import Maybe, check
@@ -22,7 +21,7 @@ from jitkernel.languages.c.pointed import forward, pointers
 from jitkernel.languages.c.tokens import all_words, asked_for, tokens, words
 from jitkernel.languages.llvm.plan import Kept, LanguageNote
 from jitkernel.reach import reached
-from jitkernel.record import record
+from jitkernel.record import NamedTuple, fields, record, replace
 from jitkernel.regex import regex
 
 NoteKind: TypeAlias = Literal[

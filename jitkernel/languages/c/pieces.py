@@ -9,7 +9,6 @@ earlier cells.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import field
 from enum import StrEnum
 
 from jitkernel.ir.text import replaced
@@ -27,7 +26,7 @@ from jitkernel.languages.c.words import (
     TYPE_OPERATORS,
     WITH_ARGUMENTS,
 )
-from jitkernel.record import record
+from jitkernel.record import field, record
 from jitkernel.regex import regex
 
 _BEGINS = STORAGE | QUALIFIERS | BASIC_TYPES | TAGS | ASSERTIONS | (WITH_ARGUMENTS - ASSEMBLY)

@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import NamedTuple
 
 from jitkernel.languages.c.tokens import Token, Unfinished, closing, tokens
 from jitkernel.languages.c.words import BASIC_TYPES, QUALIFIERS, STORAGE, TAGS, WITH_ARGUMENTS
+from jitkernel.record import NamedTuple
 from jitkernel.regex import regex
 
 _KNOWN_WORDS = BASIC_TYPES | QUALIFIERS | STORAGE | TAGS

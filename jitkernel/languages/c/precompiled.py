@@ -26,10 +26,10 @@ from contextlib import suppress
 from functools import lru_cache
 from hashlib import sha256
 from itertools import count
-from typing import NamedTuple
 from zlib import crc32
 
 from jitkernel.files import private_folder
+from jitkernel.record import NamedTuple
 from jitkernel.regex import regex
 
 _NAME = regex(r"([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{16})")

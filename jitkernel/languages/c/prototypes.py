@@ -123,8 +123,8 @@ def declaration(name: str, known: StateView) -> str:
         return ""
     module.keep_lines(OWN, "")
     if entity.is_inline:  # a header has a body, too
-        return module.write([], [symbol])
-    return module.write([symbol]) if entity.is_declaration else ""
+        return module.plan([], declared=[symbol]).source
+    return module.plan([symbol]).source if entity.is_declaration else ""
 
 
 def _pointed(said: _Said) -> tuple[Callable[[int], DataType | None], Callable[[int], str]]:

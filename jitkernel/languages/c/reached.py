@@ -9,7 +9,6 @@ named, and where clang says so (`complaints.missed`).  Start from `reached`, and
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
 from heapq import heappop, heappush
 
 from jitkernel.languages.c.declared import Declared
@@ -18,6 +17,7 @@ from jitkernel.languages.c.pieces import PieceKind
 from jitkernel.languages.c.pointed import forward, pointers
 from jitkernel.languages.c.reading import Reading
 from jitkernel.languages.c.tokens import all_words
+from jitkernel.record import replace
 from jitkernel.regex import regex
 
 _FIRST = ("define", "undef", "pragma", "header")  # kinds of notes that stand before all others

@@ -10,7 +10,6 @@ import os
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping, Set
-from dataclasses import replace
 from functools import cache, partial
 
 from jitkernel.errors import CompileError, Diagnostic
@@ -33,8 +32,9 @@ from jitkernel.languages.c.tokens import Unfinished, tokens, without_digraphs, w
 from jitkernel.languages.c.unit import Unit, unit_of
 from jitkernel.languages.c.values import present
 from jitkernel.languages.c.words import TAGS
-from jitkernel.languages.language import Known, Once, plan, split_commands
+from jitkernel.languages.language import NOTHING, Known, Later, Once, plan, split_commands
 from jitkernel.languages.llvm.plan import LanguageNote, Plan, Remake
+from jitkernel.record import replace
 from jitkernel.regex import regex
 from jitkernel.values.c import function_in_c, type_in_c
 from jitkernel.values.datatype import DataType
@@ -178,7 +178,7 @@ class _Reader:
             output = self._clang.compile(unit.text, notes.header, unit.has_state)
             if output.text:
                 module = self._with_debug(output.text, unit)
-                return self._text(module, self._owned(unit, module).get(cell, []))
+                return self._module(module, self._owned(unit, module).get(cell, [])).source
             try:
                 self._find_hidden(unit, output.complaints)
                 self._mend(output.complaints, unit.reading.pieces)
@@ -338,11 +338,16 @@ class _Reader:
     def _find_declarations(self, unit: Unit, types: Types) -> None:
         """Another attempt where clang has read statements as declarations: `thing (*p)[3];` is one
         if `thing` is a type, which is a header's."""
+        statements = [
+            piece for piece in unit.reading.pieces
+            if piece.kind is PieceKind.STATEMENT and piece.tokens[0].kind == "name"
+        ]  # fmt: skip
+        if not statements or not types.has_locals:
+            return
         found = {
             piece.start for run in unit.runs for name, line in types.locals_of(run.entry)
-            for piece in unit.reading.pieces
-            if piece.kind is PieceKind.STATEMENT and piece.line <= line <= piece.last_line
-            and piece.tokens[0].kind == "name" and any(t.text == name for t in piece.tokens)
+            for piece in statements
+            if piece.line <= line <= piece.last_line and any(t.text == name for t in piece.tokens)
         }  # fmt: skip
         if self._guesses.learn(declarations=found):
             self._pieces = self._cut(self._code)
@@ -386,12 +391,9 @@ class _Reader:
         told += self._how_to_run(unit)
         told += old_objects(self._notes, changes.keys, self._known)
         once = self._with_debug(output.text, unit) if self._known.debug else module
-        made = plan(
-            self._source, self._text(module, own), self._once(unit, once, value), self._commands
-        )
         remakes = [
             Remake(
-                cell, self._text(module, names[cell]), reasons(unit, cell),
+                cell, self._module(module, names[cell]).source, reasons(unit, cell),
                 frozenset(
                     note.symbol for note in changes.remade[cell]
                     if note.key in changes.stale and note.kind == "variable" and not note.computed
@@ -399,21 +401,18 @@ class _Reader:
             )
             for cell in sorted(changes.remade)
         ]  # fmt: skip
-        return replace(
-            made,
-            warnings=(
-                *made.warnings,
-                *self._complaints.warnings(output.complaints),
-                *(Diagnostic(text, severity="note") for text in told),
-            ),
+        warnings = self._complaints.warnings(output.complaints)
+        return plan(
+            self._source, self._module(module, own), self._once(unit, once, value), self._commands,
+            warnings=(*warnings, *(Diagnostic(text, severity="note") for text in told)),
             notes=found,
             keep=self._symbols(unit, unit.kept) | frozenset(map(decode_name, zeros)),
             unchanged=self._symbols(unit, changes.unchanged),
-            spelled=spelled(unit, own, found),
+            spelled=Later(partial(spelled, unit, own, found)),
             remakes=tuple(remakes),
-            translated=made.translated or bool(unit.owned),
+            declared=bool(unit.owned),
             opt_level=self._clang.asked.level,
-        )
+        )  # fmt: skip
 
     def _how_to_run(self, unit: Unit) -> list[str]:
         """A message about a whole program: defining `main` does not run it."""
@@ -424,7 +423,7 @@ class _Reader:
                     return [f"run it: %run main{arguments}"]
         return []
 
-    def _learned(self, unit: Unit, types: Types, own: list[str]) -> dict[str, LanguageNote]:
+    def _learned(self, unit: Unit, types: Types, own: list[str]) -> Mapping[str, LanguageNote]:
         """The cell's notes.  A header that it includes may need what stands before it; what that
         is, clang tells when it compiles what later cells are given."""
         number, needed = self._known.number, set(self._guesses.needed)
@@ -432,11 +431,13 @@ class _Reader:
         last = max((n.order for n in unit.own if n.kind in ("include", "header")), default=-1)
         before = [n for n in unit.own if n.order < last] + list(unit.wanted.values())
         others = any(n.key.startswith((IDENTIFIER, TAG)) for n in before)
+        made = partial(
+            learned, unit, self._notes, types, own, self._macros_of, needed, folders
+        )  # fmt: skip
+        if last < 0 or not others:
+            return Later(made)
         while True:
-            macros = self._macros_of
-            found = learned(unit, self._notes, types, own, macros, needed, folders)
-            if last < 0 or not others:
-                return found
+            found = made()
             earlier = self._notes.without(self._known.replaces)
             notes = Notes(earlier | {key: note.kept for key, note in found.items()})
             later = unit_of(Reading(number + 1, ";", cut(";"), notes, defines=notes.knows))
@@ -491,18 +492,14 @@ class _Reader:
         return found
 
     @staticmethod
-    def _text(module: Module, own: list[str]) -> str:
-        """The text of a cell's module, "" where it has none."""
+    def _module(module: Module, own: list[str]) -> Plan:
+        """The plan of a cell's module, an empty one where it has none."""
         roots = [*own]
         for name in ("llvm.global_ctors", "llvm.global_dtors", "llvm.used"):
             entity = module.entities.get(name)
             if entity is not None and not entity.symbols.isdisjoint(own):
                 roots.append(name)
-        assembly = "\n".join(module.assembly)
-        if not roots and not assembly:
-            return ""
-        text = _written(module, roots)
-        return f"{assembly}\n{text}" if assembly else text
+        return module.plan(roots, module.assembly) if roots or module.assembly else NOTHING
 
     def _once(self, unit: Unit, module: Module, value: DataType | None) -> list[Once]:
         """The code that is run once: its statements, and the last expression."""
@@ -512,7 +509,7 @@ class _Reader:
 
         return [
             replace(
-                run, ir=_written(module, [run.entry]),
+                run, ir=module.plan([run.entry], entry=run.entry),
                 present=shown if run.entry == VALUE else None,
             )
             for run in unit.runs if run.entry in module.entities
@@ -531,12 +528,6 @@ class _Reader:
                 variable = self._known.variable(plain)
                 if variable is not None and self._known.cell_of(plain):
                     entity.put(*entity.type_place, str(variable[0]))
-
-
-def _written(module: Module, roots: Iterable[str]) -> str:
-    """The text of what these names reach in a module."""
-    names = module.reach(roots)
-    return module.write(names, module.borrowed(names))
 
 
 def _declares_type(complaint: Complaint, piece: Piece) -> bool:

@@ -4,12 +4,11 @@ can tell.  Start from `Reading`."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from jitkernel.languages.c.notes import DIRECTIVE, Note, Notes
 from jitkernel.languages.c.pieces import Piece
-from jitkernel.record import record
+from jitkernel.record import field, record
 
 if TYPE_CHECKING:
     from jitkernel.languages.c.headers import Header
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 Written: TypeAlias = tuple[int, int, str]
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class Guesses:
     """Guesses at what clang alone can tell, assumed until it says otherwise: whether the value is a
     bit-field or an array that is no variable's, or declares a type, pieces whose initialisers are

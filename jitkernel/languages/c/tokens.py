@@ -10,8 +10,9 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 from sys import intern
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
+from jitkernel.record import NamedTuple
 from jitkernel.regex import regex
 
 Kind: TypeAlias = Literal[

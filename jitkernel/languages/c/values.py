@@ -4,14 +4,13 @@ the value of a cell's last expression."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from jitkernel.ir.names import decode_name
 from jitkernel.languages.c.notes import Notes
 from jitkernel.languages.language import Known
-from jitkernel.record import record
+from jitkernel.record import record, replace
 from jitkernel.values import literals
 from jitkernel.values.c import declare
 from jitkernel.values.datatype import DataType, plain

@@ -7,7 +7,6 @@ The tree is lark's: a node is called after its rule in `grammar.lark`.  Two kind
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -17,7 +16,7 @@ from lark import Lark, Token, Transformer, Tree, UnexpectedToken, v_args
 from lark.exceptions import UnexpectedCharacters, VisitError
 
 from jitkernel.errors import CompileError, Diagnostic
-from jitkernel.record import record
+from jitkernel.record import record, replace
 
 Node: TypeAlias = Tree[Any]
 

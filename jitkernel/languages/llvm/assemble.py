@@ -87,7 +87,7 @@ def assemble(
         type, around = _wrap(block, block_name, {**named_types, **plan.types})
     text = _place((*entities, *(block.statements if block else ())), around)
     own = plan.declares if part == "block" else plan.defines | plan.declares
-    uses = plan.uses if part == "all" else symbols_in(text)
+    uses = plan.uses if part == "all" or plan.block is None else symbols_in(text)
     others = uses - own - {block_name}
     wanted = sorted(n for n in others if not n.startswith("llvm.")) if others else []
     texts: dict[str, str] = {}

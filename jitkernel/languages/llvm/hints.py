@@ -7,7 +7,6 @@ knows tell what was probably meant.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import field
 from re import Match
 
 from jitkernel.errors import Diagnostic
@@ -27,7 +26,7 @@ from jitkernel.ir.text import (
     without_strings,
 )
 from jitkernel.languages.llvm.prelude import PRELUDE
-from jitkernel.record import record
+from jitkernel.record import field, record
 from jitkernel.values import literals
 
 

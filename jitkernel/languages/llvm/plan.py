@@ -7,9 +7,8 @@ on the cell's text alone.  Start from `parse_cell`; `assemble` makes the module'
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
 from operator import attrgetter
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from jitkernel.errors import CompileError, Diagnostic
 from jitkernel.ir.constants import truncated
@@ -18,7 +17,7 @@ from jitkernel.ir.module import entities, symbols_of
 from jitkernel.ir.names import symbols_in
 from jitkernel.ir.statements import Kind, Statement, call_behind, diagnostic, normalise, split
 from jitkernel.ir.text import without_comments
-from jitkernel.record import record
+from jitkernel.record import NamedTuple, field, record
 
 if TYPE_CHECKING:
     from jitkernel.values.value import TypedValue

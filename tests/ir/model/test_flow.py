@@ -195,3 +195,31 @@ def test_functions_of_c_have_the_loops_that_they_are_written_with() -> None:
     assert loops["matrix"] == [1, 1, 2, 2] and loops["collatz"] == [1] and loops["edges"] == []
     assert loops["walk"] == [] and loops["main"] == [1, 1, 1]
     assert all(f.loops()[0].preheader for name, f in module.functions.items() if loops[name])
+
+
+@pytest.mark.parametrize(
+    ("end", "expected"),
+    [
+        ("br label %a", [("a", "")]),
+        ("br i1 %c, label %a, label %b", [("a", "T"), ("b", "F")]),
+        (
+            "switch i32 %x, label %a [ i32 1, label %b i32 -3, label %b ]",
+            [("a", "default"), ("b", "1"), ("b", "-3")],
+        ),
+        ("switch i1 %c, label %a [ i1 true, label %b ]", [("a", "default"), ("b", "true")]),
+        ("indirectbr ptr %p, [label %a, label %b]", [("a", ""), ("b", "")]),
+        ("invoke void @g(i32 %x) to label %a unwind label %b", [("a", ""), ("b", "unwind")]),
+        ("%s = catchswitch within none [label %a] unwind to caller", [("a", "")]),
+        (
+            "%s = catchswitch within none [label %a] unwind label %b",
+            [("a", ""), ("b", "unwind")],
+        ),
+        ("ret i32 %x", []),
+    ],
+)
+def test_when_edges_are_taken(end: str, expected: list[tuple[str, str]]) -> None:
+    f = Module(
+        f"define i32 @f(i32 %x, i1 %c, ptr %p) {{\n  {end}\na:\n  ret i32 1\nb:\n  ret i32 2\n}}\n"
+    ).functions["f"]
+    found = zip(f.entry.edges, f.entry.conditions, strict=True)
+    assert [(block.name, letter) for block, letter in found] == expected

@@ -10,9 +10,11 @@ import pytest
 
 from jitkernel import Session
 from jitkernel.compiler import answers, pool
+from jitkernel.compiler.worker_process import WorkerProcess
 from jitkernel.errors import CompileError, Fault, Interrupted, JitError
-from jitkernel.languages.c import clang
+from jitkernel.languages.c import clang, reader
 from jitkernel.languages.c.module import parse
+from jitkernel.languages.llvm.plan import ENTRY, parse_cell
 from jitkernel.session import CellOptions
 from jitkernel.session.report.undefined import retold
 from jitkernel.session.run import results
@@ -458,6 +460,55 @@ def test_literals_outside_of_functions_stay(shared, cell, value, expected):
     assert run(shared, value).value == expected
 
 
+_MODULE = """
+#include <stdlib.h>
+struct pair { int first; double second; } both;
+static int seen; extern int elsewhere; _Thread_local int own; int list[3] = {1, 2};
+static int twice(int x) { static int last; return last = 2 * x + seen++; }
+int used(struct pair *p) { return twice(p->first) + elsewhere + atoi("1") + abs(own); }
+int weak(void) __attribute__((weak)); int weak(void) { return puts == 0; }
+int same(struct pair *) __attribute__((alias("used")));
+__attribute__((constructor)) static void begin(void) { list[0] = 2; }
+void __jk_run0(void) { static void *t[] = {&&a}; goto *t[0]; a: both.first = used(&both); }
+"""
+
+
+def test_the_plan_of_clangs_module_is_what_reading_its_text_gives():
+    module = parse(clang.find_clang().compile(f"int puts(const char *);{_MODULE}").text)
+    module.keep_lines("__jk_", "-")
+    own = [name for name, e in module.entities.items() if not (e.local or e.is_declaration)]
+    for made in (
+        module.plan(["used"]), module.plan([*own, "llvm.global_ctors"], ['module asm ".text"']),
+        module.plan(["__jk_run0"], entry="__jk_run0"), module.plan([], declared=["used", "both"]),
+    ):  # fmt: skip
+        found = parse_cell(made.source)
+        assert made.entities[0].text == made.source
+        for what in ("defines", "declares", "uses", "local_names", "types"):
+            assert getattr(made, what) == getattr(found, what), what
+    assert ENTRY in module.plan(["__jk_run0"], entry="__jk_run0").defines
+
+
+def test_notes_are_made_once_and_while_llvm_works(s, monkeypatch):
+    order: list[str] = []
+
+    def noted(where, name, event):
+        before = getattr(where, name)
+
+        def call(*given, **named):
+            order.append(event)
+            return before(*given, **named)
+
+        monkeypatch.setattr(where, name, call)
+
+    run(s, "int first(int x) { return x; }")
+    noted(reader, "learned", "learned")
+    noted(WorkerProcess, "send", "sent")
+    noted(WorkerProcess, "receive", "received")
+    run(s, "int second(int x) { return first(x); }")
+    assert order == ["sent", "learned", "received"]
+    assert run(s, "second(3)").value == 3
+
+
 @pytest.mark.parametrize(
     ("use", "stays"),
     [
@@ -476,7 +527,7 @@ def test_literals_whose_addresses_nobody_has_are_on_the_stack(use, stays):
              "%at = getelementptr inbounds i32, ptr %.compoundliteral, i64 1", use, "ret void"]  # fmt: skip
     module = parse("define void @__jk_run0() {\n" + "".join(f"  {x}\n" for x in lines) + "}\n")
     module.keep_literals("__jk_")
-    text = module.write(module.reach(["__jk_run0"]))
+    text = module.plan(["__jk_run0"]).source
     assert ("@__jk_run0..compoundliteral = internal global [2 x i32] zero" in text) is stays
     assert (" = alloca" in text) is not stays
 

@@ -19,6 +19,7 @@ from jitkernel.compiler.records import Options
 from jitkernel.languages.c.clang import find_clang
 from jitkernel.session.debugging.forms import Forms
 from tests.languages.c.running import run
+from tests.seeds import seeds
 
 LIST = """struct node { int value; struct node *next; };
 typedef struct node node;
@@ -326,7 +327,7 @@ def random_program(seed: int) -> tuple[str, list[tuple[str, int]]]:
     return "\n".join(parts), [("all", r.randrange(1000)) for _ in range(6)]
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", seeds(8, 30))
 def test_random_programs_give_the_same(s: Session, seed: int) -> None:
     """Calls of the ordinary code and of the debug form in turn, against the ordinary code alone."""
     source, calls = random_program(seed)

@@ -15,7 +15,7 @@ import pytest
 from benchmarks.rows.c_growth import KINDS, steps_of
 from benchmarks.rows.growth import spent
 from jitkernel import Session
-from jitkernel.compiler import worker_process
+from jitkernel.compiler import wire
 from jitkernel.languages.c.clang import Clang
 from tests.session.test_growth import lines
 
@@ -27,6 +27,9 @@ LIKE_OTHERS = {
     "functions", "functions that call the one before", "functions of a macro", "labels",
     "static functions", "variables of a type", "statements of a function", "brackets",
     "empty lines", "calls on one line", "conditions", "computed variables",
+    "typedefs that point at the one before", "members of one struct", "else-ifs", "comments",
+    "variables of one declaration", "constant variables", "functions of a type", "warnings",
+    "static functions that call the one before",
 }  # fmt: skip
 
 
@@ -40,7 +43,7 @@ def work(kind: str, n: int) -> dict[str, int]:
 @pytest.fixture(autouse=True)
 def asleep(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who waits for an answer sleeps: how often it would ask instead is a matter of time."""
-    monkeypatch.setattr(worker_process, "SPIN_ALLOWED", False)
+    monkeypatch.setattr(wire, "SPIN_ALLOWED", False)
 
 
 @pytest.mark.parametrize(
