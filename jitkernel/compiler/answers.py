@@ -43,10 +43,12 @@ def ask(
     question: Question,
     timeout: float,
     tick: Callable[[], None] | None = None,
+    meanwhile: Callable[[], object] | None = None,
 ) -> tuple[dict[str, Any], bytes]:
     """Send a question to a worker and wait for the answer, at most `timeout` seconds.
 
-    `tick` is called twice a second meanwhile.  Where there is no answer, the worker is condemned.
+    `meanwhile` is done when it is sent, `tick` is called twice a second until the answer is there.
+    Where there is none, the worker is condemned.
     Raises CompileError, WorkerDied or Interrupted.
     """
     try:
@@ -54,6 +56,8 @@ def ask(
             worker.wait_started()
         end = monotonic() + timeout
         worker.send(question.data, timeout)
+        if meanwhile:
+            meanwhile()
         if tick:
             while monotonic() < end and not readable(worker, _TICK):
                 tick()

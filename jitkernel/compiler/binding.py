@@ -174,6 +174,7 @@ def told(function: Any, *arguments: Any) -> str:
     return take(out.value)
 
 
+@cache
 def _host_features() -> str:
     """The features that this machine's CPU has and has not, by name: `+avx,-avx512f`."""
     words = told(lib.GetHostCPUFeatures).split(",")
@@ -337,6 +338,15 @@ def _walk(item: str, whole: int) -> Iterator[int]:
         getattr(lib, f"Dispose{item}Iter")(iterator)
 
 
+def before_passes() -> None:
+    """Called before each pass manager runs; a process that watches puts its own in the place."""
+
+
+def _run(passes: int, module: int, builder: int) -> None:
+    before_passes()
+    lib.RunNewModulePassManager(passes, module, builder)
+
+
 class Machine:
     """A TargetMachine and a pass pipeline for one set of options; kept for the worker's life.
 
@@ -412,7 +422,7 @@ class Machine:
         """Run the pipeline; the caller hands its remains to `dispose` when there is time."""
         used = self.prepare()
         self._pipeline = None
-        lib.RunNewModulePassManager(used[1], module, used[0])
+        _run(used[1], module, used[0])
         return used
 
     def run_passes(self, module: int, names: tuple[str, ...]) -> tuple[int, int]:
@@ -421,14 +431,14 @@ class Machine:
         passes = lib.CreateNewModulePassManager()
         for name in names:
             getattr(lib, f"module_Add{SINGLE[name]}Pass")(passes)
-        lib.RunNewModulePassManager(passes, module, builder)
+        _run(passes, module, builder)
         return builder, passes
 
     def run_default(self, module: int) -> None:
         """Run the pipeline of -O3 with all that LLVM has, whatever this machine's level."""
         self._tune(3)
         builder, passes = self._default(3)
-        lib.RunNewModulePassManager(passes, module, builder)
+        _run(passes, module, builder)
 
     def dispose(self, used: tuple[int, int]) -> None:
         """Free a pipeline that has run.

@@ -12,16 +12,17 @@ from collections.abc import Mapping
 from jitkernel.compiler.prepare import PREFIX_LINES
 from jitkernel.errors import Diagnostic
 from jitkernel.ir.names import NAME
+from jitkernel.regex import regex
 
-_MESSAGE = re.compile(r"^(?:<string>|[^\n:]*):(\d+):(\d+): (error|warning|note): (.*)$", re.M)
-_PREFIXED = re.compile(r"^(error|warning|note|remark): ?", re.I)
-_FATAL = re.compile(r"^(?:LLVM ERROR: |fatal error: |error: )?(?:<unknown>:\d+:(?:\d+:)? )?")
-_INLINE_ASM = re.compile(r"<inline asm>:\d+:\d+: (?:error: )?(.*)")
-_PIECES = re.compile(r"(?<!\w)'([^']+)'|GC: (\S+)|[iI]n function:? ([-\w$.]+)|constraint: (\S+)")
-_SYMBOL = re.compile("@" + NAME)
-_LOCAL = re.compile(r"(?<![\w$.-])%" + NAME)
-_BLANKS = re.compile(r"\s+")
-_ATTACHED = re.compile(r"(, ![\w.]+ !\d+|, align \d+| #\d+)+$")
+_MESSAGE = regex(r"^(?:<string>|[^\n:]*):(\d+):(\d+): (error|warning|note): (.*)$", re.M)
+_PREFIXED = regex(r"^(error|warning|note|remark): ?", re.I)
+_FATAL = regex(r"^(?:LLVM ERROR: |fatal error: |error: )?(?:<unknown>:\d+:(?:\d+:)? )?")
+_INLINE_ASM = regex(r"<inline asm>:\d+:\d+: (?:error: )?(.*)")
+_PIECES = regex(r"(?<!\w)'([^']+)'|GC: (\S+)|[iI]n function:? ([-\w$.]+)|constraint: (\S+)")
+_SYMBOL = regex("@" + NAME)
+_LOCAL = regex(r"(?<![\w$.-])%" + NAME)
+_BLANKS = regex(r"\s+")
+_ATTACHED = regex(r"(, ![\w.]+ !\d+|, align \d+| #\d+)+$")
 
 
 def parse_error(

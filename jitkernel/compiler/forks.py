@@ -7,15 +7,15 @@ shared.  A worker forks for what would change LLVM for good: `in_child`.
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]
 import ctypes
 import gc
 import os
-import signal
-import socket
 from collections.abc import Callable
 
 from jitkernel.compiler.memory import give_back
 from jitkernel.compiler.wire import readable
+from jitkernel.sockets import Socket, receive_files
 from jitkernel.syscalls import SYS
 
 _CLONE_PARENT = 0x8000  # clone(2), <linux/sched.h>
@@ -37,7 +37,7 @@ class Fork:
             return
         try:
             # The worker may be killed in the middle of a compile, or was before this is asked for.
-            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, _signal.SIGKILL, 0, 0, 0)
             if os.getppid() == worker:
                 if words >= 0:
                     os.dup2(words, _STDERR)
@@ -66,7 +66,7 @@ def content(file: int) -> bytes:
     return os.pread(file, os.lseek(file, 0, os.SEEK_END), 0)
 
 
-def next_socket(control: socket.socket, warm_up: Callable[[], None]) -> socket.socket:
+def next_socket(control: Socket, warm_up: Callable[[], None]) -> Socket:
     """Serve forks for ever; comes back in each forked process, with the socket that it serves.
 
     `warm_up` is run once, before the first fork unless that one has a request waiting already.
@@ -76,14 +76,18 @@ def next_socket(control: socket.socket, warm_up: Callable[[], None]) -> socket.s
     while True:
         idle = _PAUSE if warm else _IDLE
         if not gave and not readable(control, idle):
-            warm = warm or _warm(warm_up)
+            if not warm:
+                warm_up()
+                warm = True
+            gc.collect()
             gave = bool(give_back())
-        message, descriptors, _, _ = socket.recv_fds(control, 16, 2)
+        message, descriptors = receive_files(control, 16, 2)
         if not message:
             os._exit(0)
         served, words = descriptors
         if not warm and not readable(served, 0):
-            warm = _warm(warm_up)
+            warm_up()
+            warm = True
         gave = False
         gc.freeze()
         try:
@@ -98,15 +102,9 @@ def next_socket(control: socket.socket, warm_up: Callable[[], None]) -> socket.s
             os.close(words)
             if os.getsid(0) != os.getpid():
                 os.setsid()
-            return socket.socket(fileno=served)
+            return Socket(fileno=served)
         os.close(served)
         os.close(words)
-
-
-def _warm(warm_up: Callable[[], None]) -> bool:
-    warm_up()
-    gc.collect()
-    return True
 
 
 def _fork() -> int:
@@ -119,7 +117,7 @@ def _fork() -> int:
     system = ctypes.PyDLL(None, use_errno=True).syscall  # holds Python's lock, as a fork must
     system.restype = ctypes.c_long
     after_child, after_parent = api.PyOS_AfterFork_Child, api.PyOS_AfterFork_Parent
-    flags = ctypes.c_long(_CLONE_PARENT | signal.SIGCHLD)
+    flags = ctypes.c_long(_CLONE_PARENT | _signal.SIGCHLD)
     none = ctypes.c_long(0)
     api.PyOS_BeforeFork()
     pid = int(system(ctypes.c_long(SYS["clone"]), flags, none, none, none, none))

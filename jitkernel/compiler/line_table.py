@@ -6,11 +6,15 @@ others: the address of a row says which section it is of.
 
 from __future__ import annotations
 
+import struct
+from functools import lru_cache
+
 from jitkernel.compiler.records import BODY, LineTable, Request
 from jitkernel.elf import read_object
 from jitkernel.elf.constants import SHF_EXECINSTR
 from jitkernel.elf.dwarf.lines import read_lines
 from jitkernel.elf.dwarf.sections import placed_sections
+from jitkernel.errors import LinkError
 from jitkernel.ir.debug_info import with_locations
 
 _APART = 40  # bits of an offset in a section
@@ -20,14 +24,14 @@ def located(request: Request, bodies: bool = False) -> Request | None:
     """The same module with locations at its instructions: lines of the cell, counted from where it
     begins; with `bodies`, line n of the k-th of the request's bodies is k * BODY + n, both from 1.
     Locations of its own go.  None where the text is of a kind that is not understood."""
-    source = with_locations(request.source, request.first_line)
+    source = _with_locations(request.source, request.first_line)
     if not source:
         return None
     request = request._replace(source=source)
     if not bodies:
         return request
     texts = [
-        with_locations(lent.text, 2 - BODY * k - 1) for k, lent in enumerate(request.bodies, 1)
+        _with_locations(lent.text, 2 - BODY * k - 1) for k, lent in enumerate(request.bodies, 1)
     ]
     found = [
         lent._replace(key=f"{lent.key}, {k}", text=text)
@@ -35,6 +39,19 @@ def located(request: Request, bodies: bool = False) -> Request | None:
         if text
     ]
     return request._replace(bodies=found)
+
+
+#: A view asks for the lines of one text several times: at two levels, as a table and as IR.
+_with_locations = lru_cache(maxsize=4)(with_locations)
+
+
+def table_of(code: bytes, made: bytes) -> LineTable:
+    """The table of an object that was compiled with locations to be the code of another one; empty
+    where it is not that, or cannot be read."""
+    try:
+        return line_table(made) if same_code(code, made) else ()
+    except (LinkError, struct.error, IndexError, UnicodeError):
+        return ()
 
 
 def same_code(left: bytes, right: bytes) -> bool:

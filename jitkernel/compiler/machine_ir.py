@@ -1,4 +1,4 @@
-"""A function's machine IR at the stages that matter, and its spills.  Start from `stages_of`.
+"""A function's machine IR at the stages that matter, and its spills.  Start from `MachineLog`.
 
 The text is LLVM's (docs/MIRLangRef).  Spill slots are the stack objects that register allocation
 made: those that it has and instruction selection had not.
@@ -22,7 +22,7 @@ STAGES = {
     "final": "final",
 }
 
-_SELECTION = ("x86-isel", "finalize-isel")
+_SELECTION = "finalize-isel"
 _ALLOCATION = ("greedy", "regallocfast", "regallocbasic", "virtregrewriter")
 _LAST = "x86-asm-printer"
 _HEAD = regex(
@@ -85,10 +85,30 @@ class MachineTrace(NamedTuple):
     stages: dict[str, list[Stage]]
     object: bytes
 
+
+class MachineLog(NamedTuple):
+    """LLVM's log of code generation by function, of which what is asked for is read."""
+
+    looks: dict[str, list[_Look]]
+    object: bytes
+
     @staticmethod
-    def of(answer: dict[str, Any], log: bytes) -> MachineTrace:
+    def of(answer: dict[str, Any], log: bytes) -> MachineLog:
         """From what the worker sends."""
-        return MachineTrace(stages_of(log), bytes.fromhex(answer["object"]))
+        found: dict[str, list[_Look]] = {}
+        heads = list(_HEAD.finditer(log))
+        for index, head in enumerate(heads):
+            stop = heads[index + 1].start() if index + 1 < len(heads) else len(log)
+            name = head["function"].decode("utf-8", "surrogateescape")
+            text = log[head.start("text") : stop]
+            look = _Look(head["when"] == b"Before", head["pass"].decode(), text)
+            found.setdefault(name, []).append(look)
+        return MachineLog(found, bytes.fromhex(answer["object"]))
+
+    def trace(self, only: str = "") -> MachineTrace:
+        """The stages of each function, or of the one function `only`."""
+        found = {n: _stages(looks) for n, looks in self.looks.items() if only in ("", n)}
+        return MachineTrace(found, self.object)
 
 
 class _Look(NamedTuple):
@@ -96,26 +116,18 @@ class _Look(NamedTuple):
 
     before: bool
     name: str
-    text: str
+    printed: bytes
 
-
-def stages_of(log: bytes) -> dict[str, list[Stage]]:
-    """The stages of each function in LLVM's log of code generation."""
-    found: dict[str, list[_Look]] = {}
-    heads = list(_HEAD.finditer(log))
-    for index, head in enumerate(heads):
-        stop = heads[index + 1].start() if index + 1 < len(heads) else len(log)
-        text = log[head.start("text") : stop].decode("utf-8", "surrogateescape")
-        name = head["function"].decode("utf-8", "surrogateescape")
-        look = _Look(head["when"] == b"Before", head["pass"].decode(), _INDEX.sub("", text))
-        found.setdefault(name, []).append(look)
-    return {name: _stages(looks) for name, looks in found.items()}
+    @property
+    def text(self) -> str:
+        """The text, less the numbers that live ranges are told in."""
+        return _INDEX.sub("", self.printed.decode("utf-8", "surrogateescape"))
 
 
 def _stages(looks: Sequence[_Look]) -> list[Stage]:
     """The stages of one function, from what was printed of it, in order."""
     chosen = {
-        "isel": [k for k in looks if k.name in _SELECTION],
+        "isel": [k for k in looks if k.name == _SELECTION],
         "regalloc": [k for k in looks if k.name in _ALLOCATION and not k.before],
         "final": [k for k in looks if k.name == _LAST],
     }
@@ -163,9 +175,10 @@ def _objects(text: str) -> dict[int, int]:
 
 
 def _stage(name: str, step: _Look, own: set[int] | None) -> Stage:
-    objects = _objects(step.text)
+    printed = step.text
+    objects = _objects(printed)
     slots = {n: s for n, s in objects.items() if n not in own} if own is not None else {}
-    text = _NO_POINTS.sub("", step.text.strip("\n"))
+    text = _NO_POINTS.sub("", printed.strip("\n"))
     text = _UNUSED.sub("", _ALWAYS.sub("", _MASK.sub("<regmask>", text)))
     lines = [line.rstrip() for line in text.splitlines()]
     marks = []
@@ -173,12 +186,12 @@ def _stage(name: str, step: _Look, own: set[int] | None) -> Stage:
     for line in lines:
         words = []
         if _is_instruction(line):
-            instructions += 1
+            instructions += not _META.match(line.lstrip())  # those have no bytes
             if slots:
                 words += ["spill" for n in _STORE.findall(line) if int(n) in slots][:1]
                 words += ["reload" for n in _LOAD.findall(line) if int(n) in slots][:1]
         marks.append(" ".join(words))
-    virtual = len(set(_VIRTUAL.findall(step.text)))
+    virtual = len(set(_VIRTUAL.findall(printed)))
     return Stage(
         name, step.name, tuple(lines), tuple(marks), slots, instructions, virtual,
         sum(objects.values()),

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
+from jitkernel.compiler.passes import may_change
+from jitkernel.record import NamedTuple
 from jitkernel.regex import regex
 
 _ENTRY = regex(
@@ -46,12 +47,14 @@ class Entry(NamedTuple):
 
 
 class PassRun(NamedTuple):
-    """A pass that ran: its number and class, its unit, and its nanoseconds, -1 where unknown."""
+    """A pass that ran: its number and class, its unit, its nanoseconds, -1 where unknown, and which
+    of LLVM's pass managers ran it: each counts anew."""
 
     number: int
     title: str
     unit: str
     nanoseconds: int = -1
+    manager: int = 1
 
 
 def read_log(log: bytes) -> Iterator[Entry]:
@@ -92,29 +95,56 @@ def functions_of(unit: str) -> tuple[str, ...]:
     return (unit,)
 
 
-def after_loops(runs: Iterable[PassRun], only: str = "") -> list[int]:
-    """The numbers of the passes that are the first to see what passes over loops left of a
-    function, of any or of the one that is called `only`."""
-    waiting: set[str] = set()
-    found = []
+def looks(
+    runs: Iterable[PassRun], only: str = "", modules: bool = True
+) -> tuple[list[int], list[int]]:
+    """The passes before which, and those after which, to look at what they run on, so that what two
+    looks find different one pass has changed, or one function's passes over loops.
+
+    LLVM numbers attributes and metadata otherwise when it prints a module than when it prints a
+    function.  So both are looked at where passes go from the one to the other: a function before
+    the first pass over it and after the last, a module before and after each pass over all of it.
+    In between a function is looked at before a pass over it where another one may have changed it
+    since.  With `only` that is the one function that is looked at; without `modules`, no module.
+    """
+    before: set[int] = set()
+    after: set[int] = set()
+    seen: set[str] = set()  # functions that were last looked at by themselves
+    changed: dict[str, PassRun] = {}  # the last pass that may have changed each since
+
+    def settle(names: Iterable[str]) -> None:
+        """Look at functions after the last pass over each, as the next is one over loops, or over
+        the module."""
+        for name in [*names]:
+            last = changed.get(name)
+            if last and last.unit != MODULE and not loop_of(last.unit)[1]:
+                after.add(changed.pop(name).number)
+
     for run in runs:
-        function = loop_of(run.unit)[1]
-        if function:
-            if only in ("", function):
-                waiting.add(function)
-            continue
-        seen = waiting if run.unit == MODULE else waiting.intersection(functions_of(run.unit))
-        if seen:
-            found.append(run.number)
-            waiting = waiting - seen
-    return found
-
-
-def looks_at(runs: Iterable[PassRun], only: str) -> list[int]:
-    """The numbers of the passes over one function, not over its loops."""
-    return [
-        r.number for r in runs if only in functions_of(r.unit) and not loop_of(r.unit)[1]
-    ]  # fmt: skip
+        loop = loop_of(run.unit)[1]
+        names = [n for n in ([loop] if loop else functions_of(run.unit)) if only in ("", n)]
+        changes = may_change(run.title)
+        if run.unit == MODULE and not modules:
+            names = [only]
+        elif run.unit == MODULE:
+            settle(changed)
+            if seen:
+                before.add(run.number)
+            if changes:
+                after.add(run.number)
+            seen.clear()
+            changed.clear()
+        elif loop:
+            settle(names)
+        elif any(n in changed or (changes and n not in seen) for n in names):
+            before.add(run.number)
+            seen.update(names)
+            for name in names:
+                changed.pop(name, None)
+        if changes:
+            changed.update(dict.fromkeys(names, run))
+    settle(changed)
+    return sorted(before), sorted(after)
 
 
 def pass_runs(parts: Iterable[tuple[int, bytes]]) -> list[PassRun]:
@@ -126,6 +156,7 @@ def pass_runs(parts: Iterable[tuple[int, bytes]]) -> list[PassRun]:
     found: list[PassRun] = []
     line = b""
     begun: tuple[PassRun, int] | None = None
+    last, manager = 0, 1
     for time, data in parts:
         if not line and begun:
             found.append(begun[0]._replace(nanoseconds=max(time - begun[1], 0)))
@@ -133,8 +164,9 @@ def pass_runs(parts: Iterable[tuple[int, bytes]]) -> list[PassRun]:
         line += data
         if line.endswith(b"\n"):
             if match := _ENTRY.match(line):
-                unit = _text(line[match.end() : -1])
-                begun = PassRun(int(match["number"]), _text(match["ran"]), unit), time
+                unit, number = _text(line[match.end() : -1]), int(match["number"])
+                manager, last = manager + (number <= last), number
+                begun = PassRun(number, _text(match["ran"]), unit, manager=manager), time
             line = b""
     return found
 

@@ -9,21 +9,15 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from jitkernel.compiler.pass_log import (
-    MODULE,
-    Entry,
-    PassRun,
-    functions_of,
-    loop_of,
-    read_log,
-)
-from jitkernel.compiler.passes import name_of
+from jitkernel.compiler.pass_dumps import Dumps, text_of
+from jitkernel.compiler.pass_log import MODULE, PassRun, functions_of, loop_of, read_log
+from jitkernel.compiler.passes import may_change, name_of
 from jitkernel.ir.names import written
 from jitkernel.ir.printed import REST, parts, quiet
 
 #: What a step is called that passes over loops made together; that several passes made between two
-#: looks at a function; and the last one, if the pass managers themselves took something away.
-LOOPS, SEVERAL, END = "loop passes", "several passes", "end of the pipeline"
+#: looks at a function; and that no pass made: LLVM's own managers take dead functions away.
+LOOPS, SEVERAL, MANAGER = "loop passes", "several passes", "pass manager"
 
 
 class Step(NamedTuple):
@@ -51,7 +45,7 @@ class PassTrace(NamedTuple):
     trace of one function, `only` (its name as written), all of it but the steps are the module's.
     `ran` counts the passes that ran, with `spent` nanoseconds, -1 where that could not be measured.
     `named`: values that had only a number were given names.  `verified`: what the last pass left is
-    well formed.
+    well formed.  `stopped` says where it was, in a trace that was interrupted, as far as it came.
     """
 
     steps: tuple[Step, ...]
@@ -62,98 +56,122 @@ class PassTrace(NamedTuple):
     spent: int
     named: bool
     verified: bool
+    stopped: str = ""
 
     @staticmethod
-    def of(answer: dict[str, Any], log: bytes, only: str) -> PassTrace:
-        """From what the worker sends; `only` is a function's bare name, "" for all."""
-        runs = [PassRun(*row) for row in answer["runs"]]
-        before, after = (parts(text) for text in answer["texts"])
-        reader = _Reader(before, runs, written(only) if only else "", answer["alone"])
-        steps = tuple(reader.steps(read_log(log), after))
+    def of(dumps: Dumps, only: str) -> PassTrace | None:
+        """From what the worker left; `only` is a function's bare name, "" for all.  None where that
+        is too little."""
+        first, last = dumps.get("first"), dumps.get("last")
+        if first is None:
+            return None
+        runs = dumps.runs()
+        before = parts(first[0])
+        reader = _Reader(before, runs, written(only) if only else "")
+        steps = reader.steps(dumps, parts(last[0]) if last else None)
         measured = [run.nanoseconds for run in runs if run.nanoseconds >= 0]
         return PassTrace(
-            steps, before, after, reader.only, len(runs), sum(measured) if measured else -1,
-            answer["named"], answer["verified"],
+            tuple(steps), before, parts(last[0]) if last else reader.now, reader.only, len(runs),
+            sum(measured) if measured else -1, first[1], last is not None and last[1],
+            "" if last else place(dumps),
         )  # fmt: skip
 
 
+def place(dumps: Dumps) -> str:
+    """The place that a compile has come to: `pass 43 of 249, gvn`; "" before its passes run."""
+    runs, reached = dumps.runs(), dumps.reached()
+    for at, run in enumerate(runs, 1):
+        if (run.manager, run.number) == reached:
+            return f"pass {at} of {len(runs)}, {name_of(run.title)}"
+    return ""
+
+
 class _Reader:
-    """The steps of a log, by what each leaves of the functions that it prints.  `alone`: the one
-    function `only` is printed before each pass over it, not after those that changed something."""
+    """The steps, by what is seen of functions before and after passes."""
 
-    def __init__(
-        self, before: dict[str, str], runs: Sequence[PassRun], only: str, alone: bool
-    ) -> None:
-        self.only, self._alone = only, alone
-        self._now = dict(before)
+    def __init__(self, before: dict[str, str], runs: Sequence[PassRun], only: str) -> None:
+        self.only = only
+        self.now = dict(before)
+        self._quiet: dict[str, str] = {}  # of what is in `now`, where that was asked for
+        self._whole = dict.fromkeys(before, True)  # whether it was seen in its module
         self._runs = runs
-        self._at = -1  # of the run that is going on
-        # Whose effect is not seen yet, by function: passes over its loops, or all.
-        self._unseen: dict[str, list[PassRun]] = {}
+        # Whose effect is not seen yet, by function and in order: indices of runs.
+        self._unseen: dict[str, list[int]] = {}
+        self._wide: tuple[int, ...] = ()  # the last that may change others than it runs on
 
-    def steps(self, log: Iterator[Entry], after: dict[str, str]) -> Iterator[Step]:
-        """The steps that changed what is looked at, in order."""
-        run = PassRun(0, END, MODULE)
-        for entry in log:
-            if entry.kind == "running":
-                if self._alone:
-                    self._note(run)
-                run = self._begun(entry)
-                if not self._alone and loop_of(run.unit)[1]:
-                    self._note(run)
-                continue
-            found = parts(entry.text)
-            if entry.unit != MODULE or not found[REST]:
-                del found[REST]
-            elif not self.only:  # what a whole module has no more is gone
-                found = dict.fromkeys(self._now, "") | found
-            yield from self._seen(found, run if entry.kind == "after" else None)
-        if self._alone:
-            self._note(run)
-        yield from self._seen(dict.fromkeys(self._now, "") | after, None)
+    def steps(self, dumps: Dumps, after: dict[str, str] | None) -> list[Step]:
+        """The steps that changed what is looked at, in order; `after` is the module in the end, if
+        that was reached."""
+        found: list[tuple[int, Step]] = []
+        paths = dumps.texts(after is not None)
+        for at, run in enumerate(self._runs):
+            for is_after in (False, True):
+                if is_after and may_change(run.title):
+                    self._note(at, run)
+                path = paths.get((run.manager, run.number, is_after))
+                if path and not loop_of(run.unit)[1]:
+                    texts = parts(text_of(path))
+                    if run.unit != MODULE:
+                        del texts[REST]
+                    found += self._seen(texts, at, run.unit == MODULE)
+        if after is not None:
+            found += self._seen(dict(after), len(self._runs), True)
+        found.sort(key=lambda step: step[0])
+        return [step for _, step in found]
 
-    def _begun(self, entry: Entry) -> PassRun:
-        """The pass that begins, with its time, if both children did the same so far."""
-        self._at += 1
-        if self._at < len(self._runs) and self._runs[self._at].title == entry.title:
-            return self._runs[self._at]._replace(unit=entry.unit)
-        self._runs = self._runs[: self._at]
-        return PassRun(entry.number, entry.title, entry.unit)
-
-    def _note(self, run: PassRun) -> None:
+    def _note(self, at: int, run: PassRun) -> None:
+        is_loop = bool(loop_of(run.unit)[1])
         names = [written(name) for name in functions_of(run.unit)]
-        if self._alone:
-            names = [self.only] if run.unit == MODULE or self.only in names else []
-        for name in names if run.title != END else ():
-            self._unseen.setdefault(name, []).append(run)
+        for name in [*self.now] if run.unit == MODULE else names:
+            self._unseen.setdefault(name, []).append(at)
+        if not is_loop and run.unit not in functions_of(run.unit):
+            self._wide = (at,)
 
-    def _seen(self, found: dict[str, str], run: PassRun | None) -> Iterator[Step]:
-        """The step that a look at some functions tells of, if any: what a pass left, or what passes
-        left that were not looked at."""
-        changed = {
-            name: text for name, text in found.items()
-            if self.only in ("", name) and self._now.get(name, "") != text
-        }  # fmt: skip
-        ran = [run for name in found for run in self._unseen.pop(name, ())]
-        if not changed:
-            return
-        silent = all(quiet(self._now.get(n, "")) == quiet(t) for n, t in changed.items())
-        self._now.update(changed)
-        ran += [run] if run else []
-        if not ran and silent:
-            return
-        last = run or (ran[0] if len(ran) == 1 else None)
-        if last is not None:
-            name, unit = name_of(last.title), last.unit
+    def _seen(self, found: dict[str, str], at: int, whole: bool) -> Iterator[tuple[int, Step]]:
+        """The steps that a look tells of, each with its place: at some functions, or the `whole`
+        module."""
+        if whole:  # what it has no more is gone
+            found = dict.fromkeys(self.now, "") | found
+        changed: dict[tuple[int, ...], dict[str, str]] = {}
+        for name, text in found.items():
+            ran = tuple(self._unseen.pop(name, ()))
+            if self.only not in ("", name) or self.now.get(name, "") == text:
+                continue
+            if self._whole.get(name) != whole and text:  # numbers of attributes, metadata
+                self._whole[name] = whole
+                if self._quieter(name) == quiet(text):
+                    self.now[name] = text
+                    continue
+            if not text:  # by no pass over functions
+                ran = tuple(n for n in ran if self._runs[n].unit == MODULE)
+            others = self._wide if name and text else ()
+            changed.setdefault(ran or others, {})[name] = text
+        for ran, texts in changed.items():
+            quieter = {name: quiet(text) for name, text in texts.items()}
+            silent = all(self._quieter(name) == text for name, text in quieter.items())
+            self.now.update(texts)
+            self._quiet.update(quieter)
+            if ran or not silent:
+                yield ran[-1] if ran else at, self._step(ran, texts, silent)
+
+    def _quieter(self, name: str) -> str:
+        if name not in self._quiet:
+            self._quiet[name] = quiet(self.now.get(name, ""))
+        return self._quiet[name]
+
+    def _step(self, indices: Sequence[int], texts: dict[str, str], silent: bool) -> Step:
+        ran = [self._runs[n] for n in indices]
+        loops = [loop_of(run.unit)[1] for run in ran]
+        if len(ran) == 1:
+            name, unit = name_of(ran[0].title), ran[0].unit
+        elif ran and all(loops):
+            name, unit = LOOPS, ", ".join(dict.fromkeys(loops))
         else:
-            loops = [loop_of(run.unit)[1] for run in ran]
-            name = LOOPS if ran and all(loops) else SEVERAL if ran else END
-            unit = ", ".join(dict.fromkeys(loops)) if name == LOOPS else MODULE
-            unit = self.only[1:] if name == SEVERAL else unit
+            name, unit = (SEVERAL, self.only[1:]) if ran else (MANAGER, MODULE)
         times = [run.nanoseconds for run in ran]
         spent = sum(times) if times and min(times) >= 0 else -1
         counted = Counter(name_of(run.title) for run in ran)
-        yield Step(name, tuple(counted.items()), unit, changed, silent, spent)
+        return Step(name, tuple(counted.items()), unit, texts, silent, spent)
 
 
 class LoopStep(NamedTuple):

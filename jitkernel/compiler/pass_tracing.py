@@ -5,12 +5,12 @@ standard error.  So children are forked: options never reach the process that fo
 compile through `pipeline`, as the worker that made the cell did.
 
 `trace` asks two, one after the other.  The first only has the passes counted: when each began, and
-on what.  In the second LLVM prints what each pass left that changed something.  Printing a loop
-costs as much as printing its function, and each pass over loops runs on each loop: so those print
-nothing (`passes.PRINTED`), and what they did is seen by what the next pass finds, whose number the
-first child told.  Which functions to print LLVM cannot be told here: it reads that option once in
-its life, and this process is forked from one that has compiled.  `loop_trace` follows one loop,
-`machine` logs code generation.
+on what.  In the second LLVM prints what each pass finds where another one may have changed it, by
+the numbers that the first child told (`pass_log.looks`).  Printing a loop costs as much as printing
+its function, and each pass over loops runs on each loop: so those print nothing, and what they did
+is seen by what the next pass finds.  Which functions to print LLVM cannot be told here: it reads
+that option once in its life, and this process is forked from one that has compiled.  `loop_trace`
+follows one loop, `machine` logs code generation.
 
 Values that have only a number get names first (`naming`), which leaves the code as it is.
 
@@ -31,7 +31,8 @@ from jitkernel.compiler import binding, pipeline
 from jitkernel.compiler.binding import LLVMError
 from jitkernel.compiler.forks import Fork, content
 from jitkernel.compiler.naming import name_values
-from jitkernel.compiler.pass_log import END, after_loops, looks_at, loop_of, loop_runs, pass_runs
+from jitkernel.compiler.pass_dumps import HERE, Dumps
+from jitkernel.compiler.pass_log import END, looks, loop_of, loop_runs, pass_runs
 from jitkernel.compiler.pipeline import Seen, watched
 from jitkernel.compiler.records import Request
 from jitkernel.errors import CompileError
@@ -43,7 +44,7 @@ _SO_TIMESTAMPNS = 35  # asm-generic/socket.h; not in Python's socket module
 # What is shown of code generation: after selection, around register allocation, and in the end.
 _MACHINE = (
     "-print-before=greedy,regallocfast,regallocbasic,x86-asm-printer",
-    "-print-after=x86-isel,finalize-isel,greedy,regallocfast,regallocbasic,virtregrewriter",
+    "-print-after=finalize-isel,regallocfast,virtregrewriter",
 )
 
 # A compile has those of the inliner told (`inlining.Watch`), and would take them out of the log.
@@ -65,36 +66,38 @@ Answer = tuple[dict[str, Any], bytes]
 def ends(request: Request) -> Answer:
     """The text of a module before its first pass and after its last, with named values.  Raises
     CompileError."""
-    texts: list[str] = []
-
-    def watch(stage: str, module: int) -> None:
-        if stage == "optimise":
-            name_values(module)
-        texts.append(binding.print_module(module))
-        if stage == "optimised":
-            raise Seen
-
-    watched(request, watch)
-    return {"texts": texts}, b""
+    found: dict[str, Any] = {}
+    _between_ends(request, found.__setitem__)
+    return found, b""
 
 
-def trace(request: Request, only: str) -> Answer:
-    """The passes that ran, the module's text before and after them, and the log of those that
-    changed something: of all functions, or of the one that is called `only`.  Raises
+def trace(request: Request, only: str, folder: str) -> Answer:
+    """Leave in a folder (see `pass_dumps`) the passes that run, the module before and after them,
+    and what of it they change: of all functions, or of the one that is called `only`.  Raises
     CompileError.
 
-    Where that is a small part of its module, it is printed before each pass over it instead, all
-    others never; which is dearer, as LLVM writes word by word.
+    Where that is a small part of its module, the module is never printed.
     """
+    dumps = Dumps(folder)
     runs = pass_runs(_counted(request))
     sizes = {f.name: f.end - f.start for f in functions(request.source, "define")}
-    alone = only in sizes and sizes[only] * _SMALL < sum(sizes.values())
-    numbers = looks_at(runs, only) if alone else after_loops(runs, only)
-    options = [f"-print-before-pass-number={','.join(map(str, numbers))}"] if numbers else []
-    if not alone:
-        options.append("-print-changed=quiet")
-    answer, log = _logged(request, options)
-    return {**answer, "runs": runs, "alone": alone}, log
+    small = only in sizes and sizes[only] * _SMALL < sum(sizes.values())
+    before, after = looks(runs, only, not small)
+    dumps.put("runs", runs)
+    lists = {"before": before, "after": after}
+    options = [
+        f"-print-{when}-pass-number={','.join(map(str, numbers))}"
+        for when, numbers in lists.items() if numbers
+    ]  # fmt: skip
+
+    def work() -> bytes:
+        binding.set_option(_NO_REMARKS, HERE, *options)
+        binding.before_passes = dumps.enter
+        _between_ends(request, dumps.put)
+        return b"{}"
+
+    _watched(work)
+    return {}, b""
 
 
 def loop_trace(request: Request, only: str, header: str) -> Answer:
@@ -193,29 +196,35 @@ def _stamped(sock: socket.socket) -> list[tuple[int, bytes]]:
 
 
 def _logged(request: Request, options: list[str]) -> Answer:
-    """The module before and after its passes, whether it is well formed then, and the log that
-    some options make LLVM write."""
+    """The answer with what `_between_ends` tells, and the log that some options make LLVM write."""
 
     def work() -> bytes:
         binding.set_option("-print-pass-numbers", _NO_REMARKS, *options)
-        answer: dict[str, Any] = {"verified": True, "named": False}
-        texts: list[str] = []
-
-        def watch(stage: str, module: int) -> None:
-            if stage == "optimise":
-                answer["named"] = name_values(module)
-            texts.append(binding.print_module(module))
-            if stage == "optimised":
-                try:
-                    binding.verify(module)
-                except LLVMError:
-                    answer["verified"] = False
-                raise Seen
-
-        watched(request, watch)
-        return json.dumps({**answer, "texts": texts}).encode()
+        answer: dict[str, Any] = {}
+        _between_ends(request, answer.__setitem__)
+        return json.dumps(answer).encode()
 
     return _watched(work)
+
+
+def _between_ends(request: Request, tell: Callable[[str, Any], None]) -> None:
+    """Run the passes over a module.  Told are its text `first`, with whether values were given
+    names, and its text `last`, with whether it is well formed."""
+
+    def watch(stage: str, module: int) -> None:
+        if stage == "optimise":
+            named = name_values(module)
+            tell("first", (binding.print_module(module), named))
+            return
+        verified = True
+        try:
+            binding.verify(module)
+        except LLVMError:
+            verified = False
+        tell("last", (binding.print_module(module), verified))
+        raise Seen
+
+    watched(request, watch)
 
 
 def _watched(work: Callable[[], bytes]) -> Answer:

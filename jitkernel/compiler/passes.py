@@ -140,9 +140,10 @@ _EACH_LOOP = frozenset(
     " loop-simplifycfg loop-unroll-and-jam loop-unroll-full simple-loop-unswitch".split()
 )
 _COROUTINES = ("coro-early", "coro-split", "coro-elide", "coro-cleanup")
+_CHANGING = frozenset({*DESCRIPTIONS, *_COROUTINES})
 #: The passes that LLVM prints the work of, where it is asked to: not those on each loop, since
 #: printing a loop costs as much as printing its function, nor those that change nothing in a cell.
-PRINTED = ",".join(sorted({*DESCRIPTIONS, *_COROUTINES} - _EACH_LOOP))
+PRINTED = ",".join(sorted(_CHANGING - _EACH_LOOP))
 KNOWN = tuple(sorted(DESCRIPTIONS))
 IN_DEFAULT = frozenset(KNOWN) - frozenset(SINGLE)
 
@@ -151,6 +152,11 @@ def name_of(class_name: str) -> str:
     """The pipeline name of a pass that a log calls by its class: `SROAPass` is `sroa`."""
     title = class_name.partition("<")[0].removesuffix("Pass")
     return _NAMES.get(title, title)
+
+
+def may_change(class_name: str) -> bool:
+    """True if a pass, by its class, may change something in a cell: it is no analysis."""
+    return name_of(class_name) in _CHANGING
 
 
 def parse_passes(text: str) -> tuple[str, ...]:

@@ -5,11 +5,12 @@ Runs in the kernel process and never loads LLVM.  Which processes there are is i
 
 from __future__ import annotations
 
-import struct
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from queue import SimpleQueue
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from jitkernel.compiler.answers import ask, compiled, interrupted, refuse
@@ -27,7 +28,7 @@ from jitkernel.compiler.records import (
 )
 from jitkernel.compiler.worker_process import WorkerProcess
 from jitkernel.compiler.workers import Workers, memory_of
-from jitkernel.errors import CompileError, JitError, LinkError, WorkerDied
+from jitkernel.errors import CompileError, Interrupted, JitError, WorkerDied
 from jitkernel.settings import SessionSettings
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ _Trace = TypeVar("_Trace")
 _COMPILE, _CONTEXTS = "pipeline:compiled", "its contexts"
 _NO_LIMIT = 1e6  # seconds
 _LARGE = 64 << 10  # bytes of a request that may take a second and more
+_WORDS = {"remarks": "the remarks", "loop_trace": "the loop", "machine": "code generation"}
 _TRIES = 3  # the worker may have been killed, and the spare with it that forks the next one
 
 
@@ -60,12 +62,15 @@ class CompilerPool:
         self.settings = settings or SessionSettings()
         #: asked when a compile has begun: whether it was interrupted before there was one to stop
         self.stopping: Callable[[], bool] = lambda: False
+        #: done once, when something is being compiled, and this process would only wait
+        self.meanwhile: Callable[[], object] | None = None
         self.cache = cache
         self.workers = Workers(self.settings, first)
         self._count = max(1, self.settings.workers)
         self._lock = threading.RLock()  # one call at a time
         self._identity: Identity | None = None
         self._traced: dict[str, tuple[tuple[Any, ...], Any]] = {}
+        self.partial: PassTrace | None = None  # of the last trace, where that was interrupted
 
     # -- life
 
@@ -89,20 +94,34 @@ class CompilerPool:
     # -- one request
 
     def compile(
-        self, request: Request, fresh: bool = False, tick: Callable[[], None] | None = None
+        self,
+        request: Request,
+        fresh: bool = False,
+        tick: Callable[[], None] | None = None,
+        meanwhile: Callable[[], object] | None = None,
     ) -> Compiled:
-        """Compile one module, where `fresh` also one that the cache has.  `tick` is called twice a
-        second meanwhile, where the module is a large one.  Raises CompileError, WorkerDied or
-        Interrupted."""
+        """Compile one module, where `fresh` also one that the cache has.  While a worker does so,
+        `meanwhile` is done, which may wait else, and `tick` is called twice a second, where the
+        module is a large one.  Raises CompileError, WorkerDied or Interrupted."""
         if self.cache is not None and not (fresh or self.workers.closed):
             if found := self.cache.get(request):
                 return found
         with self._lock:
             tick = tick if len(request.source) >= _LARGE else None
-            result = compiled(*self._ask(0, question(_COMPILE, request), tick))
+            asked = question(_COMPILE, request)
+            if self.meanwhile is not None:
+                meanwhile = partial(self._meanwhile, meanwhile)
+            result = compiled(*self._ask(0, asked, tick, (), meanwhile))
         if self.cache is not None:
             self.cache.put(request, result)
         return result
+
+    def _meanwhile(self, then: Callable[[], object] | None = None) -> None:
+        """Do what waits for the first compile, and what this one wants done."""
+        first, self.meanwhile = self.meanwhile, None
+        for call in (first, then):
+            if call is not None:
+                call()
 
     def _ask(
         self,
@@ -110,6 +129,7 @@ class CompilerPool:
         asked: Question,
         tick: Callable[[], None] | None = None,
         failed: Sequence[object] = (),
+        meanwhile: Callable[[], object] | None = None,
     ) -> tuple[dict[str, Any], bytes]:
         """A worker's answer to a question; see `answers.ask`.  Where others have `failed`, nobody
         waits for it any more: nothing is sent then.
@@ -128,7 +148,7 @@ class CompilerPool:
                 limit = self.settings.timeout
                 limit = limit if limit > 0 else _NO_LIMIT
                 known = worker.bodies if asked.function == _COMPILE else ()
-                answer = ask(worker, asked.known_to(known), limit, tick)
+                answer = ask(worker, asked.known_to(known), limit, tick, meanwhile)
                 if "lacks" in answer[0]:
                     answer = ask(worker, asked, limit, tick)
                 if request is not None and request.bodies:
@@ -181,7 +201,9 @@ class CompilerPool:
         # One more than there are workers: it reads the last answer and writes the next request.
         with self._lock, ThreadPoolExecutor(self._count + 1) as threads:
             try:
-                return list(threads.map(compile_one, requests))
+                results = threads.map(compile_one, requests)
+                self._meanwhile()
+                return list(results)
             except BaseException as error:
                 failed.append(error)
                 threads.shutdown(wait=False, cancel_futures=True)
@@ -229,8 +251,8 @@ class CompilerPool:
         return self._answer("products:assembly", request, triple, cpu, "")[1]
 
     def internalised(self, request: Request, keep: str, called: str) -> bytes:
-        """Bitcode of the module in which the function `keep` is called `called` and nothing else
-        can be seen from outside.  Raises CompileError."""
+        """Bitcode of the module with its function `keep` as `called`, and a variable `v` that is
+        not its own as `called.v`; nothing else is seen from outside.  Raises CompileError."""
         return self._answer("products:internalised", request, keep, called)[1]
 
     def disassembled(self, bitcode: bytes) -> str:
@@ -254,7 +276,17 @@ class CompilerPool:
         """The module as its passes leave it or (else) as they find it, as LLVM prints it.  Raises
         CompileError."""
         stage = "optimised" if optimised else "optimise"
-        return self._answer("products:printed", request, stage)[1].decode()
+        return self._answer("products:printed", request, stage, False)[1].decode()
+
+    def located(self, request: Request, code: bytes) -> tuple[str, LineTable]:
+        """The module as its passes leave it, each instruction with its line, and the table of
+        `lines` with `bodies`: both of one compile.  Raises CompileError."""
+        from jitkernel.compiler.line_table import located, table_of  # not needed to start
+
+        asked = located(request, bodies=True) or request
+        answer, blob = self._answer("products:printed", asked, "optimised", True)
+        table = table_of(code, blob[answer["size"] :]) if asked is not request else ()
+        return blob[: answer["size"]].decode(), table
 
     def inlining(self, request: Request) -> list[tuple[str, str, bool, str]]:
         """Say what LLVM's inliner makes of each call: callee, caller, whether it was inlined, why.
@@ -264,7 +296,7 @@ class CompilerPool:
         return inlined(self.remarks(request))
 
     def remarks(
-        self, request: Request, tick: Callable[[], None] | None = None
+        self, request: Request, tick: Callable[[str], None] | None = None
     ) -> tuple[Remark, ...]:
         """The remarks of LLVM's passes on a module, each once, in order.  Their lines are those of
         `line_table.located`."""
@@ -275,20 +307,37 @@ class CompilerPool:
         return self._watched("remarks", remarks_of, tick, asked)
 
     def trace(
-        self, request: Request, only: str = "", tick: Callable[[], None] | None = None
+        self, request: Request, only: str = "", tick: Callable[[str], None] | None = None
     ) -> PassTrace:
         """A trace of what each pass does to the module, or to the one function `only`.
 
-        `tick` is called twice a second meanwhile.  The latest answer is kept, for a view is often
-        followed by another one of the same cell; so it is with the two below.
+        `tick` is told twice a second how far it is.  The latest answer is kept, for a view is often
+        followed by another one of the same cell; so it is with the two below.  Where this is
+        interrupted, `partial` is what there was of it.
         """
-        from jitkernel.compiler.pass_trace import PassTrace  # few sessions ask
+        from jitkernel.compiler.pass_dumps import Dumps  # few sessions ask
+        from jitkernel.compiler.pass_trace import PassTrace, place
 
-        read = lambda answer, log: PassTrace.of(answer, log, only)  # noqa: E731
-        return self._watched("trace", read, tick, request, only)
+        with self._lock:
+            known = self._traced.get("trace")
+            self.partial = None
+            if known is None or known[0] != (request, only):
+                with TemporaryDirectory(prefix="jitkernel-", ignore_cleanup_errors=True) as folder:
+                    dumps = Dumps(folder)
+
+                    told = _telling(tick, lambda: place(dumps) or "counting the passes")
+                    try:
+                        self._answer("pass_tracing:trace", request, only, folder, tick=told)
+                    except Interrupted:
+                        self.partial = PassTrace.of(dumps, only)
+                        raise
+                    made: Any = PassTrace.of(dumps, only)  # all of it is there
+                known = self._traced["trace"] = (request, only), made
+        trace: PassTrace = known[1]
+        return trace
 
     def loop_trace(
-        self, request: Request, only: str, header: str, tick: Callable[[], None] | None = None
+        self, request: Request, only: str, header: str, tick: Callable[[str], None] | None = None
     ) -> LoopTrace:
         """A trace of what each pass over one loop of the function `only` does to it; a label of
         its header says which."""
@@ -297,32 +346,31 @@ class CompilerPool:
         return self._watched("loop_trace", LoopTrace.of, tick, request, only, header)
 
     def machine(
-        self, request: Request, only: str = "", tick: Callable[[], None] | None = None
+        self, request: Request, only: str = "", tick: Callable[[str], None] | None = None
     ) -> MachineTrace:
         """The machine IR of each function, or of the one function `only`, and the object."""
-        from jitkernel.compiler.machine_ir import MachineTrace  # few sessions ask
+        from jitkernel.compiler.machine_ir import MachineLog  # few sessions ask
 
-        trace = self._watched("machine", MachineTrace.of, tick, request)
-        stages = {n: found for n, found in trace.stages.items() if only in ("", n)}
-        return trace._replace(stages=stages)
+        return self._watched("machine", MachineLog.of, tick, request).trace(only)
 
     def ends(self, request: Request) -> tuple[str, str]:
         """The module before its first pass and after its last, all values named.  Raises
         CompileError."""
-        before, after = self._answer("pass_tracing:ends", request)[0]["texts"]
-        return before, after
+        found = self._answer("pass_tracing:ends", request)[0]
+        return found["first"][0], found["last"][0]
 
     def _watched(
         self,
         function: str,
         read: Callable[[dict[str, Any], bytes], _Trace],
-        tick: Callable[[], None] | None,
+        tick: Callable[[str], None] | None,
         *given: Any,
     ) -> _Trace:
         with self._lock:
             known = self._traced.get(function)
             if known is None or known[0] != given:
-                answer = self._answer(f"pass_tracing:{function}", *given, tick=tick)
+                told = _telling(tick, lambda: _WORDS[function])
+                answer = self._answer(f"pass_tracing:{function}", *given, tick=told)
                 known = self._traced[function] = given, read(*answer)
             return known[1]
 
@@ -351,16 +399,13 @@ class CompilerPool:
         text (`debug_info.Origins` tells them).  Empty where the lines cannot be told.
         """
         # not needed to start
-        from jitkernel.compiler.line_table import line_table, located, same_code
+        from jitkernel.compiler.line_table import located, table_of
 
         try:
             code = code or self.compile(request).object
             asked = located(request, bodies)
-            if asked is None:
-                return ()
-            made = self.compile(asked).object
-            return line_table(made) if same_code(code, made) else ()
-        except (CompileError, LinkError, struct.error, IndexError, UnicodeError):
+            return table_of(code, self.compile(asked).object) if asked is not None else ()
+        except CompileError:
             return ()
 
     # -- accounts
@@ -397,3 +442,10 @@ class CompilerPool:
     def memory(self) -> list[WorkerMemory]:
         """The memory that each worker process holds."""
         return [memory_of(worker) for worker in self.workers.living]
+
+
+def _telling(
+    tick: Callable[[str], None] | None, words: Callable[[], str]
+) -> Callable[[], None] | None:
+    """A function that tells somebody these words, if there is anybody."""
+    return None if tick is None else lambda: tick(words())

@@ -67,7 +67,7 @@ def prepare(request: Request, target: Machine) -> Prepared:
         _optnone(ready, options)
     if "thread_local" in source:
         _place_nowhere(ready)
-    if "alias" in source or "ifunc" in source:
+    if "ifunc" in source or source.count("alias") > source.count("noalias"):
         _weaken_aliases(ready, options)
     ready.text = target.prefix + ready.source.encode("utf-8", "surrogatepass")
     return ready

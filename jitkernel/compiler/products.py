@@ -78,15 +78,19 @@ def _made(request: Request, machine: tuple[str, str, int], syntax: str) -> bytes
 
 
 def internalised(request: Request, keep: str, called: str) -> Answer:
-    """Bitcode of the module in which the function `keep` is called `called` and is all that can be
-    seen from outside.  Raises CompileError where it is not defined or the source has errors."""
+    """Bitcode of the module with its function `keep` as `called`, and a variable `v` that is not
+    its own as `called.v`; nothing else is seen from outside.  Raises CompileError where it is not
+    defined or the source has errors."""
     target = pipeline.machine(Options())
     ready = prepare(request._replace(options=Options()), target)
     with pipeline.module_of(ready.text, request) as module:
-        found = 0
+        found, variables = 0, set(binding.variables(module))
         for value in binding.definitions(module):
-            if binding.name_of(value) == keep:
+            name = binding.name_of(value)
+            if name == keep:
                 found = value
+            elif value in variables and lib.GetLinkage(value) == binding.EXTERNAL:
+                lib.SetValueName(value, f"{called}.{name}".encode())
             else:
                 lib.SetLinkage(value, binding.INTERNAL)
         if not found:
@@ -105,18 +109,19 @@ def disassembled(digits: str) -> Answer:
         return {}, binding.print_module(module).encode()
 
 
-def printed(request: Request, at: str) -> Answer:
+def printed(request: Request, at: str, emitted: bool) -> Answer:
     """The module of a cell at a stage: as its passes find it (`optimise`) or leave it
-    (`optimised`).  Raises CompileError."""
-    texts: dict[str, str] = {}
+    (`optimised`); then, if that is wanted too, the object that it becomes.  Raises CompileError."""
+    texts: list[bytes] = []
 
     def watch(stage: str, module: int) -> None:
         if stage == at:
-            texts[stage] = binding.print_module(module)
-            raise pipeline.Seen
+            texts.append(binding.print_module(module).encode())
+            if not emitted:
+                raise pipeline.Seen
 
-    pipeline.watched(request, watch)
-    return {}, texts[at].encode()
+    made = pipeline.watched(request, watch)
+    return {"size": len(texts[0])}, texts[0] + made
 
 
 def merged(

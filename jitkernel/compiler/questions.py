@@ -5,11 +5,12 @@ given.  Start from `question`, which the kernel process asks, and `read`, which 
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from jitkernel.compiler.records import Lent, Options, Part, Request
 from jitkernel.compiler.wire import frame
 from jitkernel.errors import CompileError
+from jitkernel.record import NamedTuple
 
 
 class Question(NamedTuple):

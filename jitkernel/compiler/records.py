@@ -8,9 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import starmap
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from jitkernel.errors import Diagnostic
+from jitkernel.record import NamedTuple
+
+if TYPE_CHECKING:
+    from jitkernel.elf import ElfObject
 
 # One row per stretch of code: (section name, offset of its first byte in that section, line).
 LineTable = tuple[tuple[str, int, int], ...]
@@ -190,11 +194,16 @@ class Compiled(NamedTuple):
     """The object of one module.  `times` are nanoseconds: parse, verify, optimise, emit; where
     it is `cached`, found in the object cache, those of the compile that made it."""
 
-    object: bytes
+    code: bytes | ElfObject
     summary: Summary
     times: dict[str, int]
     warnings: tuple[Diagnostic, ...] = ()
     cached: bool = False
+
+    @property
+    def object(self) -> bytes:
+        """The object's bytes."""
+        return self.code if isinstance(self.code, bytes) else self.code.data
 
 
 class ContextCost(NamedTuple):

@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 import os
 import select
-import socket
 import struct
 from collections.abc import Callable
 from time import monotonic, perf_counter_ns, sleep
 from typing import TYPE_CHECKING, Any
+
+from jitkernel.sockets import MSG_DONTWAIT, MSG_PEEK, Socket
 
 if TYPE_CHECKING:
     from _typeshed import FileDescriptorLike
@@ -54,7 +55,7 @@ class FrameReader:
     Works on a socket that blocks (then `timeout` must be None) and on one that does not.
     """
 
-    def __init__(self, sock: socket.socket):
+    def __init__(self, sock: Socket):
         #: called when a wait without an end has taken `idle` seconds
         self.on_idle: Callable[[], object] | None = None
         self.idle = 0.0
@@ -72,7 +73,7 @@ class FrameReader:
         Raises EOFError at the end of the stream, TimeoutError after `timeout` seconds.
         """
         deadline = None if timeout is None else monotonic() + timeout
-        data = self._data or (spin and self._spin(spin)) or self._part(deadline)
+        data = self._data or (spin and SPIN_ALLOWED and self._spin(spin)) or self._part(deadline)
         if len(data) < LENGTHS.size:
             data = self._more(data, LENGTHS.size, deadline)
         text, blob = LENGTHS.unpack_from(data)
@@ -88,7 +89,7 @@ class FrameReader:
         received.  Raises EOFError, TimeoutError."""
         deadline = monotonic() + timeout
         while True:
-            data = self._data or self._part(deadline, flags=socket.MSG_PEEK)
+            data = self._data or self._part(deadline, flags=MSG_PEEK)
             if not data:
                 raise EOFError
             if len(data) >= LENGTHS.size:
@@ -108,7 +109,7 @@ class FrameReader:
         receive = self._sock.recv
         while now < end:
             try:
-                return receive(_CHUNK, socket.MSG_DONTWAIT)
+                return receive(_CHUNK, MSG_DONTWAIT)
             except BlockingIOError:
                 os.sched_yield()
             before, now = now, perf_counter_ns()

@@ -29,12 +29,11 @@ if __name__ == "__main__":
     sys.path += sys.argv[2:]
     _without_packages()
 
+import _signal  # type: ignore[import-not-found]  # noqa: E402
 import os  # noqa: E402
 import resource  # noqa: E402
 import select  # noqa: E402
-import signal  # noqa: E402
-import socket  # noqa: E402
-import threading  # noqa: E402
+from _thread import start_new_thread  # noqa: E402
 from collections.abc import Callable  # noqa: E402
 from importlib import import_module  # noqa: E402
 from typing import Any  # noqa: E402
@@ -43,8 +42,9 @@ from jitkernel.compiler import binding, memory, pipeline, questions  # noqa: E40
 from jitkernel.compiler.diagnose import warnings  # noqa: E402
 from jitkernel.compiler.forks import next_socket  # noqa: E402
 from jitkernel.compiler.records import Request  # noqa: E402
-from jitkernel.compiler.wire import SPIN_ALLOWED, FrameReader, frame  # noqa: E402
+from jitkernel.compiler.wire import FrameReader, frame  # noqa: E402
 from jitkernel.errors import CompileError  # noqa: E402
+from jitkernel.sockets import Socket  # noqa: E402
 
 WARM_UP = "define i32 @warm(i32 %x) {\n  %y = mul i32 %x, %x\n  ret i32 %y\n}\n"
 _COLLECT_EVERY = 256
@@ -60,10 +60,10 @@ def main() -> None:
     """Fork workers as the socket whose descriptor is the first argument has it; in each, serve its
     own socket, for ever."""
     _prepare_process()
-    sock = next_socket(socket.socket(fileno=int(sys.argv[1])), _warm_up)
+    sock = next_socket(Socket(fileno=int(sys.argv[1])), _warm_up)
     # First of all: who has forked it can wait for its end only by this number.
     sock.sendall(frame({"ready": os.getpid(), "who": binding.identity()}))
-    threading.Thread(target=_end_with, args=(sock.fileno(),), daemon=True).start()
+    start_new_thread(_end_with, (sock.fileno(),))
     inbox = FrameReader(sock)
     inbox.idle, inbox.on_idle = memory.IDLE, memory.give_back
     _take_stderr()
@@ -74,7 +74,7 @@ def main() -> None:
     own: tuple[int, int] | None = None
     while True:
         try:
-            header, _ = inbox.receive(_SPIN if SPIN_ALLOWED and served else 0)
+            header, _ = inbox.receive(_SPIN if served else 0)
         except (EOFError, ConnectionError):
             os._exit(0)
         try:
@@ -119,7 +119,7 @@ def _prepare_process() -> None:
             file.write("900")
     except OSError:
         pass
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _signal.signal(_signal.SIGINT, _signal.SIG_IGN)
 
 
 def _end_with(descriptor: int) -> None:

@@ -12,21 +12,20 @@ user's terminal, nothing is left on disk, and the last words of a worker that di
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]
 import importlib.util
 import os
 import select
-import signal
-import socket
 import sys
 from contextlib import suppress
 from functools import cache
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
 
-from jitkernel.children import spawning
-from jitkernel.compiler.wire import SPIN_ALLOWED, FrameReader
 from jitkernel.errors import JitError
 from jitkernel.files import memory_file
+from jitkernel.sockets import SHUT_WR, SOCK_SEQPACKET, SOCK_STREAM, Socket, pair, send_files
+from jitkernel.spawning import spawning
 
 if TYPE_CHECKING:
     from jitkernel.compiler.records import Identity
@@ -67,7 +66,7 @@ class _Process:
         self._pid = 0
         self._status: int | None = None  # as waitpid(2) told, negative for a signal
         self._words = memory_file("jitkernel-worker-stderr", _STDERR_SIZE)
-        self._sock, theirs = socket.socketpair(socket.AF_UNIX, kind)
+        self._sock, theirs = pair(kind)
         try:
             self._start(theirs)
         except BaseException:
@@ -77,7 +76,7 @@ class _Process:
             theirs.close()
         self._sock.setblocking(False)
 
-    def _start(self, theirs: socket.socket) -> None:
+    def _start(self, theirs: Socket) -> None:
         """Have it started, with the other end of the socket."""
         raise NotImplementedError
 
@@ -100,9 +99,9 @@ class _Process:
             return
         try:
             if self._pid:
-                os.kill(self._pid, signal.SIGKILL)
+                os.kill(self._pid, _signal.SIGKILL)
             else:  # it has not said its number: it ends when it finds that nobody asks
-                self._sock.shutdown(socket.SHUT_WR)
+                self._sock.shutdown(SHUT_WR)
         except OSError:
             pass
 
@@ -158,10 +157,12 @@ class WorkerProcess(_Process):
         self.shares = False  # whether it has a context for all cells
         self.ready = False  # it has told that it has started
         self.zygote = zygote
-        super().__init__(socket.SOCK_STREAM)
+        from jitkernel.compiler.wire import FrameReader  # the zygote is on its way
+
+        super().__init__(SOCK_STREAM)
         self._inbox = FrameReader(self._sock)
 
-    def _start(self, theirs: socket.socket) -> None:
+    def _start(self, theirs: Socket) -> None:
         self.zygote.send(theirs, self._words)
 
     @property
@@ -226,7 +227,7 @@ class WorkerProcess(_Process):
         if not self.ready:
             self._welcome(timeout)
             spin = 0
-        header, blob = self._inbox.receive(spin if SPIN_ALLOWED else 0, timeout)
+        header, blob = self._inbox.receive(spin, timeout)
         self.compiles += 1
         self.own_bytes, self.held_bytes = header.get("own", (self.own_bytes, self.held_bytes))
         self.first_held = self.first_held or self.held_bytes
@@ -252,9 +253,9 @@ class WorkerProcess(_Process):
         words = dead._tail()
         if not words and not self.ready and not self.compiles:
             words = "it did not start"
-        elif not words and status == -signal.SIGSEGV:
+        elif not words and status == -_signal.SIGSEGV:
             words = "LLVM ran out of stack, or met a bug of its own"
-        elif not words and status == -signal.SIGKILL:
+        elif not words and status == -_signal.SIGKILL:
             words = "it was killed, perhaps for want of memory"
         self.close()
         if status is None:
@@ -276,18 +277,18 @@ class Zygote(_Process):
     role = "spare"
 
     def __init__(self) -> None:
-        super().__init__(socket.SOCK_SEQPACKET)
+        super().__init__(SOCK_SEQPACKET)
 
-    def _start(self, theirs: socket.socket) -> None:
+    def _start(self, theirs: Socket) -> None:
         command = [sys.executable, "-I", "-S", _SCRIPT, "0", *packages()]
         streams = (theirs.fileno(), self._words, self._words)
         with spawning(command, {**os.environ, **_ENVIRONMENT}, streams) as spawn:
             self._pid = spawn()
 
-    def send(self, sock: socket.socket, words: int) -> None:
+    def send(self, sock: Socket, words: int) -> None:
         """Have a worker forked that serves `sock` and writes to the file `words`.  Raises
         OSError."""
-        socket.send_fds(self._sock, [b"fork"], [sock.fileno(), words])
+        send_files(self._sock, b"fork", [sock.fileno(), words])
 
     def _serves(self) -> bool:
         """True if it told that it serves the first socket itself."""

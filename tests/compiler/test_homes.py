@@ -21,6 +21,7 @@ from jitkernel.compiler.records import Options, Request
 from jitkernel.errors import CompileError
 from jitkernel.session.settings import options_for
 from tests.random_ir import Function, Program, program, signed
+from tests.seeds import seeds
 
 DEBUG = Options(2, debug=True)
 DATA = Path(__file__).parent.parent / "data"
@@ -143,12 +144,12 @@ def compare(session: Session, programs: list[Program]) -> None:
 
 
 def test_results(session: Session) -> None:
-    compare(session, [program(seed) for seed in range(25)])
+    compare(session, [program(seed) for seed in range(8)])
 
 
 @pytest.mark.slow
 def test_results_of_many(session: Session) -> None:
-    compare(session, [program(seed) for seed in range(25, 300)])
+    compare(session, [program(seed) for seed in range(8, 300)])
 
 
 @pytest.mark.slow
@@ -303,7 +304,7 @@ def check_dwarf(dwarf: Dwarf, function: Function, text: str) -> None:
         assert order == sorted(set(order))
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(8, 20))
 def test_where_values_are_and_when(pool: CompilerPool, seed: int) -> None:
     """At the begin of each line exactly those values can be seen that are defined for certain,
     by a search of all ways through the function."""

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from jitkernel.compiler import answers
-from jitkernel.compiler.pass_trace import END, LOOPS
+from jitkernel.compiler.pass_trace import LOOPS, MANAGER
 from jitkernel.compiler.passes import IN_DEFAULT, KNOWN, SINGLE, name_of, parse_passes
 from jitkernel.compiler.pool import CompilerPool
 from jitkernel.compiler.records import Options, Request
@@ -150,7 +150,7 @@ def test_who_changed_something_is_whom_llvm_names(pool: CompilerPool, source: st
     found = json.loads(python(LOG_ALL, input=source))
     named = [name_of(title) for title, unit in found if not unit.startswith("loop %")]
     told = [
-        step.name for step in pool.trace(Request(source)).steps if step.name not in (LOOPS, END)
+        step.name for step in pool.trace(Request(source)).steps if step.name not in (LOOPS, MANAGER)
     ]
     assert told == named
     loops = {name_of(title) for title, unit in found if unit.startswith("loop %")}
@@ -406,7 +406,7 @@ def test_who_waits_is_called_back_meanwhile(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(answers, "_TICK", 0.001)
     ticks: list[int] = []
     with CompilerPool(SessionSettings(spare=False)) as pool:
-        pool.trace(Request(LOOP), tick=lambda: ticks.append(1))
+        pool.trace(Request(LOOP), tick=lambda what: ticks.append(1))
     assert ticks
 
 

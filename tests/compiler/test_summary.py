@@ -93,9 +93,10 @@ def test_types_that_the_text_defines(pool: CompilerPool) -> None:
     }
 
 
-def test_aliases_are_exports(pool: CompilerPool) -> None:
+@pytest.mark.parametrize("more", ["", "declare void @copy(ptr noalias, ptr noalias)\n"])
+def test_aliases_are_exports(pool: CompilerPool, more: str) -> None:
     source = (
-        "@g = global i32 5\n@a = alias i32, ptr @g\n@b = alias i32, ptr @a\n"
+        f"{more}@g = global i32 5\n@a = alias i32, ptr @g\n@b = alias i32, ptr @a\n"
         "define i32 @f(i32 %x) {\n %v = load i32, ptr @b\n ret i32 %v\n}\n"
         "@h = alias i32 (i32), ptr @f\n@i = internal alias i32, ptr @g"
     )
@@ -106,10 +107,8 @@ def test_aliases_are_exports(pool: CompilerPool) -> None:
         ("b", "external"),
         ("i", "internal"),
     ]
-    assert [(f.name, f.type) for f in compiled.summary.functions] == [
-        ("f", "i32 (i32)"),
-        ("h", "i32 (i32)"),
-    ]
+    functions = [(f.name, f.type) for f in compiled.summary.functions if f.name != "copy"]
+    assert functions == [("f", "i32 (i32)"), ("h", "i32 (i32)")]
     assert (
         _bindings(compiled)
         >= {"g": "weak", "a": "weak", "b": "weak", "f": "weak", "h": "weak"}.items()

@@ -500,7 +500,7 @@ def test_a_worker_has_no_module_that_only_the_kernel_process_needs(
         pool.compile(Request(SQUARE))
     loaded = set(told.read_text().split())
     assert "jitkernel.compiler.pipeline" in loaded
-    heavy = {"dataclasses", "inspect", "ast", "difflib", "subprocess", "logging"}
+    heavy = {"dataclasses", "inspect", "ast", "difflib", "subprocess", "logging", "socket"}
     if sys.version_info >= (3, 14):
         heavy.remove("ast")  # typing itself has it there, by way of annotationlib, for a NamedTuple
     assert not loaded & heavy
@@ -525,7 +525,7 @@ def test_descriptors_that_select_cannot_wait_for() -> None:
             taken.append(os.open("/dev/null", os.O_RDONLY))
         with CompilerPool() as pool:
             assert pool.compile(Request(SQUARE)).object
-            assert pool.trace(Request(SQUARE), tick=lambda: None).steps
+            assert pool.trace(Request(SQUARE), tick=lambda what: None).steps
     finally:
         for fd in taken:
             os.close(fd)
