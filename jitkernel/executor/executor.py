@@ -78,7 +78,7 @@ class Executor(ABC):
     @property
     @abstractmethod
     def pid(self) -> int:
-        """The process's id, 0 while there is none."""
+        """The process's id, which is started by then; 0 while there is none any more."""
 
     @property
     def process(self) -> int:
@@ -182,8 +182,14 @@ class Executor(ABC):
         return None
 
     @abstractmethod
-    def peek(self) -> FaultRecord:
-        """The registers and stack of the cell that runs, now; for `on_wait`.  Raises UsageError."""
+    def peek(self, thread: int = 0) -> FaultRecord:
+        """The registers and stack of the cell that runs, now; for `on_wait`; or of one of
+        `program_threads`.  Raises UsageError."""
+
+    @abstractmethod
+    def program_threads(self) -> frozenset[int]:
+        """The numbers of the threads that the program has running of its own.  Raises UsageError
+        where nobody can tell."""
 
     # -- what it does --------------------------------------------------------------------------
 

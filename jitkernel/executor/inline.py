@@ -219,7 +219,10 @@ class InlineExecutor(Executor):
         """Nobody can stop native code in this process; what comes next does not run."""
         return self.turn.depth > 0
 
-    def peek(self) -> FaultRecord:
+    def peek(self, thread: int = 0) -> FaultRecord:
+        raise UsageError(self.unseen)
+
+    def program_threads(self) -> frozenset[int]:
         raise UsageError(self.unseen)
 
     # -- code that is not in memory ------------------------------------------------------------

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from typing import Any
 
 _FIRST_LOOK, _LOOK = 0.02, 0.03  # seconds until code counts as running long, and between looks
 
@@ -50,13 +51,20 @@ def looked_at(
 class Lent:
     """A lock that is held: to one other thread it is free meanwhile."""
 
-    def __init__(self, lock: AbstractContextManager[object], thread: int):
+    def __init__(self, lock: Any, thread: int):
         self._lock, self._thread = lock, thread
 
-    def __enter__(self) -> None:
+    def acquire(self, blocking: bool = True) -> bool:
+        """As that of a lock of `threading`."""
+        return threading.get_ident() == self._thread or self._lock.acquire(blocking)
+
+    def release(self) -> None:
+        """As that of a lock of `threading`."""
         if threading.get_ident() != self._thread:
-            self._lock.__enter__()
+            self._lock.release()
+
+    def __enter__(self) -> None:
+        self.acquire()
 
     def __exit__(self, *exception: object) -> None:
-        if threading.get_ident() != self._thread:
-            self._lock.__exit__(None, None, None)
+        self.release()

@@ -167,14 +167,15 @@ def lock_holder(control: ControlBlock, pid: int) -> LockHolder | None:
     return LockHolder(stream, tid, tuple(w for w in words if low <= w < high))
 
 
-def peek(pid: int, top: int, generation: int) -> FaultRecord:
-    """The registers and stack of a process's first thread; `top` is where the cell's frames begin.
+def peek(pid: int, top: int, generation: int, thread: int = 0) -> FaultRecord:
+    """The registers and stack of a thread of a process, the first unless it is named; `top` is
+    where the cell's frames begin, on the first.
 
     Raises UsageError where the system lets nobody look, or the thread is just ending.
     """
-    with _looked_at(pid) as registers:
+    with _looked_at(thread or pid) as registers:
         sp = registers["rsp"]
-        if not sp < top:  # not where cells run: the end of what is mapped there
+        if thread or not sp < top:  # not where cells run: the end of what is mapped there
             top = next((r.stop for r in regions(pid) if r.start <= sp < r.stop), sp)
         stack = memory(pid, sp, min(STACK_SIZE, top - sp))
         if not stack and sp < top:

@@ -45,6 +45,8 @@ class ProcessExecutor(ExecutorChannel):
 
     @property
     def pid(self) -> int:
+        if not (self._born or self._closed):
+            self.start()
         return self._child.pid if self._child else 0
 
     @property
@@ -244,8 +246,12 @@ class ProcessExecutor(ExecutorChannel):
                 return False
         return True
 
-    def peek(self) -> FaultRecord:
-        return peek(self.pid, self.stack_top, self.generation)
+    def peek(self, thread: int = 0) -> FaultRecord:
+        return peek(self.pid, self.stack_top, self.generation, thread)
+
+    def program_threads(self) -> frozenset[int]:
+        child = self._child
+        return child.program_threads() - {child.pid} if child and child.ready else frozenset()
 
     @property
     def stack_top(self) -> int:

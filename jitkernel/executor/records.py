@@ -5,7 +5,9 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
+
+from jitkernel.record import NamedTuple
 
 _EMPTY: Mapping[str, Any] = MappingProxyType({})
 

@@ -18,7 +18,6 @@ import contextlib
 import ctypes
 import os
 import signal
-import socket
 import struct
 import threading
 from collections.abc import Iterator, Mapping
@@ -31,6 +30,7 @@ from jitkernel.syscalls import SYS
 
 if TYPE_CHECKING:
     from jitkernel.executor.executor import Executor
+    from jitkernel.sockets import Socket
 
 #: A request: op, seq, then up to six words; an answer: op, seq, then up to six words.
 HEAD = struct.Struct("<8Q")
@@ -63,7 +63,7 @@ class Replies:
         self._buffer[: HEAD.size] = _NOTHING
         self.asked, self.seq, *_ = HEAD.unpack_from(message)
 
-    def receive(self, end: socket.socket) -> tuple[int, ...]:
+    def receive(self, end: Socket) -> tuple[int, ...]:
         """Take in a message; its head, nothing at the end.  Raises ConnectionError."""
         if self.answer() is not None:  # that stays where it is
             self._later[:] = _NOTHING

@@ -15,7 +15,9 @@ from jitkernel.procfs import SystemCall
 from jitkernel.syscalls import SYS
 
 _WORD = (1 << 64) - 1
-_LENGTH = 2  # bytes of the instruction
+_SYSCALL, _MOV_EAX, _XOR_EAX = b"\x0f\x05", 0xB8, (b"\x31\xc0", b"\x33\xc0")
+_LENGTH = len(_SYSCALL)
+LOOKED_AT = 5 + _LENGTH
 _ARGUMENTS = ("rdi", "rsi", "rdx", "r10", "r8", "r9")
 _NEGATIVE = range(1 << 31, 1 << 32)  # a C int, as a word has it
 _FUTEX_WAIT, _FUTEX_COMMAND, _TIMER_ABSTIME = 0, 0x7F, 1
@@ -72,6 +74,25 @@ _CALLS: Mapping[int, Callable[[Sequence[int]], Change]] = {
     SYS["clock_nanosleep"]: _clock_nanosleep,
     SYS["rt_sigtimedwait"]: _signals,
 }
+
+
+def just_begun(registers: Mapping[str, int], code: bytes) -> SystemCall | None:
+    """The system call from which a thread has just come back, by the `LOOKED_AT` bytes of code in
+    front of where it is: the number is put into eax right before the instruction, as libc's
+    functions do it; None where that is not so.
+
+    For a thread that began to wait after it was looked up what it does, before the signal came.
+    """
+    if len(code) != LOOKED_AT or not code.endswith(_SYSCALL):
+        return None
+    if code[0] == _MOV_EAX:
+        number = int.from_bytes(code[1:5], "little")
+    elif code[3:5] in _XOR_EAX:
+        number = 0
+    else:
+        return None
+    arguments = tuple(registers[name] for name in _ARGUMENTS)
+    return SystemCall(number, arguments, registers["rip"])
 
 
 def begun_again(call: SystemCall, registers: Mapping[str, int]) -> dict[str, int]:

@@ -14,8 +14,8 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from hashlib import sha256
 from types import MappingProxyType
+from zlib import crc32
 
 from jitkernel.executor import abi
 from jitkernel.regex import regex
@@ -67,24 +67,23 @@ def runtime_ir() -> str:
     return f"{entries}\n\n{_TYPED.sub(_pointer, re.sub(';.*', '', body))}"
 
 
-def built_runtime(text: str) -> bytes:
-    """The object that `text` was compiled to beforehand; empty where there is none of this text, or
-    it is not as it was written."""
+def built_runtime() -> bytes:
+    """The object that the text was compiled to beforehand; empty where that was another text, or it
+    is not as it was written."""
     try:
-        with open(_BESIDE + "runtime.json", encoding="ascii") as file:
-            facts = json.load(file)
-        if facts["text"] != digest(text.encode()):
-            return b""
+        facts = json.loads(_native("runtime.json"))
         with open(_BESIDE + "runtime.o", "rb") as file:
             code = file.read()
-        return code if facts["object"] == digest(code) else b""
+        return code if facts["made of"] == made_of() and facts["object"] == crc32(code) else b""
     except (OSError, ValueError, KeyError, TypeError):
         return b""
 
 
-def digest(data: bytes) -> str:
-    """The name that runtime.json has for text and object: SHA-256."""
-    return sha256(data).hexdigest()
+def made_of() -> int:
+    """The checksum of what the text is made of: to make it takes as long as all else that a start
+    does with it."""
+    parts = [_native(name) for name in ("entry.s", *(f"{part}.ll" for part in _PARTS))]
+    return crc32(repr((parts, abi.NAMES, _PLACES)).encode())
 
 
 def _native(name: str) -> str:

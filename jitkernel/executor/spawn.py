@@ -13,7 +13,6 @@ import marshal
 import os
 import select
 import signal
-import socket
 import struct
 import sys
 import termios
@@ -22,8 +21,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from jitkernel import procfs
-from jitkernel.children import spawning
 from jitkernel.errors import JitError
+from jitkernel.sockets import SOCK_SEQPACKET, pair
+from jitkernel.spawning import spawning
 
 _OWN_THREADS = 2  # the one that runs cells, the one that watches for the kernel process's end
 MARK = "JITKERNEL_EXECUTOR"  # environment variable
@@ -142,7 +142,7 @@ class Spawned:
         reaper = REAPER.replace("MARK", repr(self.mark.encode()))
         self.ready, self.pid = False, 0
         self._own: frozenset[int] = frozenset()  # its threads that are none of the program's
-        self.socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.socket, theirs = pair(SOCK_SEQPACKET)
         lifeline = -1
         try:
             lifeline = os.pidfd_open(os.getpid())

@@ -12,7 +12,6 @@ import os
 import struct
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from jitkernel import procfs
@@ -21,8 +20,9 @@ from jitkernel.executor import abi
 from jitkernel.executor.control import ControlBlock
 from jitkernel.executor.peek import unblock
 from jitkernel.executor.records import signal_name
-from jitkernel.executor.restart import begun_again
+from jitkernel.executor.restart import LOOKED_AT, begun_again, just_begun
 from jitkernel.procfs import SystemCall
+from jitkernel.record import record, replace
 from jitkernel.syscalls import SYS
 
 if TYPE_CHECKING:
@@ -36,8 +36,10 @@ _TABLE_SIZE = _PAIR.size * abi.STOP_TABLE
 _ROOM = (abi.STOP_PROGRAM_WORDS - abi.STOP_CELLS) // 2
 _PROGRAMS = abi.STOP_CELLS, abi.STOP_CELLS + _ROOM
 # Seconds for all threads to stand: until they are looked at for what they block, until the signal
-# is sent once more, and until those that do not are left alone.
+# is sent once more, and until those that do not are left alone; but not before so many looks: on a
+# busy machine they wait for a processor as we do.
 _SHORT, _AGAIN, _LONGEST = 0.005, 0.1, 0.5
+_LOOKS = 1000
 _NAP = 0.0001
 _PAUSE = abi.WHYS.index("pause")
 _DEAF = 4  # a pause that was in vain so often meets a thread that blocks the signal
@@ -45,7 +47,7 @@ _DEAF = 4  # a pause that was in vain so often meets a thread that blocks the si
 _syscall = ctypes.PyDLL(None).syscall
 
 
-@dataclass(frozen=True)
+@record(slots=False)
 class Stop:
     """A thread that has stopped.
 
@@ -251,6 +253,9 @@ class Stops:
         if answer == abi.END:
             self._interrupt()
             return
+        if stop.running:  # by now they may stand too
+            late = self._contexts()
+            self._renew_calls({t: late[t] for t in late.keys() & set(stop.running)})
         if registers is not None:
             words = {**stop.registers, **registers}
             at = self._control.start + abi.FIELDS[f"stop_reg_{abi.REGISTERS[0]}"]
@@ -296,8 +301,8 @@ class Stops:
         at = control.start + abi.FIELDS[f"stop_reg_{abi.REGISTERS[0]}"]
         words = _REGISTERS.unpack_from(control.view, at)
         registers = dict(zip(abi.REGISTERS, words, strict=True))
-        if why == _PAUSE and (call := self._calls.get(tid)) is not None:
-            registers.update(begun_again(call, registers))
+        if why == _PAUSE:
+            registers.update(self._renewed(tid, registers))
             _REGISTERS.pack_into(control.view, at, *registers.values())
         code = control["stop_code"] & 0xFFFFFFFF
         sent = code == 0 or code >> 31
@@ -330,13 +335,15 @@ class Stops:
         told: set[int] = set()
         before: frozenset[int] | None = None
         steps = [(_SHORT, self._open), (_AGAIN, self._tell)]
+        looks = 0
         while True:
+            looks += 1
             threads = child.program_threads() - {first}
             contexts = self._contexts()
             missing = threads - contexts.keys()
             passed = time.monotonic() - began
             # A thread may have been started by one that ran yet when the list was made.
-            if (not missing and threads == before) or passed > _LONGEST:
+            if (not missing and threads == before) or (passed > _LONGEST and looks > _LOOKS):
                 return {t: contexts[t] for t in sorted(threads - missing)}, missing
             before = threads
             self._tell(missing - told)
@@ -374,11 +381,20 @@ class Stops:
     def _renew_calls(self, contexts: Mapping[int, int]) -> None:
         """Have the calls that the signal ended begun again."""
         for thread, context in contexts.items():
-            if (call := self._calls.pop(thread, None)) is None:
-                continue
             registers = self._read(context)
-            if registers and (changed := begun_again(call, registers)):
+            if changed := self._renewed(thread, registers):
                 self._write(context, {**registers, **changed})
+
+    def _renewed(self, thread: int, registers: Mapping[str, int]) -> dict[str, int]:
+        """The registers to change of a thread whose call the signal ended."""
+        call = self._calls.pop(thread, None)
+        if registers.get("rax") != -abi.EINTR & _WORD:
+            return {}
+        # It had not begun when we looked; or the thread was held (`_open`), and has gone on in it.
+        if call is None or call.pc != registers["rip"] or call.number == SYS["restart_syscall"]:
+            code = procfs.memory(self._pid, registers["rip"] - LOOKED_AT, LOOKED_AT)
+            call = just_begun(registers, code)
+        return begun_again(call, registers) if call is not None else {}
 
     def _read(self, context: int) -> dict[str, int]:
         """The registers in a ucontext, none where the process has ended."""

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_it_was_made_of_the_text_that_is_there() -> None:
-    assert built_runtime(runtime_ir()), "run `python tools/make_runtime.py`"
+    assert built_runtime(), "run `python tools/make_runtime.py`"
 
 
 @pytest.mark.skipif(not (ROOT / "tools").exists(), reason="the tools are not installed")
@@ -28,7 +28,7 @@ def test_it_is_what_the_compiler_makes_of_it_today() -> None:
     make = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(make)
     sys.path[:] = path
-    assert built_runtime(runtime_ir()) == make.make(runtime_ir())[0]
+    assert built_runtime() == make.make(runtime_ir())[0]
 
 
 @pytest.mark.parametrize("damage", ["another text", "cut", "changed", "no facts", "no object"])
@@ -51,6 +51,6 @@ def test_what_is_not_as_it_was_written_is_compiled(
         facts.write_text("[]")
     else:
         code.unlink()
-    assert built_runtime(runtime_ir()) == b""
+    assert built_runtime() == b""
     with Session(capacity=16 << 20, spare=False) as s:
         assert s.run("define i32 @f() {\n  ret i32 7\n}\n@f()").value == 7
