@@ -18,11 +18,12 @@ import warnings
 import weakref
 from collections import deque
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from jitkernel.arena.shared import SharedMemory, find
 from jitkernel.errors import UsageError
 from jitkernel.procfs import write_memory
+from jitkernel.record import NamedTuple
 from jitkernel.values.conversion import has_buffer, is_memory
 from jitkernel.values.datatype import DataType, Member, number
 

@@ -13,9 +13,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from jitkernel.errors import JitError, UsageError
 from jitkernel.session.operation import operation
 from jitkernel.session.running import Running
-from jitkernel.session.settings import check_inline, check_value
-from jitkernel.setting import declared
-from jitkernel.settings import SessionSettings
 
 if TYPE_CHECKING:
     from jitkernel.session.program.cell import Cell, Change
@@ -254,11 +251,17 @@ class Changing(Running):
         In another `context` cells are compiled from now on; what the other two left is freed.
         Raises UsageError for a setting that there is not, and for a value that it cannot have.
         """
+        from jitkernel.session.settings import check_value
+
         check_value("configure", name, value)
         with self._core.texts.asked("configure", name=name, value=value):
             self._configure(name, value)
 
     def _configure(self, name: str, value: Any) -> None:
+        from jitkernel.session.settings import check_inline
+        from jitkernel.setting import declared
+        from jitkernel.settings import SessionSettings
+
         core, before = self._core, getattr(self.settings, name)
         check_inline(self.settings, name, value)
         setattr(self.settings, name, value)

@@ -14,24 +14,24 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import JitError
+from jitkernel.record import replace
 from jitkernel.session.arrays import Arrays
 from jitkernel.session.engine import Engine
 from jitkernel.session.history.snapshot import DataShadow
 from jitkernel.session.history.undo import UndoHistory
-from jitkernel.session.operation import FORKED, Cleanups, InterruptibleCall, Signals
+from jitkernel.session.interruption import InterruptibleCall, Signals
+from jitkernel.session.operation import FORKED, Cleanups
 from jitkernel.session.program.names import HiddenNames
 from jitkernel.session.program.program import Program
-from jitkernel.session.report.places import Places
 from jitkernel.session.report.watch import Observers
 from jitkernel.session.residency.garbage import GarbageCollector
 from jitkernel.session.residency.residency import Residency
+from jitkernel.session.run.deferred import Deferred
 from jitkernel.session.run.results import Results, Streams
-from jitkernel.session.saved.keeping import SessionFile
 from jitkernel.session.saved.store import Store
 from jitkernel.session.saved.texts import Texts
 
@@ -40,11 +40,13 @@ if TYPE_CHECKING:
     from jitkernel.linker import Image
     from jitkernel.session.debugging.debugger import Debugger
     from jitkernel.session.program.cell import Change
+    from jitkernel.session.report.places import Places
     from jitkernel.session.run.host import Execution
     from jitkernel.session.run.prototypes import Prototypes
     from jitkernel.session.run.python_functions import PythonFunctions
     from jitkernel.session.run.quick import DirectCalls, QuickCalls
     from jitkernel.session.run.results import Sink
+    from jitkernel.session.saved.keeping import SessionFile
     from jitkernel.session.saved.restoring import Restored
     from jitkernel.session.settings import CellOptions
     from jitkernel.settings import SessionSettings
@@ -61,7 +63,6 @@ class Core:
 
     program: Program  # cells and symbols
     history: UndoHistory  # what can be undone
-    places: Places  # names for addresses
     observers: Observers
     arrays: Arrays  # memory that is shared with the program
     residency: Residency  # which cells' code is in memory
@@ -75,7 +76,7 @@ class Core:
         store: Store | None,
         given: frozenset[str],
     ):
-        self.settings = settings
+        self.settings, self._given = settings, given
         self.lock: Any = threading.RLock()
         self.forked = False  # this process is a fork of the one that it belongs to
         _cores.add(self)
@@ -87,12 +88,14 @@ class Core:
         self.foreign = InterruptibleCall()
         self.signals = Signals(self.interrupt, lambda: self.operating and not self.foreign)
         self.cleanups = Cleanups()
+        self.deferred = Deferred(self)  # what callbacks have put off
         self.sink: Sink = Streams()  # who hears what no cell or call has a sink for
         self.store = store or Store(settings.store_path)
         self.restored: Restored | None = None
         self.withheld: list[str] = []  # libraries that its file names and that are not trusted
         try:
-            self.keeper = SessionFile(self, given)  # the file's settings are the session's
+            if store is not None or settings.store_path:
+                self.keeper = self._keeper()  # the file's settings are the session's
             self.engine = Engine(self, worker)
         except BaseException:
             self.store.close()
@@ -146,13 +149,13 @@ class Core:
         program = self.program = Program(engine.linker, self.store, engine)
         self.texts = Texts(self.store)
         self.begun = True
-        self.keeper.bring_back()
+        if "keeper" in self.__dict__:
+            self.keeper.bring_back()
         memory = engine.executor.services.memory
         shadow = DataShadow(engine.arena, settings.undo_data, memory)
         self.history = UndoHistory(program, shadow, self.results, settings, self.finish)
         self.history.refresh = self._refresh
         self.garbage = GarbageCollector(program, engine, self.history, self.results, self.finish)
-        self.places = Places(program, engine)
         self.observers = Observers(self)
         self.residency = Residency(program, engine)
         self.residency.remember(program.cells.values())
@@ -165,6 +168,23 @@ class Core:
         """Free the contexts of cells whose code is gone."""
         if self.begun:
             self.engine.pool.release_contexts(self.program.cells.__contains__)
+
+    @cached_property
+    def keeper(self) -> SessionFile:
+        """The session's side of its file, where it has one or is saved to one."""
+        return self._keeper()
+
+    def _keeper(self) -> SessionFile:
+        from jitkernel.session.saved.keeping import SessionFile  # few sessions have a file
+
+        return SessionFile(self, self._given)
+
+    @cached_property
+    def places(self) -> Places:
+        """Names for addresses."""
+        from jitkernel.session.report.places import Places  # of what went wrong, and of pointers
+
+        return Places(self.program, self.engine)
 
     @cached_property
     def python_functions(self) -> PythonFunctions:
@@ -242,7 +262,7 @@ class Core:
                 self.engine.settle()
             self.texts.settle()
         self.engine.running = self.engine.stopping = False  # an interrupt is for nobody now
-        if not self.engine.closed:
+        if "keeper" in self.__dict__ and not self.engine.closed:
             self.keeper.keep()
         self.operating, self.in_order = False, self.direct is None
 
@@ -302,7 +322,8 @@ class Core:
 
     def ask(self, number: int, frame: bytes) -> bytes:
         """Run a function of Python's for the program."""
-        return self.python_functions.call(number, frame)
+        with self.deferred.held():
+            return self.python_functions.call(number, frame)
 
     def name_of(self, address: int) -> str:
         """The name of an address of the program's code."""
@@ -323,7 +344,7 @@ def _forked() -> None:
     for core in list(_cores):
         core.lock = threading.RLock()  # another thread of the parent may have it
         core.forked, core.begun, core.operating = True, False, False
-        for name in Core.__annotations__:
+        for name in (*Core.__annotations__, "places"):
             core.__dict__.pop(name, None)
         if "engine" in core.__dict__:
             core.engine.closed = True

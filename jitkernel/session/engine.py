@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from jitkernel.arena import Arena
@@ -139,6 +140,7 @@ class Engine:
         self._parked = False
         # A run is in progress; it was interrupted, perhaps between two things that can be stopped.
         self.running = self.stopping = False
+        self.paused = self._paused_at = 0  # nanoseconds for which the program's threads have waited
         self.notices: list[str] = []  # what is still to be shown to the user
         # What surrounds calls, where somebody debugs them, and is told what is called (0: several)
         # and the outcomes; what is put back once a failure has been put in words.
@@ -168,13 +170,12 @@ class Engine:
                 raise JitError("this session is closed")
             names = INTERPOSED if self._place is None else INLINE_INTERPOSED
             linker = Linker(self.arena, self._lookup, interposed=names)
-            text = runtime_ir()
             # Position-independent code holds addresses in registers that a cell may spoil which
             # writes past its frames: only where it has to be.
             low = self.arena.base + self.arena.capacity <= 1 << 31
             options = _INTERNAL if low else _INTERNAL._replace(reloc="pic")
-            code = (built_runtime(text) if low else b"") or self.pool.compile(
-                Request(text, options, label="the runtime")
+            code = (built_runtime() if low else b"") or self.pool.compile(
+                Request(runtime_ir(), options, label="the runtime")
             ).object
             control = next(r.start for r in self.arena.regions if r.name == "runtime.data")
             entry = linker.load_runtime(code, control)
@@ -183,7 +184,10 @@ class Engine:
             executor.on_ask = self._core.ask
             executor.on_output, executor.on_input = self._core.output, self._core.input
             executor.stopping = lambda: self.stopping
-            executor.start()
+            if self._place is None:
+                self.pool.meanwhile = executor.start  # which takes as long as the first compile
+            else:
+                executor.start()
             self.arena.writes.runner = executor.page_table
             self.thunks = Thunks(self.pool, linker)
             self.linker, self.executor, self.started = linker, executor, True
@@ -351,7 +355,7 @@ class Engine:
     def park(self, threads: bool) -> None:
         """The program's threads, where there are any, and handlers of signals wait."""
         if not self._parked and (threads or self.executor.handles_signals):
-            self._parked = True
+            self._parked, self._paused_at = True, perf_counter_ns()
             self.executor.park(threads)
 
     def _take_back(self) -> None:
@@ -378,6 +382,7 @@ class Engine:
         if self._parked:
             self.executor.unpark()
             self._parked = False
+            self.paused += perf_counter_ns() - self._paused_at
         self.world_stopped.depth = 0
 
     def _in_use(self) -> bool:

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from jitkernel.session.operation import operation
 from jitkernel.session.run.host import Execution
 
 if TYPE_CHECKING:
+    from jitkernel.compiler.records import Request
     from jitkernel.session.core import Core
     from jitkernel.session.report.faults import StoppedCell
     from jitkernel.session.run.results import Sink
@@ -67,6 +69,7 @@ class FrontendSide:
                 core.signals.release()
             if core.begun and (failure := core.residency.failed()):
                 core.engine.notices.append(f"on a thread of the program: {failure}")
+        core.deferred.run()
 
     # -- cells of the client ---------------------------------------------------------------------
 
@@ -115,3 +118,32 @@ class FrontendSide:
         from jitkernel.session.run.results import Collector
 
         return Caller(self._core, Collector()).time_beside(sides, number, repeat)
+
+    @operation(observed=True)
+    def count_edges(
+        self, cell: int, request: Request, names: Sequence[str], code: str, language: str
+    ) -> dict[str, bytes]:
+        """Count each edge of a cell's functions that is taken while code of a language runs once:
+        by name, words as `ir.counted.taken` reads them.  `request` has the module whose blocks are
+        meant, as it is to be emitted.  Raises UsageError, and what the code raises."""
+        from jitkernel.session.debugging.counting import count  # few sessions ask
+        from jitkernel.session.run.results import Collector
+
+        core = self._core
+        return count(core, core.program.cells[cell], request, names, (code, language), Collector())
+
+
+def serve(core: Core, side: FrontendSide, seconds: float) -> None:
+    """Serve the program's threads for so long: see `Session.serve`."""
+    import selectors
+
+    end = monotonic() + seconds
+    while True:
+        side.drain(core.sink)
+        left = end - monotonic()
+        if left <= 0:
+            return
+        with selectors.DefaultSelector() as ready:
+            for fd in side.output_fds():
+                ready.register(fd, selectors.EVENT_READ)
+            ready.select(left)

@@ -223,31 +223,37 @@ class Inspect:
 
     @operation()
     def passes(
-        self, request: Request, only: str = "", tick: Callable[[], None] | None = None
+        self, request: Request, only: str = "", tick: Callable[[str], None] | None = None
     ) -> PassTrace:
         """The effect of each pass on a module, compiled again, or on the one function `only`.
 
-        `tick` is called twice a second meanwhile.  Raises what a compile raises.
+        `tick` is told twice a second how far it is.  Raises what a compile raises; where that is
+        an interruption, `partial` is what was seen until then.
         """
         return self.engine.pool.trace(request, only, tick)
 
+    @property
+    def partial(self) -> PassTrace | None:
+        """The last trace as far as it came, where that was interrupted."""
+        return self.engine.pool.partial
+
     @operation()
     def loop(
-        self, request: Request, only: str, header: str, tick: Callable[[], None] | None = None
+        self, request: Request, only: str, header: str, tick: Callable[[str], None] | None = None
     ) -> LoopTrace:
         """The same of the passes over one loop of a function, by a label of its header."""
         return self.engine.pool.loop_trace(request, only, header, tick)
 
     @operation()
     def machine(
-        self, request: Request, only: str = "", tick: Callable[[], None] | None = None
+        self, request: Request, only: str = "", tick: Callable[[str], None] | None = None
     ) -> MachineTrace:
         """The machine IR of a module's functions, compiled again, or of the one function `only`."""
         return self.engine.pool.machine(request, only, tick)
 
     @operation()
     def remarks(
-        self, request: Request, tick: Callable[[], None] | None = None
+        self, request: Request, tick: Callable[[str], None] | None = None
     ) -> tuple[Remark, ...]:
         """The remarks of LLVM's passes on a module, compiled again."""
         return self.engine.pool.remarks(request, tick)

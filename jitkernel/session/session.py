@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -20,13 +21,12 @@ from typing import (
     overload,
 )
 
+from jitkernel.collecting import lasting
 from jitkernel.compiler.worker_process import close_first, first_worker
 from jitkernel.errors import JitError, UnknownName, UsageError, limit_met
 from jitkernel.session.changing import Changing, Path
-from jitkernel.session.operation import checked, operation, without_collections
+from jitkernel.session.operation import checked, operation
 from jitkernel.session.running import check_argument
-from jitkernel.session.settings import settings_with
-from jitkernel.settings import SessionSettings
 from jitkernel.wording import counted
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from jitkernel.session.run.results import Results, Sink
     from jitkernel.session.saved.restoring import Restored
     from jitkernel.session.saved.store import Store
+    from jitkernel.settings import SessionSettings
 
     Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -74,12 +75,13 @@ class Session(Changing):
         store: Store | None = None,
         **overrides: Unpack[Given],
     ):
-        chosen = settings_with(settings, overrides)
         try:
             worker = worker or first_worker()
-            with without_collections():  # what is imported stays
+            with lasting():
                 from jitkernel.session.core import Core
+                from jitkernel.session.settings import settings_with
 
+                chosen = settings_with(settings, overrides)
                 self._core = Core(chosen, worker, store, frozenset(overrides))
         except BaseException as error:
             if worker is not None:
@@ -146,7 +148,8 @@ class Session(Changing):
         direct = self._core.direct
         if direct is not None and direct.turn.is_callers and not self.closed:
             raise JitError("code of this session has called this: close it when that has ended")
-        self._core.keeper.close()
+        if "keeper" in vars(self._core):
+            self._core.keeper.close()
         self._core.engine.close()
         self._core.store.close()
         from jitkernel.languages.language import at_close  # as late as cells need it
@@ -192,8 +195,9 @@ class Session(Changing):
         `type` is that of a function in IR or in C, `unsigned (double, const char *)`, with the
         types that cells have defined.  Arguments are Python values, pointers are numbers that
         `read` and `write` take, and have `.text()`.  What it raises ends the run of whoever called,
-        and is raised there; the session is in order.  It must not call the session's functions.  It
-        is a cell: exported again, it is redefined.  A call takes some tens of microseconds.
+        and is raised there; the session is in order.  It must not call the session's functions, nor
+        change the program: `later` does.  It is a cell: exported again, it is redefined.  A call
+        takes some tens of microseconds.
 
         Gives its handle; without `function` this is a decorator.  Raises UsageError for what is no
         type of a function.
@@ -210,6 +214,60 @@ class Session(Changing):
         source, language = self._core.python_functions.add(name, function, type)
         self.run(source, language, cell_id=f"py:{name}")
         return self[name]
+
+    def later(self, function: Callable[..., object], *arguments: Any) -> None:
+        """Call a Python function when the session is free: at once, or when what is in progress is
+        done, before that returns.  For functions that cells call, which wait in the middle of a
+        run: `s.later(s.run, text)` defines something when it is over.
+
+        Where a thread of the program has called, that is when the thread's call was served: between
+        cells in a notebook, by `serve` elsewhere.  What the function raises becomes a note of the
+        next cell.
+
+            >>> s.later(s.run, "@room = global i32 7")  # nothing is in progress
+            >>> s["room"].value
+            7
+        """
+        check_argument("later", "function", "Callable", function)
+        self._core.deferred.add(partial(function, *arguments))
+
+    def serve(self, seconds: float = 0.0) -> None:
+        """Let the program's threads have what they wait for: pass on what they print, run the
+        Python functions that they call, bring code back; for so long, or (0) for what waits now.
+        Frontends do this between cells; a program that has threads and does not call calls this.
+        """
+        from jitkernel.session.frontend import serve
+
+        check_argument("serve", "seconds", "float", seconds)
+        serve(self._core, self.frontend, seconds)
+
+    @operation(atomic=True, observed=True)
+    def on_hot(
+        self, name: str, calls: int, translate: Callable[[FunctionHandle], str | None]
+    ) -> None:
+        """Have a function count its calls, and define it again when there were so many: a JIT's
+        tiers.  `translate` gets its handle and gives IR that defines it, or None: it stays.
+
+        The cell is defined again with a counter in the function, `@NAME.calls`, which whoever has
+        the function's body counts in, too; its variables keep their values.  `translate` is called
+        by `later`, whichever thread of the program made that call, and not where the function was
+        defined again before.  Undo takes the counter back, as it takes back what `translate` gave.
+        Raises UsageError where no cell defines the function in IR, C, or another language that
+        becomes IR.
+
+            >>> made = s.run("define i32 @slow() { ret i32 1 }")
+            >>> s.on_hot("slow", 3, lambda f: "define i32 @slow() { ret i32 2 }")
+            >>> [s.call("slow") for _ in range(5)]
+            [1, 1, 1, 2, 2]
+        """
+        from jitkernel.session.run.hot import count_calls
+
+        check_argument("on_hot", "name", "str", name)
+        check_argument("on_hot", "calls", "int", calls)
+        check_argument("on_hot", "translate", "Callable", translate)
+        if calls < 1:
+            raise UsageError(f"on_hot: after {calls} calls? One at least")
+        count_calls(self, name.removeprefix("@"), calls, translate)
 
     @operation()
     def reproduce(

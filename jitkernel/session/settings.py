@@ -10,12 +10,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Container, Mapping
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.compiler.records import FOLLOWED, HOMES, Options, Request
 from jitkernel.errors import UsageError, WrongArgument
+from jitkernel.record import record, replace
 from jitkernel.setting import declared
 from jitkernel.settings import SessionSettings
 
@@ -85,7 +85,7 @@ def saved_settings(*, chosen: Container[str] = (), inline: bool = False) -> list
     ]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CellOptions:
     """The options that `%%llvm` and its like give for one cell.
 
@@ -123,6 +123,20 @@ class CellOptions:
 
 
 USUAL = CellOptions()  # as the session's settings have it
+
+
+def same_options(options: Options, passes: str = "") -> CellOptions:
+    """The options of a cell for one that takes its place and keeps its data, with its own `passes`
+    unless those are given."""
+    return CellOptions(
+        opt_level=options.opt_level,
+        cpu=options.cpu,
+        closed=options.closed,
+        ignore_optnone=options.ignore_optnone,
+        keep_cpu=options.keep_cpu,
+        keep_data=True,
+        passes=passes or options.passes,
+    )
 
 
 def options_for(cell: CellOptions, settings: SessionSettings, arena: Arena) -> Options:

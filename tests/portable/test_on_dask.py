@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import subprocess
 import sys
@@ -15,7 +16,10 @@ import pytest
 
 from tests.portable.conftest import environment
 
-pytest.importorskip("distributed")
+# Not imported here: all who collect tests would wait for it.
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("distributed") is None, reason="Dask is not installed"
+)
 
 SQ = "define i64 @sq(i64 %x) {\n  %r = mul i64 %x, %x\n  ret i64 %r\n}"
 GET = "@g = global i64 0\ndefine i64 @get() {\n  %v = load i64, ptr @g\n  ret i64 %v\n}"
@@ -46,7 +50,7 @@ from distributed import Client, LocalCluster, get_client
 from jitkernel import Session
 def main():
     with (
-        LocalCluster(n_workers=4, threads_per_worker=1, dashboard_address=None) as cluster,
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
         Client(cluster) as client,
     ):
         for line in sys.stdin:
@@ -105,7 +109,7 @@ def test_many_tasks_while_a_worker_is_killed(on_cluster: OnCluster) -> None:
         os.kill(next(iter(cluster.workers.values())).pid, signal.SIGKILL)
         right = client.gather(futures) == [x * x for x in range(400)]
         print(json.dumps([right, left, len(pickle.dumps(sq)), sent]))
-        client.wait_for_workers(4)
+        client.wait_for_workers(2)
         """
     )
     right, left, size, sent = json.loads(out[-1])

@@ -146,7 +146,7 @@ class AwayWalk(Walk):
     def saved(self) -> None:
         """What was written bit by bit is what would be written at once."""
         core = self.s._core
-        if core.engine.running or not core.store.saved:
+        if core.engine.running or not core.store.file.saved:
             return
         core.store.flush()
         core.keeper.keep()

@@ -150,6 +150,14 @@ def operations(s: Session, folder: Path) -> dict[str, Callable[[int], Any]]:
         s.export_python("asked", abs, "i32 (i32)")
         s.call("asked", -i)
 
+    def hot(i: int) -> None:
+        s.on_hot("f", 5, str)
+        s.undo()
+
+    def edges(i: int) -> None:
+        cell = s.inspect.cell_of("f")[0].number
+        s.frontend.count_edges(cell, s.inspect.request(cell), ["f"], "@f(3)", "llvm")
+
     def client(i: int) -> None:
         s.frontend.begin_cell("a cell", gone=[f"cell {i}"])
         s.run("@f(3)")
@@ -172,6 +180,10 @@ def operations(s: Session, folder: Path) -> dict[str, Callable[[int], Any]]:
         "portable": lambda i: s.portable("f"),
         "export": lambda i: s.export(["f"], str(folder / "left.o")),
         "export_python": callback,
+        "later": lambda i: s.later(abs, i),
+        "serve": lambda i: s.serve(),
+        "on_hot": hot,
+        "count_edges": edges,
         "array share": arrays,
         "read write": lambda i: s.write(s["g"].address, s.read(s["g"].address, 4)),
         "run: a cell again": again,

@@ -35,15 +35,19 @@ SLOW = (
 
 
 @contextmanager
-def interrupting(s: Session, after: float = 0.2) -> Iterator[list[float]]:
+def interrupting(s: Session, after: float = 0.2, call: bool = False) -> Iterator[list[float]]:
     """Interrupts the session after a while, again and again until the block ends: the first time may
-    come before there is anything to interrupt.  Gives the times (monotonic) at which it did."""
+    come before there is anything to interrupt.  `call`: a call, and not what is compiled for it.
+    Gives the times (monotonic) at which it did."""
     asked: list[float] = []
     done = threading.Event()
 
     def ask() -> None:
         pause = after
         while not done.wait(pause):
+            if call and not s.inspect.engine.executor.serving:
+                pause = 0.02
+                continue
             asked.append(time.monotonic())
             s.interrupt()
             pause = 0.2

@@ -94,7 +94,7 @@ def short_walk(folder: Path, examples: int, steps: int) -> None:
     AwayMachine.made, AwayMachine.folder = {}, folder
     test = AwayMachine.TestCase
     test.settings = settings(
-        max_examples=examples, stateful_step_count=steps, deadline=None, derandomize=True,
+        max_examples=examples, stateful_step_count=steps, derandomize=True,
         database=None, phases=(Phase.generate,), suppress_health_check=list(HealthCheck),
     )  # fmt: skip
     try:

@@ -14,7 +14,7 @@ import pytest
 
 from benchmarks.rows.growth import KINDS
 from jitkernel import Session
-from jitkernel.compiler import worker_process
+from jitkernel.compiler import wire
 from jitkernel.errors import CompileError, EvictError
 
 #: Kinds whose steps compile each of n modules, which is no matter of growth here.
@@ -49,7 +49,7 @@ def work(kind: str, n: int) -> dict[str, int]:
 @pytest.fixture(autouse=True)
 def asleep(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who waits for a worker's answer sleeps: how often it would ask instead is a matter of time."""
-    monkeypatch.setattr(worker_process, "SPIN_ALLOWED", False)
+    monkeypatch.setattr(wire, "SPIN_ALLOWED", False)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -130,7 +130,7 @@ def test_a_random_walk_agrees_with_the_model(executor):
         Machine.session, Machine.made = session, {}
         test = Machine.TestCase
         test.settings = settings(
-            max_examples=8, stateful_step_count=30, deadline=None, derandomize=True,
+            max_examples=4, stateful_step_count=30, derandomize=True,
             database=None, phases=(Phase.generate,), suppress_health_check=list(HealthCheck),
         )  # fmt: skip
         test().runTest()

@@ -452,3 +452,19 @@ def test_a_holder_that_knows_a_name_of_another_type_still_does(s):
         with pytest.raises(TypeMismatch):
             s.call("g")
     assert s.call("f") == 3
+
+
+def test_a_variable_stays_where_it_is_when_its_cell_is_made_anew_for_a_body_that_it_holds(s):
+    """In one cell, which changes what the body is made of and defines the variable again."""
+    s.run("struct s { char c[10]; };", "c")
+    s.run("int size(void) { return sizeof(struct s); }", "c")
+    s.run("int g = 5;\nint get(void) { return size(); }\nint *p = &g;", "c")
+    at = s["g"].address
+    s.run("struct s { char c[30]; };\nint g = 7;", "c")
+    assert s["g"].address == at and s.call("get") == 30
+    assert s.run("*p", "c").value == 7
+    s.undo()
+    assert s["g"].address == at and s["g"].value == 5 and s.call("get") == 10
+    s.redo()
+    assert s["g"].address == at and s["g"].value == 7 and s.call("get") == 30
+    s.check()

@@ -16,7 +16,7 @@ from jitkernel import Session
 from jitkernel.errors import Interrupted
 from jitkernel.languages import Known, plan, registry
 from jitkernel.languages.llvm.plan import Plan
-from jitkernel.session.operation import InterruptibleCall
+from jitkernel.session.interruption import InterruptibleCall
 from tests.busy import meanwhile
 
 pytestmark = pytest.mark.process

@@ -286,7 +286,7 @@ def expressions(draw: st.DrawFn) -> str:
 
 
 @given(st.lists(expressions(), min_size=1, max_size=8))
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, suppress_health_check=list(HealthCheck))
 def test_values_are_pythons(shared: Session, sources: list[str]) -> None:
     """All values of a cell: a function for each expression, and one call of each."""
     shared.reset()

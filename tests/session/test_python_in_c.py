@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -26,11 +27,18 @@ void keep(void (*f)(long)) { kept = f; }
 """
 
 
-@pytest.fixture(params=["process", "inline"])
-def s(request: pytest.FixtureRequest) -> Any:
-    with Session(executor=request.param) as s:
-        s.run(CELL, "c")
-        yield s
+@pytest.fixture
+def s(s: Session) -> Session:
+    s.run(CELL, "c")
+    return s
+
+
+@pytest.fixture
+def own(either: Callable[..., Session]) -> Session:
+    """One whose cells are numbered from 1 on, and to which no function was given."""
+    s = either()
+    s.run(CELL, "c")
+    return s
 
 
 @pytest.mark.parametrize(
@@ -94,8 +102,9 @@ def test_a_python_function_is_given_for_a_pointer_to_a_function(s: Session) -> N
 
 
 def test_python_functions_that_are_given_are_bounded(
-    s: Session, monkeypatch: pytest.MonkeyPatch
+    own: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    s = own
     monkeypatch.setattr(python_functions, "_MOST", 3)
     kept = [lambda x, n=n: x + n for n in range(3)]
     assert [s["apply"](f, 0) for f in kept] == [0, 2, 4]
@@ -115,7 +124,8 @@ int table[4]; struct pt home = {1, 2.5};
 """
 
 
-def test_what_c_defines_is_told_as_c_writes_it(s: Session) -> None:
+def test_what_c_defines_is_told_as_c_writes_it(own: Session) -> None:
+    s = own
     s.run(SPELLED, "c")
     s.run("define i32 @ir(i32 %n) { ret i32 %n }")
     add: Any = s["add"]

@@ -24,7 +24,7 @@ from test_saved import killed
 from jitkernel import Session
 from jitkernel.errors import JitError, UsageError
 from jitkernel.files import create_private
-from jitkernel.session.saved import store
+from jitkernel.session.saved import file
 from jitkernel.session.saved.store import Store
 from jitkernel.session.saved.tables import SCHEMA, Tables
 
@@ -55,7 +55,7 @@ def rows(path: Path) -> dict[str, list[Any]]:
     store = Store(copy_of=str(path))
     try:
         found: dict[str, list[Any]] = dict(store.tables.prove(str(path)))
-        assert store.saved
+        assert store.file.saved
         found["records"] = [store.get(n) for n in store.numbers()]
         return found
     finally:
@@ -166,7 +166,7 @@ def test_where_there_is_no_room_for_a_copy_a_session_goes_on(
         if name.endswith("~new"):
             raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(store, "create_private", full)
+    monkeypatch.setattr(file, "create_private", full)
     with Session(capacity=SIZE, spare=False, store_path=str(path)) as s:
         assert s.call("a") == 3
     assert os.listdir(tmp_path) == ["own.jks"]

@@ -87,7 +87,7 @@ def _rounds(count: int, seed: int, path: Path) -> None:
 
 
 def test_killed_at_a_random_moment(tmp_path: Path) -> None:
-    _rounds(9, 7, tmp_path)
+    _rounds(6, 7, tmp_path)
 
 
 @pytest.mark.slow

@@ -140,10 +140,10 @@ def test_raw_words_of_sqlite_never_come_through(
         def whole() -> None:
             store = Store(copy_of=str(copy))
             try:
-                found = store.saved, store.numbers()
+                found = store.file.saved, store.numbers()
                 store.tables.prove(str(copy))
                 list(store.rows(range(9)))
-                store.clear_state()
+                store.file.clear_state()
                 assert found[0] and found[1]
             finally:
                 store.close()
@@ -158,7 +158,7 @@ def records(path: Path) -> dict[int, Any]:
     try:
         store.tables.prove(str(path))
         found = {n: store.get(n) for n in store.numbers()}
-        return found if store.saved else {}
+        return found if store.file.saved else {}
     finally:
         store.close()
 

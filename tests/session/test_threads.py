@@ -189,6 +189,6 @@ usleep(50000);""",
     words = "of the program, at keeping"
     notes = s.run("@labs(3)").notes
     assert any(words in note and "the lock of stdout" in note for note in notes), notes
-    with interrupting(s), pytest.raises(Interrupted, match=words):
+    with interrupting(s, call=True), pytest.raises(Interrupted, match=words):
         s.run('@puts("hello")')
     assert s.inspect.engine.executor.threads == 1 and s.run("@labs(-4)").value == 4

@@ -234,7 +234,7 @@ def test_two_presses_end_one_operation(s, monkeypatch):
                 signal.raise_signal(signal.SIGINT)
 
         with monkeypatch.context() as patch:
-            patch.setattr("jitkernel.session.operation._signal.signal", press)
+            patch.setattr("jitkernel.session.interruption._signal.signal", press)
             patch.setattr(
                 s.inspect.residency, "trim", lambda: signal.raise_signal(signal.SIGINT), False
             )

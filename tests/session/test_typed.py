@@ -84,6 +84,7 @@ def test_the_package_says_that_it_has_types() -> None:
     assert (files("jitkernel") / "py.typed").is_file()
 
 
+@pytest.mark.slow  # `make lint` checks this file too, less strictly
 def test_this_file_is_right_for_mypy(tmp_path: Path) -> None:
     import subprocess
 

@@ -95,8 +95,8 @@ OPERATIONS: dict[str, tuple[Callable[[Session], Any], ...]] = {
 ONCE = re.compile(
     "evict|undo|redo|hibernate|wake|call what|keep|collect|reset|define what|assign|many"
 )
-#: Each so many lines is one that ends the operation; other ones each time.
-STRIDE, STRIDE_SIGNAL = 461, 2203
+#: Each so many lines is one that ends the operation, and the first is one of so many.
+STRIDE, STRIDE_SIGNAL, FIRST = 997, 4409, 461
 
 
 def _begin(name: str) -> Session:
@@ -134,7 +134,7 @@ def _tear(name: str, stride: int, by_signal: bool, seed: int) -> int:
     """End an operation at one of `stride` lines after the other; at how many it was."""
     operation = OPERATIONS[name][0]
     rng = random.Random(f"{name} {seed}")
-    s, line, times = _begin(name), rng.randrange(1, stride + 1), 0
+    s, line, times = _begin(name), rng.randrange(1, min(stride, FIRST) + 1), 0
     try:
         before = state(s)
         while True:

@@ -119,6 +119,15 @@ CALLS: dict[str, tuple[Callable[[Session, Any], object], str, str]] = {
     "export: cpu": (
         lambda s, x: s.export("sq", "sq.o", cpu=x), "int list bytes object", "cpu is text"
     ),
+    "later": (lambda s, x: s.later(x), "None int list bytes object", "function is"),
+    "serve": (lambda s, x: s.serve(x), "None list bytes object", "seconds is a number"),
+    "on_hot": (lambda s, x: s.on_hot(x, 1, print), "None int list bytes object", "name is text"),
+    "on_hot: calls": (
+        lambda s, x: s.on_hot("sq", x, print), "None list bytes object", "calls is a whole number"
+    ),
+    "on_hot: translate": (
+        lambda s, x: s.on_hot("sq", 1, x), "None int list bytes object", "translate is"
+    ),
     "reproduce": (lambda s, x: s.reproduce(x), "None list bytes object", "timeout is a number"),
     "portable": (lambda s, x: s.portable(x), "None int list bytes object", "name is text"),
     "chdir": (lambda s, x: s.chdir(x), "None int list object", "path is a path"),

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from jitkernel.arena import Extent
 from jitkernel.compiler.records import FOLLOWED, Request, Summary
 from jitkernel.elf.absolute import with_addresses
-from jitkernel.elf.constants import RELA, STT_FUNC
+from jitkernel.elf.constants import STT_FUNC
 from jitkernel.errors import CompileError, JitError
 from jitkernel.ir.marks import are_marked
 from jitkernel.ir.module import Entity
@@ -62,6 +62,15 @@ _CHECK = "@llvm.ubsantrap("  # what clang writes where it checks for undefined b
 #: Types of one value that takes more than a byte.
 _LARGER = regex(r"i(?:9|[1-9]\d+)\b|ptr\b|half\b|bfloat\b|float\b|double\b|fp128\b|x86_fp80\b")
 _DATA = (".data", ".bss", ".ldata", ".lbss")
+
+
+@dataclass(frozen=True, slots=True)
+class Remade:
+    """Another module of a cell's code: the request for it, and the module that the ordinary code
+    was made of, by which its variables are found."""
+
+    request: Request
+    ordinary: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,11 +121,13 @@ class Forms:
 
     The session's lock is held by whoever calls.  `optimised`: forms are optimised as their cells
     are, from the next that is wanted on.  `left_out` are, by cell, functions whose ordinary code
-    cannot lead to a debug form, and why.
+    cannot lead to a debug form, and why.  Forms for another end than to be debugged are what
+    `remade` gives for a cell, or the reason why there is none.
     """
 
-    def __init__(self, core: Core):
+    def __init__(self, core: Core, remade: Callable[[Record], Remade | str] | None = None):
         self._core = core
+        self._remade = remade
         self._forms: dict[int, _Form] = {}
         self._wanted: frozenset[int] = frozenset()
         self._refused: dict[int, tuple[bytes, str]] = {}  # by cell: of which object, and why
@@ -204,21 +215,12 @@ class Forms:
 
     def _text(self, cell: Cell, record: Record, image: Image) -> _Text | str:
         """The module of a cell's debug form, or why there is none."""
-        core, program = self._core, self._core.program
-        source = record.module
-        name = program.state.notes.language_of(cell.number)
-        with_debug = find(name).with_debug if name else None
-        if with_debug is not None:
-            from jitkernel.session.run.definer import Definer  # only cells with debug forms need it
-
-            as_it_was = CellOptions(
-                opt_level=stored_options(record).opt_level, sanitize=_CHECK in record.module
-            )
-            definer = Definer(core, options=as_it_was)
-            source = core.foreign.run(with_debug, cell.number, definer)
-            if not source:
-                return f"cell {cell.number} defines nothing in {name} any more"
-        own, ordinary = variables(source), variables(record.module)
+        program = self._core.program
+        made = self._debugged(record) if self._remade is None else self._remade(record)
+        if isinstance(made, str):
+            return made
+        source, options = made.request.source, made.request.options
+        own, ordinary = variables(source), variables(made.ordinary)
         if alone := [n for n, e in own.items() if e.is_local and "thread_local" in e.words]:
             return f"{alone[0]} of cell {cell.number} is thread-local and that cell's alone"
         if hidden := hidden_aliases(source):
@@ -243,19 +245,35 @@ class Forms:
         entries = {n: at for n, at in entries.items() if n in taken(source)} if entries else {}
         text = sharing(source, {*addresses, *exported}, entries)
         addresses |= {ENTRY_OF + name: at for name, at in entries.items()}
-        options = for_debugging(stored_options(record), self.optimised)
         if options.debug == FOLLOWED and not self._all_its(cell, record):
             options = options._replace(inline=False)  # what it would take has changed
         if options.debug == FOLLOWED and entries:
             text += _kept(entries)  # whoever has their addresses calls them as C does
-        first = record.first_line if source is record.module else 1
-        request = stored_request(record)._replace(
-            source=text, options=options, first_line=first,
-            near=program.lender.near(symbols_in(text)),
-            marked=are_marked(record.module, first, record.source),
-        )  # fmt: skip
+        near = program.lender.near(symbols_in(text))
+        request = made.request._replace(source=text, options=options, near=near)
         labelled = frozenset(name for name, e in own.items() if has_labels(e))
         return _Text(request, addresses, labelled)
+
+    def _debugged(self, record: Record) -> Remade | str:
+        """The module of a debug form."""
+        core, source, number = self._core, record.module, record.number
+        name = core.program.state.notes.language_of(number)
+        with_debug = find(name).with_debug if name else None
+        if with_debug is not None:
+            from jitkernel.session.run.definer import Definer  # only cells with debug forms need it
+
+            as_it_was = CellOptions(
+                opt_level=stored_options(record).opt_level, sanitize=_CHECK in record.module
+            )
+            source = core.foreign.run(with_debug, number, Definer(core, options=as_it_was))
+            if not source:
+                return f"cell {number} defines nothing in {name} any more"
+        first = record.first_line if source is record.module else 1
+        request = stored_request(record)._replace(
+            source=source, options=for_debugging(stored_options(record), self.optimised),
+            first_line=first, marked=are_marked(record.module, first, record.source),
+        )  # fmt: skip
+        return Remade(request, record.module)
 
     def _keep(
         self, cell: Cell, record: Record, digest: bytes, text: _Text, code: bytes, summary: Summary
@@ -502,7 +520,7 @@ def _pointed_at(read: ReadObject) -> frozenset[str]:
     local = {place: name for name, place in _functions(read).items()}
     found: set[str] = set()
     for table in obj.tables.values():
-        for _, info, addend in RELA.iter_unpack(table):
+        for _, info, addend in table:
             if info & 0xFFFF_FFFF in _ABSOLUTE and info >> 32 < len(obj.symbols):
                 _, kind, _, section, value, _ = obj.symbols[info >> 32]
                 if not kind >> 4 and (name := local.get((section, value + addend))) is not None:

@@ -7,14 +7,14 @@ takes changes back, `history.undo.UndoHistory` keeps them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields
 from enum import Enum
 from mmap import PAGESIZE
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from jitkernel.ir.names import CONTROL
 from jitkernel.linker import Block, Symbol
 from jitkernel.printable import printable
+from jitkernel.record import MISSING, NamedTuple, field, fields, record
 from jitkernel.rollback import Recorded, RecordedDict, RecordedList, set_first
 from jitkernel.values.value import TypedValue
 from jitkernel.wording import cut_list
@@ -36,13 +36,14 @@ class CellState(Enum):
     HIBERNATED = "hibernated"
 
 
-@dataclass(slots=True, init=False, eq=False, repr=False)
+@record(frozen=False, eq=False)
 class Cell(Recorded):
     """A cell of the session: its number, where it came from, and its image while it has one.
 
     `number` counts from 1 and is never used again.  `cell_id` is the notebook's name for it, if it
     has one.  `options` is what it asked of the compiler for itself (`-O0, closed`).  `times` are
-    nanoseconds by step: read, parse, verify, optimise, emit, link; `ran` those of its statements.
+    nanoseconds by step: read, parse, verify, optimise, emit, link; `ran` those of its statements,
+    `paused` those of `link` for which threads of the program had to wait.
     Where the object was `cached`, found in the object cache, parse to emit were spent earlier.
     `strings` is what call lines of the cell left in the data zone, `libraries` the functions it
     takes from libraries, `types` are the named types that it mentions, `defines`
@@ -66,6 +67,7 @@ class Cell(Recorded):
     defines: tuple[str, ...] = ()
     cached: bool = False
     ran: int = 0
+    paused: int = 0
     used: int = 0
     kept: bool = False
     pin_reason: str | None = None
@@ -182,7 +184,7 @@ class Effects(NamedTuple):
 _NONE = Effects()
 
 
-@dataclass(slots=True, eq=False)
+@record(frozen=False, eq=False)
 class Change(Recorded):
     """The difference that one run or eviction made to the program, so that it can be taken back.
 

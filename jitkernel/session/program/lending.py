@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from functools import cache, partial
-from hashlib import sha256
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from jitkernel.compiler.records import Lent, Options, Request
 from jitkernel.ir.bodies import Bodies, Body
@@ -17,6 +16,7 @@ from jitkernel.ir.names import symbols_in
 from jitkernel.linker import SymbolState
 from jitkernel.linker.layout import ReadObject
 from jitkernel.linker.records import holds
+from jitkernel.record import NamedTuple
 from jitkernel.session.settings import stored_options, stored_request
 
 if TYPE_CHECKING:
@@ -247,6 +247,8 @@ def _takes(options: Options) -> bool:
 
 
 def _lent(body: Body, text: str, nobuiltin: frozenset[str]) -> Lent:
+    from hashlib import sha256  # it loads OpenSSL
+
     builtin = tuple(sorted(nobuiltin))
     key = sha256("\0".join((text, *builtin)).encode("utf-8", "surrogateescape")).hexdigest()
     return Lent(key[:32], body.name, text, builtin, body.telling, body.null_is_valid)

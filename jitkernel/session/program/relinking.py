@@ -14,7 +14,7 @@ When a definition changes its type under its users (`--retype`), they get a stal
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from jitkernel.compiler.records import Summary
 from jitkernel.errors import CompileError, LinkError, present
@@ -25,6 +25,7 @@ from jitkernel.linker.editing import add_variable, adopt, attach_variable
 from jitkernel.linker.layout import ReadObject, same_places
 from jitkernel.linker.records import NOWHERE, appended, value_of
 from jitkernel.linker.retargeting import Retargeting, keep_stale, stale_symbols
+from jitkernel.record import NamedTuple
 from jitkernel.session.program.cell import (
     Cell,
     CellState,
@@ -39,6 +40,10 @@ from jitkernel.session.saved.store import Record
 if TYPE_CHECKING:
     from jitkernel.linker.linkmap import LinkedVariable
     from jitkernel.session.program.program import Program
+
+
+#: What a cell has for itself: contents by names and sizes.
+OwnValues = dict[tuple[str, int], bytes]
 
 
 class _Made(NamedTuple):
@@ -95,16 +100,13 @@ def _link_again(
     at = {zone: block for zone, block in image.own.items() if zone in zones}
     names = {*names_of(image)}
     kept: list[tuple[int, int]] = []
-    own: dict[tuple[str, int], bytes] = {}
+    own: OwnValues = {}
     owned = frozenset(cell.names) if made is None else made.owned
     pins, anew = dict(image.pins), image.data is not None and "data" not in zones
     if made is not None and "data" not in zones:
         anew, places, pins = True, made.places, {}
         kept = [value_of(name, *place) for name, place in places.items() if name not in made.begins]
-        own = {
-            (v.name, v.size): arena.read(v.address, v.size)
-            for v in _variables_of(program, cell, image) if v.is_local and not v.is_first
-        }  # fmt: skip
+        own = own_values(program, cell)
     elif anew:
         places = _variables(program, image)
         kept = [value_of(name, *place) for name, place in places.items()]
@@ -115,10 +117,7 @@ def _link_again(
     text = image.text.start if image.text else 0
     former = Former(at, () if anew else ("data",), takeover | frozenset(image.groups), text)
     fresh = place_again(program, cell, object, names, owned, pins.items(), former)
-    for variable in _linked(program, fresh, object) if own else ():
-        content = own.get((variable.name, variable.size), b"")
-        if content and variable.is_local:
-            arena.write(variable.address, content)
+    _give_own(program, fresh, object, own)
     for address, content in values:
         arena.write(address, content)
     stale = stale_symbols(program.linker, image)
@@ -126,6 +125,30 @@ def _link_again(
         stale = tuple(s for s in stale if s.name in made.taken)
     keep_stale(program.linker, fresh, stale)
     _exchange(program, cell, fresh)
+
+
+def own_values(program: Program, cell: Cell) -> OwnValues:
+    """The contents of what a cell has for itself, as `static` variables of functions, by names and
+    sizes."""
+    if cell.image is None:
+        return {}
+    return {
+        (v.name, v.size): program.linker.arena.read(v.address, v.size)
+        for v in _variables_of(program, cell, cell.image) if v.is_local and not v.is_first
+    }  # fmt: skip
+
+
+def give_own_values(program: Program, cell: Cell, values: OwnValues) -> None:
+    """Have another cell's, which was made of the same, go on with them."""
+    if cell.image is not None:
+        _give_own(program, cell.image, program.store.object(cell.number), values)
+
+
+def _give_own(program: Program, image: Image, object: bytes, values: OwnValues) -> None:
+    for variable in _linked(program, image, object) if values else ():
+        content = values.get((variable.name, variable.size), b"")
+        if content and variable.is_local:
+            program.linker.arena.write(variable.address, content)
 
 
 def _exchange(program: Program, cell: Cell, fresh: Image) -> None:
@@ -308,7 +331,7 @@ def remake(
     }  # fmt: skip
     if remade.ir is None:  # those that others define by now, too: they may come back
         places = _variables(program, image, lost=True)
-        if version.record is not None and not leaving:
+        if version.record is not None:
             same = same_places(version.record.object, record.object)
     again = remade.begins & places.keys()
     if again:

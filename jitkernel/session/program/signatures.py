@@ -12,7 +12,7 @@ import re
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from jitkernel.compiler.records import CallInfo, FunctionInfo, Summary, VariableInfo
 from jitkernel.errors import TypeMismatch, UsageError
@@ -22,6 +22,7 @@ from jitkernel.ir.text import split_at_commas
 from jitkernel.ir.types import FunctionType, NamedType, Type, function_type
 from jitkernel.linker import Symbol, SymbolState
 from jitkernel.printable import shortened
+from jitkernel.record import NamedTuple
 from jitkernel.regex import regex
 from jitkernel.session.program.cell import Cell, cells_words
 from jitkernel.values.datatype import DataType

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from jitkernel.ir.names import CONTROL, quote_name, shown
 from jitkernel.linker import Image
 from jitkernel.linker.records import SITE, holds
 from jitkernel.printable import shortened
+from jitkernel.record import NamedTuple
 from jitkernel.session.program.cell import Cell, Change
 from jitkernel.session.program.signatures import Signature
 from jitkernel.wording import counted, cut_list

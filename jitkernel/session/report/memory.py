@@ -10,13 +10,13 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from jitkernel import procfs
 from jitkernel.arena import Arena
 from jitkernel.errors import ArenaFull
 from jitkernel.procfs import own_bytes
-from jitkernel.session.report.places import every_symbol
+from jitkernel.record import NamedTuple
 
 if TYPE_CHECKING:
     from jitkernel.linker import Image
@@ -204,6 +204,8 @@ def occupancy(engine: Engine, program: Program) -> dict[str, list[Occupant]]:
 def _owners(engine: Engine, program: Program) -> dict[int, tuple[str, int, str]]:
     """By the address where an extent starts: state, cell and name of its occupant."""
     found: dict[int, tuple[str, int, str]] = {}
+    from jitkernel.session.report.places import every_symbol  # not needed to take samples
+
     for symbol in every_symbol(program):
         name = program.called(symbol.name)
         if symbol.stub:

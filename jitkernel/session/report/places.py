@@ -51,8 +51,8 @@ class Places:
         self.linker: Linker = program.linker
         self.is_thunk = engine.thunks.__contains__
         # The last pieces of text that were freed, so that a stale pointer can be named.
-        self._freed: deque[tuple[int, int, str]] = deque(maxlen=256)
-        self.called = program.called
+        self._freed: deque[tuple[int, int, int, str]] = deque(maxlen=256)
+        self.called, self.linker.on_unlink = program.called, self.freed
         # Of code to be debugged that is in the place of a cell's: cell, function, offset in it.
         self.debugged: Callable[[int], tuple[int, str, int] | None] = lambda address: None
         self.lines = LineTables(program, engine.pool)
@@ -212,16 +212,19 @@ class Places:
         return self._former(address)
 
     def _former(self, address: int) -> str:
-        freed = reversed(self._freed)
-        return next((what for start, stop, what in freed if start <= address < stop), "")
+        for start, stop, cell, what in reversed(self._freed):
+            if start <= address < stop:
+                stays = cell in self._program.cells
+                return f"former code of {what}" if stays else f"{what}, which is gone"
+        return ""
 
     def freed(self, image: Image) -> None:
-        """The text of an image is about to be freed."""
+        """The text of an image is about to be freed; threads may still be in it."""
         if (text := image.text) is not None:
             functions = [s.name for s, _, _ in image.exports if s.is_function]
             names = ", ".join(self.called(name, image.cell) for name in functions)
-            what = f"cell {image.cell}{f' ({names})' if names else ''}, which is gone"
-            self._freed.append((text.start, text.stop, what))
+            what = f"cell {image.cell}{f' ({names})' if names else ''}"
+            self._freed.append((text.start, text.stop, image.cell, what))
 
     def gone(self, pc: int, address: int) -> list[Symbol]:
         """The variables that the code at `pc` lost, where a fault's address is that of such."""
@@ -395,21 +398,26 @@ class LineTables:
         place = sources.find(line)
         return name, cell, place.line if place is not None and not place.file else 0
 
-    def places(self, number: int) -> tuple[Sources | None, list[tuple[int, int]]]:
-        """Addresses from which on a cell's code comes from a line, ascending, in lines of what is
-        with them: of the cell, or of what was inlined.  None where the cell has no IR."""
-        cell, record = self._program.cells.get(number), self._program.store.get(number)
-        if cell is None or record is None or record.is_linked or not record.module:
-            return None, []
+    def sources(self, number: int) -> Sources:
+        """Texts of the lines of `places` and `printed`.  The cell has IR, here and there."""
+        record = self._record(number)
+        return Sources(self._program, self._program.lender.stored(record), record)
+
+    def _record(self, number: int) -> Record:
+        return present(self._program.store.get(number), f"the record of cell {number}")
+
+    def places(self, number: int) -> list[tuple[int, int]]:
+        """Addresses from which on a cell's code comes from a line, ascending: of the cell, or of
+        what was inlined.  Empty where the lines cannot be told."""
+        cell, record = self._program.cells.get(number), self._record(number)
+        if cell is None or cell.image is None or cell.image.text is None:
+            return []
         request = self._program.lender.stored(record)
-        sources = Sources(self._program, request, record)
-        if cell.image is None or cell.image.text is None:
-            return sources, []
         try:
             table = self._table(request, record.object, bodies=bool(request.bodies))
-            return sources, self._addresses(cell.image, record.object, table)
+            return self._addresses(cell.image, record.object, table)
         except JitError:
-            return sources, []
+            return []
 
     def of_cell(self, number: int) -> list[tuple[int, int]]:
         """Addresses from which on a cell's code comes from a line, ascending; line 0: from none.
@@ -444,16 +452,31 @@ class LineTables:
     def _table(self, request: Request, code: bytes, bodies: bool = False) -> LineTable:
         """The line that each stretch of an object's code comes from, the object being what the
         request has become; see `CompilerPool.lines`."""
-        tables = self.tables
-        key = request._replace(label="", context="throwaway", cell=0), bodies
-        table = tables.get(key)
+        table = self.tables.get(_key(request, bodies))
         if table is None:
             table = self._pool.lines(request, code, bodies)
-            rows = sum(map(len, tables.values())) + len(table)
-            while tables and (len(tables) >= _TABLES_KEPT or rows > _ROWS_KEPT):
-                rows -= len(tables.pop(next(iter(tables))))
-            tables[key] = table
+            self._keep(_key(request, bodies), table)
         return table
+
+    def _keep(self, key: tuple[Request, bool], table: LineTable) -> None:
+        tables = self.tables
+        rows = sum(map(len, tables.values())) + len(table)
+        while tables and (len(tables) >= _TABLES_KEPT or rows > _ROWS_KEPT):
+            rows -= len(tables.pop(next(iter(tables))))
+        tables[key] = table
+
+    def printed(self, number: int) -> str:
+        """The module of a cell as its passes leave it, each instruction with a line of `places`:
+        which need no compile of their own after this.  Raises CompileError."""
+        record = self._record(number)
+        request = self._program.lender.stored(record)
+        text, table = self._pool.located(request, record.object)
+        self._keep(_key(request, bool(request.bodies)), table)
+        return text
+
+
+def _key(request: Request, bodies: bool) -> tuple[Request, bool]:
+    return request._replace(label="", context="throwaway", cell=0), bodies
 
 
 def _images(program: Program) -> list[Image]:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 #: Seconds that a cell gets that the user has stopped.
 _STOPPED = 1.0
+_BEHIND = 0.02  # seconds: what is stopped because time is up ends when it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +228,7 @@ class _Replay(Sink):
 
     def _run(self, text: Text, given: dict[str, Any]) -> None:
         fresh = self._fresh
-        left = max(self._deadline - time.monotonic(), 0.01)
+        left = max(self._deadline - time.monotonic(), 0) + _BEHIND
         for name, limit in self._limits.items():
             fresh.configure(name, min(limit or left, left))
         if text.ended == Interrupted.__name__:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from jitkernel.compiler.records import BODY
 from jitkernel.errors import JitError
 from jitkernel.ir.marks import begins_at, cell_places
 from jitkernel.ir.module import Entity, functions
+from jitkernel.record import NamedTuple
 
 if TYPE_CHECKING:
     from jitkernel.compiler.records import Request

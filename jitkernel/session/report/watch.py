@@ -11,11 +11,11 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import JitError, UsageError
 from jitkernel.ir.names import CONTROL
+from jitkernel.record import record
 from jitkernel.session.report.memory import MemoryLog
 from jitkernel.session.run.host import SessionHost
 from jitkernel.values.value import TypedValue
@@ -30,7 +30,7 @@ _SMALL = 16  # bytes: what is larger is read when it is shown, not in between
 Observer = Callable[[Sequence["Watched"]], object]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Watched:
     """A watched global at one moment.
 

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
 
 from jitkernel import procfs
 from jitkernel.executor.pointers import Range, Unreadable, live_words, pointed_to, program_words
+from jitkernel.record import record
 from jitkernel.session.history.reverting import forget
 from jitkernel.session.program.cell import Cell, Change, names_of
 from jitkernel.session.program.eviction import evict
@@ -37,7 +37,7 @@ _FEW = 256  # cells
 _BYTES = 1 << 14  # of memory that are looked through for each cell that may go
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Garbage:
     """The result of a collection, or what it would do where `dry_run`.
 

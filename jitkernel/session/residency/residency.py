@@ -20,7 +20,7 @@ from jitkernel.linker.pinning import pin_reason
 from jitkernel.reach import reached
 from jitkernel.rollback import RecordedDict
 from jitkernel.session.program.cell import Cell, CellState
-from jitkernel.session.saved.tables import Damaged
+from jitkernel.session.saved.damaged import Damaged
 
 if TYPE_CHECKING:
     from jitkernel.linker import Image

@@ -94,7 +94,6 @@ _FINALIZE = Signature(
 def finish(core: Core, image: Image) -> None:
     """Run an image's destructors, and tell what stopped them: that must not keep it in memory."""
     engine, linker = core.engine, core.engine.linker
-    core.places.freed(image)
     handles = (*core.program.handles.pop(image.cell, ()), *([image.dso] if image.dso else ()))
     outcomes = [engine.call_many(list(image.fini))] if image.fini else []
     finalize = linker.known("__cxa_finalize", SymbolKind.FUNCTION) if handles else None
@@ -182,9 +181,9 @@ class Scratch(Execution):
         finally:
             settings.cell_timeout = before
 
-    def function(self, bitcode: bytes, name: str) -> int:
-        """The address of a module's function `name`.  Raises UsageError where the session has that
-        name, and what compiling and linking raise."""
+    def function(self, bitcode: bytes, name: str) -> tuple[int, str]:
+        """The address of a module's function `name`, and the module's text.  Raises UsageError
+        where the session has that name, and what compiling and linking raise."""
         engine = self.engine
         if name in engine.linker.symbols:
             called = self.program.called(name)
@@ -192,7 +191,14 @@ class Scratch(Execution):
         text = engine.pool.disassembled(bitcode)
         request = Request(text, Options(opt_level=1, internal=True), label=f"@{name}")
         kinds = {found.name: "function" for found in functions(text, "declare")}
-        return self.place(engine.pool.compile(request).object, name, kinds=kinds)
+        return self.place(engine.pool.compile(request).object, name, kinds=kinds), text
+
+    def _prepared(
+        self, signature: Signature, arguments: Sequence[Any]
+    ) -> tuple[Thunk, list[TypedValue]]:
+        types = signature.function.parameters
+        packed = [from_python(t, v, self) for t, v in zip(types, arguments, strict=True)]
+        return self.engine.thunks.target(signature, tuple(map(str, types))), packed
 
     def call_at(
         self, address: int, signature: Signature, arguments: Sequence[Any]
@@ -200,9 +206,7 @@ class Scratch(Execution):
         """Call what `function` gave, with Python values; None where it was stopped by a fault or
         the limit.  Raises Interrupted where the user has stopped it."""
         engine, function = self.engine, signature.function
-        types = function.parameters
-        packed = [from_python(t, v, self) for t, v in zip(types, arguments, strict=True)]
-        target = engine.thunks.target(signature, tuple(map(str, types)))
+        target, packed = self._prepared(signature, arguments)
         outcome = self.attempt(target, address, packed)
         if outcome.kind == "ok":
             return TypedValue(function.result, outcome.result, self.layout)
@@ -255,6 +259,13 @@ class Caller(Scratch):
             finally:
                 if self._copies is not None:
                     self._copies.end()
+
+    def call_of(self, address: int, signature: Signature, arguments: Sequence[Any]) -> TypedValue:
+        """Call what `place_beside` gave, as `call_with` does what has a name."""
+        with self:
+            target, packed = self._prepared(signature, arguments)
+            data = self.run_thunk(target, address, packed)
+            return TypedValue(signature.function.result, data, self.layout)
 
     def _with_functions(self, said: Prototype, arguments: Sequence[Any]) -> list[Any]:
         """The arguments, with the addresses of functions of the program that call Python's where

@@ -227,7 +227,8 @@ class Definer(Execution):
             self.engine.check_stop()
         try:
             waiting = partial(self.tee.waiting, "LLVM")
-            compiled = self.engine.pool.compile(request, self.options.fresh, waiting)
+            learn = self.plan.notes.__len__
+            compiled = self.engine.pool.compile(request, self.options.fresh, waiting, learn)
         except CompileError as error:
             raise self.explained(error, request, source) from None
         self.tee.compiled()
@@ -333,7 +334,7 @@ class Definer(Execution):
         there = program.linker.symbols.keys()
         holders = [] if there.isdisjoint(defined) else self._holders(defined)
         again = self._compile_again(compiled, old)
-        began = time.perf_counter_ns()
+        began, paused = time.perf_counter_ns(), self.engine.paused
         text = CellText(known, request.source, self.plan, self.options.keep_data)
         image = program.place(
             cell, compiled, change, text, retype=changed, missing=missing, read=read
@@ -357,6 +358,8 @@ class Definer(Execution):
         cell.times = (
             self.read_time, t["parse"], t["verify"], t["optimise"], t["emit"], linked,
         )  # fmt: skip
+        if self.engine.paused > paused:
+            cell.paused = self.engine.paused - paused
         if compiled.cached:
             cell.cached = True
         self.core.residency.arrived(cell)
@@ -367,7 +370,7 @@ class Definer(Execution):
         """The store's record of code of the cell."""
         return Record(
             self.cell.number, source, request.source, request.first_line, row(request.options),
-            compiled.object, tuple(request.nobuiltin),
+            compiled.code, tuple(request.nobuiltin),
         )  # fmt: skip
 
     def _compile_again(self, compiled: Compiled, old: Cell | None) -> list[tuple[Cell, Record]]:
@@ -388,7 +391,7 @@ class Definer(Execution):
             nobuiltin = frozenset(record.nobuiltin) | new
             record = record._replace(nobuiltin=tuple(sorted(nobuiltin)))
             request = program.lender.stored(record, nobuiltin)
-            record = record._replace(object=pool.compile(request).object)
+            record = record._replace(code=pool.compile(request).object)
             made.append((program.cells[number], record))
             shown = ", ".join(map(program.called, sorted(new)))
             self.change.notes.append(
@@ -447,12 +450,17 @@ class Definer(Execution):
         for remade in remakes:
             self._expect(remade)
         remakes = [*remakes, *self._holders_of(remakes)]
+        # Who holds a body of theirs keeps its own text, and loses names as by any definition.
+        left = {
+            remade.cell: leaving if remade.ir is not None else frozenset() for remade in remakes
+        }
         wanted: list[tuple[Remake, Cell, Record, Request]] = []
         for remade in remakes:
             cell = self.program.cells.get(remade.cell)
             record = self.core.store.get(remade.cell)
             if cell is not None and record is not None and cell.image is not None:
-                wanted.append((remade, cell, record, self._anew(remade, cell, record, leaving)))
+                request = self._anew(remade, cell, record, left[cell.number])
+                wanted.append((remade, cell, record, request))
         made: list[tuple[Remake, Cell, Record, Request, Compiled]] = []
         compiles = self.engine.pool.compile_many([request for *_, request in wanted])
         for asked, found in zip(wanted, compiles, strict=True):
@@ -463,12 +471,12 @@ class Definer(Execution):
             else:
                 refused(asked[0], found)
         for remade, cell, _, _, compiled in made:
-            check(cell, compiled.summary, leaving)
+            check(cell, compiled.summary, left[cell.number])
             if remade.ir is not None:
                 self._adapted |= {cell.number}
         with self.program.world_stopped:
             for remade, cell, record, request, compiled in made:
-                self._relink(remade, cell, record, request, compiled, leaving)
+                self._relink(remade, cell, record, request, compiled, left[cell.number])
         told = [remade.told for remade, *_ in made if remade.told]
         if len(told) > _TOLD:
             told[_TOLD - 1 :] = [f"and so were {len(told) - _TOLD + 1} more cells"]
@@ -497,7 +505,7 @@ class Definer(Execution):
     ) -> None:  # fmt: skip
         """Link a cell that was compiled anew, and say what became of its variables."""
         new = record._replace(
-            module=request.source, first_line=request.first_line, object=compiled.object,
+            module=request.source, first_line=request.first_line, code=compiled.code,
             nobuiltin=tuple(request.nobuiltin),
         )  # fmt: skip
         anew, again = remake(

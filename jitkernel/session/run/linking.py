@@ -11,6 +11,7 @@ import os
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from jitkernel.collecting import lasting
 from jitkernel.compiler.records import NO_TIMES, Compiled, Request, Summary
 from jitkernel.elf.archive import Archive, foreign_object, is_archive, read_archive
 from jitkernel.errors import JitError, LinkError
@@ -21,7 +22,6 @@ from jitkernel.linker.archives import LinkedArchive, Taken, combine, offered, se
 from jitkernel.linker.layout import ReadObject, is_special
 from jitkernel.linker.prepare import prepared
 from jitkernel.linker.records import NOWHERE
-from jitkernel.session.operation import without_collections
 from jitkernel.session.program.cell import title
 from jitkernel.session.run.definer import Definer
 from jitkernel.session.run.host import Execution
@@ -39,7 +39,7 @@ def link_file(core: Core, path: str, whole: bool = False) -> Result:
     """Link the object or archive that is in a file; see `Session.link`."""
     data = read_bytes(path)
     if is_archive(data):
-        with without_collections():  # what is made of members stays
+        with lasting():  # what is made of members
             return _link_archive(core, path, data, whole)
     if data[:4] == b"\x7fELF" and data[16:18] == b"\3\0":
         raise LinkError(f"{path} is a shared library: %lib {path} loads it")
@@ -66,7 +66,7 @@ def read_again(core: Core, paths: Iterable[str]) -> list[str]:
 def _compiled(label: str, read: ReadObject) -> tuple[Request, Compiled]:
     """An object that another compiler made, as if it were the answer to a request."""
     summary = Summary((), (), {}, ())
-    return Request(f"; {label}", label=label), Compiled(read.object.data, summary, NO_TIMES)
+    return Request(f"; {label}", label=label), Compiled(read.object, summary, NO_TIMES)
 
 
 def _link_archive(core: Core, path: str, data: bytes, whole: bool) -> Result:

@@ -151,6 +151,9 @@ class DirectCalls:
                 pass
             except NotReturned:
                 raise self.error() from None
+            finally:
+                if self._core.deferred.waiting:
+                    self._core.deferred.run()
         with self._core.lock:
             value = self._ordinary(name, arguments)
             self._learn(name)

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import partial
 from operator import attrgetter, itemgetter
 from time import perf_counter_ns
@@ -37,7 +36,7 @@ from jitkernel.languages.llvm.plan import (
     progress,
 )
 from jitkernel.linker import Block, SymbolState
-from jitkernel.record import record
+from jitkernel.record import record, replace
 from jitkernel.session.program.cell import CellState, Effects, title
 from jitkernel.session.program.relinking import extend
 from jitkernel.session.program.signatures import (
@@ -399,7 +398,6 @@ class Runner(Definer):
         """Code that runs goes; its constants stay where somebody owns them."""
         linker = self.program.linker
         for image in self.program.running:
-            self.core.places.freed(image)
             with self.engine.arena.rollback.atomic():
                 if own is not None:
                     for held in image.blocks:  # the program may have pointers to them
@@ -455,8 +453,7 @@ class Runner(Definer):
         own = self._language.show(value)
         if own:
             return own, ""
-        describe = self.core.places.describe
-        text, wide = value.texts(describe)
+        text, wide = value.texts(lambda address: self.core.places.describe(address))
         return text, "" if wide == text else value_html(wide)
 
 

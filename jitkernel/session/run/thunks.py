@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from jitkernel.compiler.records import Options, Request
@@ -19,6 +18,7 @@ from jitkernel.ir.types import function_type
 from jitkernel.linker import Image, Linker, Symbol, SymbolKind
 from jitkernel.printable import shortened
 from jitkernel.procfs import memory, write_memory
+from jitkernel.record import record
 from jitkernel.rollback import log_undo
 from jitkernel.session.program.signatures import Signature, attributes_of
 from jitkernel.values.datatype import DataType
@@ -38,7 +38,7 @@ _OPTIONS = Options(opt_level=0, internal=True)
 _OPTIMISED = Options(opt_level=1, internal=True)
 
 
-@dataclass(slots=True, eq=False)
+@record(frozen=False, eq=False)
 class Thunk:
     """A thunk that is linked: by which key it is found, the layouts of its arguments (None: it
     takes none) and of its result (None: void)."""

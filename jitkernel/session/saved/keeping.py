@@ -8,17 +8,18 @@ import contextlib
 import os
 import sqlite3
 import warnings
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from jitkernel.collecting import without_collections
 from jitkernel.compiler.worker_process import WorkerProcess, close_first, first_worker
 from jitkernel.errors import JitError, UsageError, present
-from jitkernel.session.operation import without_collections
+from jitkernel.record import replace
+from jitkernel.session.saved.damaged import Damaged
+from jitkernel.session.saved.file import copied
 from jitkernel.session.saved.rows import numbering
-from jitkernel.session.saved.store import Store, copied
+from jitkernel.session.saved.store import Store
 from jitkernel.session.saved.tables import (
     UNREADABLE,
-    Damaged,
     Parts,
     Tables,
     before,
@@ -53,11 +54,11 @@ class SessionFile:
         self._failed = False  # the last time that it was to be written after a cell
         store = session.store
         rows: Parts = {}
-        if store.durable or store.saved:
+        if store.durable or store.file.saved:
             with without_collections(), naming_before(store.name):
                 rows = store.tables.prove(store.name)
-            if store.name == store.path and store.saved:
-                store.keep_before()
+            if store.name == store.path and store.file.saved:
+                store.file.keep_before()
         facts = {key: body for key, body, _ in rows.get("facts", ())}
         if "session" in facts:
             from jitkernel.session.saved.restoring import read_head
@@ -104,7 +105,7 @@ class SessionFile:
         if keeps:
             self._go_on(rows)
         elif not store.durable:
-            store.clear_state()
+            store.file.clear_state()
         self._drop_records()
         pool = session.engine.pool
         if list(pool.identity()) != self._head["identity"]:  # another LLVM, another processor
@@ -157,7 +158,7 @@ class SessionFile:
                 self._drop_records()
                 if failure := self._write():
                     warnings.warn(failure, RuntimeWarning, stacklevel=3)
-                session.store.shrink()
+                session.store.file.shrink()
 
     def _drop_records(self) -> None:
         """Forget the records of cells that are gone: they were kept for an undo."""
@@ -220,7 +221,7 @@ def _open(
         failed.callback(close_first, worker)
         store = Store(os.fspath(overrides.get("store_path", "")), copy_of=path)
         failed.callback(store.close)
-        if not store.saved:
+        if not store.file.saved:
             store.tables.prove(path)
             raise UsageError(
                 f"{path} has sources of cells, but no session was saved in it; --rebuild compiles "

@@ -17,9 +17,10 @@ from jitkernel.languages.llvm.plan import ENTRY
 from jitkernel.linker.editing import unname
 from jitkernel.session.program.relinking import replace
 from jitkernel.session.run.definer import Definer
+from jitkernel.session.saved.damaged import Damaged
 from jitkernel.session.saved.restoring import TRUST, Restored, find_libraries, named_libraries
 from jitkernel.session.saved.store import Record, read_record
-from jitkernel.session.saved.tables import UNREADABLE, Damaged, is_whole
+from jitkernel.session.saved.tables import UNREADABLE, is_whole
 from jitkernel.session.settings import stored_request
 from jitkernel.wording import counted
 
@@ -58,7 +59,7 @@ def recompile(
                 f"{request.label} does not compile with LLVM {now.llvm} on {now.cpu}: {answer}"
             )
         cell = program.cells[record.number]
-        replace(program, cell, record._replace(object=answer.object))
+        replace(program, cell, record._replace(code=answer.object))
         if cell.image is not None:  # the function of its instructions has no name
             unname(program.linker, cell.image, ENTRY)
     restored.words.append(

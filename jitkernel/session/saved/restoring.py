@@ -15,15 +15,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.arena import Arena, Extent
+from jitkernel.collecting import without_collections
 from jitkernel.errors import Interrupted, UsageError
 from jitkernel.forms import check
 from jitkernel.ir.types import FloatType, IntType, PointerType, parse_type
 from jitkernel.linker import Symbol
 from jitkernel.linker.editing import file, rebind_all, set_image
 from jitkernel.session.history.snapshot import far_words
-from jitkernel.session.operation import without_collections
+from jitkernel.session.saved.damaged import Damaged
 from jitkernel.session.saved.rows import FACTS, Index, read_cell, read_symbol
-from jitkernel.session.saved.tables import Damaged, Part, Parts
+from jitkernel.session.saved.tables import Part, Parts
 from jitkernel.session.saved.writing import LAST, PAGE, ZONES
 from jitkernel.session.settings import check_value
 from jitkernel.values.ir import data_type

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from itertools import count
 from sys import intern
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from jitkernel.arena import Extent
 from jitkernel.forms import Maybe, check
@@ -30,6 +30,7 @@ from jitkernel.linker import (
 )
 from jitkernel.linker.editing import restore_image, restore_uses
 from jitkernel.linker.records import SITE
+from jitkernel.record import NamedTuple
 from jitkernel.session.program.cell import Cell, CellState
 from jitkernel.session.program.signatures import (
     Signature,

@@ -29,6 +29,7 @@ from typing import Any
 
 from jitkernel.errors import UsageError
 from jitkernel.files import refuse_irregular
+from jitkernel.session.saved.damaged import Damaged, Unopened
 
 SCHEMA = 5
 WAIT = 1.0  # seconds for a session that has the file, and may be about to end
@@ -78,14 +79,6 @@ def naming_before(path: str) -> Iterator[None]:
 BESIDE = ("-wal", "-shm", "-journal")
 #: What SQLite raises for a file that is damaged: its words may be no text any more.
 UNREADABLE = (sqlite3.Error, UnicodeDecodeError)
-
-
-class Damaged(UsageError):
-    """A file that is not what was written."""
-
-
-class Unopened(UsageError):
-    """A file that the system does not let us open: its folder is full, say, or another's."""
 
 
 def checksums(table: str, rows: Iterable[Row]) -> Iterator[bytes]:

@@ -13,13 +13,13 @@ import time
 import zlib
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, fields
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import Fault
 from jitkernel.forms import check, decompress
-from jitkernel.session.saved.tables import Damaged
+from jitkernel.record import field, fields, record
+from jitkernel.session.saved.damaged import Damaged
 from jitkernel.session.settings import USUAL
 
 if TYPE_CHECKING:
@@ -31,9 +31,11 @@ if TYPE_CHECKING:
 
 _MOST = 50_000  # texts of no cell of a client; the oldest go
 _LONGEST = 256 << 20  # bytes of a source
+# A text that is not longer is packed with a window and tables of a few kilobytes, not of 256.
+_SHORT, _SMALL = 4096, (12, 4)
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class Text:
     """One thing that was asked.
 
@@ -64,7 +66,8 @@ class Text:
     def row(self) -> tuple[str, bytes]:
         """As the store keeps it."""
         source = self.source.encode("utf-8", "surrogatepass")
-        return _DUMPS(_VALUES(self)), zlib.compress(source, 1)
+        packer = zlib.compressobj(1, zlib.DEFLATED, *(_SMALL if len(source) < _SHORT else ()))
+        return _DUMPS(_VALUES(self)), packer.compress(source) + packer.flush()
 
     @classmethod
     def of(cls, number: int, body: str) -> Text:

@@ -17,6 +17,7 @@ from jitkernel.session.debugging.values import Value, bytes_of
 from jitkernel.session.debugging.view import LOOPED
 from jitkernel.values.python import to_python
 from tests.elf import debugged
+from tests.seeds import seeds
 
 
 @pytest.fixture
@@ -80,9 +81,7 @@ def stops(s: Session, source: str, arguments: tuple[int, ...]) -> list[list[dict
 
 
 @pytest.mark.parametrize("kind", ["program", "inlining"])
-@pytest.mark.parametrize(
-    "seed", [*range(4), *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(4, 60))]
-)
+@pytest.mark.parametrize("seed", seeds(2, 60))
 def test_values_are_those_of_gdb_or_optimised_out(
     session: Session, tmp_path: Path, kind: str, seed: int
 ) -> None:

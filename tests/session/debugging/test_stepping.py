@@ -99,7 +99,7 @@ def check(
     return compared
 
 
-QUICK, THROWING = range(8), range(4)
+QUICK, THROWING = range(4), range(2)
 
 
 @pytest.fixture(scope="module")
