@@ -11,15 +11,15 @@ from dataclasses import dataclass
 
 from jitkernel.compiler.machine_ir import Stage
 from jitkernel.compiler.pass_trace import PassTrace
-from jitkernel.compiler.records import Options
 from jitkernel.errors import CompileError
 from jitkernel.ir.instructions import instructions
 from jitkernel.ir.module import Entity, entities, functions
 from jitkernel.ir.printed import counts_of
 from jitkernel.ir.text import has_word, replaced
-from jitkernel.session import CellOptions, Session
+from jitkernel.session import Session
 from jitkernel.session.operation import operation
 from jitkernel.session.run.results import Collector
+from jitkernel.session.settings import same_options
 from jitkernel.transform.process import Analysed, Transformed, analysed, transform
 
 _REPEAT = 5
@@ -87,7 +87,7 @@ def apply_pass(  # noqa: PLR0913  (public, options by their names)
     old = session.inspect.printed(request)
     text = _strong(old, request.source) if last else request.source
     made = _transformed(session, code, name, text, timeout)
-    options = _options(request.options, last)
+    options = same_options(request.options, "none" if last else "")
     try:
         compiled = session.compile(made.after, options)
     except CompileError as error:
@@ -160,19 +160,6 @@ def _analysed(session: Session, code: str, name: str, text: str, timeout: float)
 @operation()
 def _transformed(session: Session, code: str, name: str, text: str, timeout: float) -> Transformed:
     return transform(code, name, text, timeout, lambda: session.inspect.engine.stopping)
-
-
-def _options(options: Options, last: bool) -> CellOptions:
-    """The same options for another cell; after LLVM's passes none of them runs again."""
-    return CellOptions(
-        opt_level=options.opt_level,
-        cpu=options.cpu,
-        closed=options.closed,
-        ignore_optnone=options.ignore_optnone,
-        keep_cpu=options.keep_cpu,
-        keep_data=True,
-        passes="none" if last else options.passes,
-    )
 
 
 def _strong(text: str, source: str) -> str:

@@ -38,12 +38,13 @@ class Transformed:
 @dataclass(frozen=True, slots=True)
 class Analysed:
     """The results of an analysis: rows, each with the same names, a text, and what it printed; the
-    nanoseconds that it took."""
+    nanoseconds that it took; and `html` of what shows itself in notebooks."""
 
     rows: list[dict[str, Any]]
     text: str
     output: str
     nanoseconds: int
+    html: str = ""
 
 
 def transform(
@@ -75,7 +76,7 @@ def analysed(
     and rows (dicts).  Raises as `transform` does."""
     order = {"name": name, "code": code, "module": module, "what": "analysis"}
     found, output = _answer(order, timeout, stopped)
-    return Analysed(found["rows"], found["text"], output, found["spent"])
+    return Analysed(found["rows"], found["text"], output, found["spent"], found["html"])
 
 
 def _answer(

@@ -6,7 +6,9 @@ code prints goes to standard error.
 
 from __future__ import annotations
 
+import base64
 import inspect
+import io
 import json
 import linecache
 import os
@@ -14,11 +16,15 @@ import resource
 import sys
 import traceback
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from time import perf_counter_ns
 from typing import Any
 
 _MEMORY = 4 << 30  # bytes of address space
 _ROWS = 10_000  # rows of an analysis that are kept
+_PICTURE = 4 << 20  # letters of one that shows itself
+_FRAMES = 5  # calls of an error that are told, the first and the last
+_IMAGES = {"_repr_svg_": "svg+xml", "_repr_png_": "png", "_repr_jpeg_": "jpeg"}
 
 
 def main() -> None:
@@ -55,7 +61,8 @@ def main() -> None:
     except BaseException as error:
         json.dump({"error": _told(error, file)}, answer)
     answer.flush()
-    sys.stdout.flush()
+    with suppress(Exception):  # it may be closed
+        sys.stdout.flush()
     os._exit(0)
 
 
@@ -104,18 +111,61 @@ def _analysed(function: Callable[[Any], Any], wanted: str, given: Any) -> dict[s
     """The rows and the text that the analysis gave, and the time that it took."""
     rows: list[dict[str, Any]] = []
     lines: list[str] = []
+    pictures: list[str] = []
     began = perf_counter_ns()
     functions = given.functions if wanted == "function" else {"": given}
     for name, each in functions.items():
         made = function(each)
-        for row in [made] if isinstance(made, (str, dict)) else made or ():
+        if inspect.iscoroutine(made):
+            made.close()
+            raise TypeError(f"{function.__name__}() is async: an analysis is a plain function")
+        several = len(functions) > 1
+        for row in _results(made):
             if isinstance(row, dict) and len(rows) < _ROWS:
-                several = {"function": name} if len(functions) > 1 else {}
-                rows.append({str(k): _plain(v) for k, v in (several | row).items()})
+                first = {"function": name} if several else {}
+                rows.append({str(k): _plain(v) for k, v in (first | row).items()})
+            elif picture := _picture(row):
+                pictures.append(picture)
             elif not isinstance(row, dict):
-                lines.append(str(row))
+                alone = several and row is made and not isinstance(row, str)
+                lines.append(f"@{name}: {row}" if alone else str(row))
     spent = perf_counter_ns() - began
-    return {"rows": rows, "text": "\n".join(lines), "spent": spent}
+    return {"rows": rows, "text": "\n".join(lines), "html": "".join(pictures), "spent": spent}
+
+
+def _results(made: Any) -> Iterable[Any]:
+    """The results of an analysis, one after the other."""
+    if made is None:
+        return ()
+    single = isinstance(made, (str, bytes, dict)) or _shows_itself(made)
+    return (made,) if single or not isinstance(made, Iterable) else made
+
+
+def _shows_itself(value: Any) -> bool:
+    return any(hasattr(type(value), how) for how in ("_repr_html_", *_IMAGES, "savefig"))
+
+
+def _picture(value: Any) -> str:
+    """HTML of what shows itself in notebooks: tables of pandas, figures; "" for anything else."""
+    if not _shows_itself(value):
+        return ""
+    if made := value._repr_html_() if hasattr(value, "_repr_html_") else "":
+        return str(made) if len(made) <= _PICTURE else ""
+    for how, kind in _IMAGES.items():
+        data = getattr(value, how)() if hasattr(value, how) else None
+        if data:
+            return _image(kind, data)
+    if not hasattr(value, "savefig"):
+        return ""
+    file = io.BytesIO()
+    value.savefig(file, format="png", bbox_inches="tight")
+    return _image("png", file.getvalue())
+
+
+def _image(kind: str, data: str | bytes) -> str:
+    data = data.encode() if isinstance(data, str) else data
+    text = base64.b64encode(data).decode()
+    return f'<img src="data:image/{kind};base64,{text}">' if len(text) <= _PICTURE else ""
 
 
 def _plain(value: Any) -> Any:
@@ -144,6 +194,9 @@ def _told(error: BaseException, file: str) -> str:
         return "".join(traceback.format_exception_only(error)).strip()
     frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == file]
     lines = [f"  line {f.lineno}, in {f.name}: {(f.line or '').strip()}" for f in frames]
+    if len(lines) > 2 * _FRAMES:
+        left = len(lines) - 2 * _FRAMES
+        lines[_FRAMES:-_FRAMES] = [f"  ... {left} more calls"]
     return "\n".join([f"{type(error).__name__}: {error}", *lines])
 
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from jitkernel.views.rows import rows
     from jitkernel.views.stack import stack
     from jitkernel.views.tables import cells, symbols, watch
+    from jitkernel.views.threads import threads
     from jitkernel.views.view import View
 
 __all__ = [
@@ -62,6 +63,7 @@ __all__ = [
     "rows",
     "stack",
     "symbols",
+    "threads",
     "timeline",
     "watch",
 ]

@@ -16,6 +16,7 @@ from jitkernel.errors import UsageError
 from jitkernel.ir.debug_info import Origins
 from jitkernel.ir.names import bare
 from jitkernel.linker.linkmap import MappedSymbol
+from jitkernel.linker.x86_64 import STUB_SIZE
 from jitkernel.regex import regex
 from jitkernel.session.program.cell import CellState
 from jitkernel.views.view import View, join, listing
@@ -53,14 +54,24 @@ def asm(
     target: int | str | None = None,
     syntax: str = "intel",
     lines: bool = True,
+    entry: bool = False,
 ) -> View:
     """The functions of a cell, or one function; without a target those of the last cell.
 
     `lines`: the number of the cell's line stands before each instruction, and those lines below.
     While the program stands: the code that runs, `=>` marking where the frame that is looked at
     goes on, `->` where others do.
+    `entry`: where pointers to one function lead, as it is shown of one that no cell defines.
     Raises UsageError where there is no machine code.
     """
+    if isinstance(target, str):
+        name = bare(target)
+        symbol = session.inspect.program.named(name)
+        cells = session.inspect.program.owner(name)
+        if entry or (symbol is not None and symbol.stub and not cells):
+            return _entry(session, target, syntax)
+    elif entry:
+        raise UsageError("an entry is one function's: name it")
     cell, functions = code_of(session, target, traps=True)
     rows = session.inspect.places.lines.of_cell(cell.number) if lines else []
     describe = describer(session, cell)
@@ -81,6 +92,25 @@ def asm(
             source_lines(session.source(cell.number), used, f"Lines of cell {cell.number}")
         )
     return join(views)
+
+
+def _entry(session: Session, name: str, syntax: str) -> View:
+    """The canonical entry of a function, where pointers to it lead, or the stub that calls of what
+    is far, or nowhere, lead to: where it is, and its bytes.
+
+    Raises UsageError where it has none.
+    """
+    program = session.inspect.program
+    symbol, called = program.named(bare(name)), program.called(bare(name))
+    if symbol is None or not symbol.stub:
+        raise UsageError(
+            f"{called} has no entry: nothing has its address, and calls lead to its code"
+        )
+    what = "the entry of" if symbol.size else "the stub of"
+    content = session.inspect.engine.arena.read(symbol.stub, STUB_SIZE).rstrip(_INT3)
+    found = decode(content, symbol.stub, describer(session), syntax)
+    title = f"{what} {called}, {STUB_SIZE} bytes at {symbol.stub:#x}, traps behind the jump"
+    return listing(title, "\n".join(disassemble(found)))
 
 
 def code_of(

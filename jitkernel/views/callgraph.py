@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import textwrap
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING
 
 from jitkernel.errors import UsageError
@@ -78,7 +78,7 @@ def callgraph(
     if target is None:
         if not functions:
             raise UsageError("no function is defined yet")
-        return _view(session, functions, set(), everything)
+        return _Shown(session, functions, set(), everything).view()
     cell, names = session.inspect.cell_of(target)
     here = {n for n in names if n in functions and not functions[n].kind}
     if not here:
@@ -96,7 +96,7 @@ def callgraph(
     else:
         reached = within(here, calls, depth) | within(here, users, depth)
     kept = {n: f for n, f in functions.items() if n in reached}
-    return _view(session, kept, here, everything, isinstance(target, int))
+    return _Shown(session, kept, here, everything).view(apart=isinstance(target, int))
 
 
 def _between(
@@ -186,165 +186,162 @@ def _elsewhere(symbol: Symbol | None) -> _Function:
     return _Function("runtime", "far")
 
 
-def _view(
-    session: Session,
-    functions: dict[str, _Function],
-    here: set[str],
-    everything: bool,
-    apart: bool = False,
-) -> View:
-    """Of some functions; `here` are those that were asked for, `apart` from those of others."""
-    # Of many, what was asked for, and what comes first.
-    names = list(functions)
-    many = len(names) > ROWS and not everything
-    names = sorted(names, key=lambda name: name not in here)[:ROWS] if many else names
-    called = cache(partial(_called, session))
-    rows = [_row(functions, called, name, everything or here == {name}) for name in names]
-    arrows = _arrows(functions)
-    calls = sum(n for f in functions.values() for used, n in f.calls.items() if used in functions)
-    around = cut_list([called(n) for n in sorted(here)], _NAMED)
-    title = "Calls" + (f" around {around}" if here else "")
-    said = f"{counted(len(functions), 'function')}, {counted(calls, 'call')}"
-    if many:
-        said += f"; {ROWS} functions are listed, --all lists all"
-    columns = ("function", "where", "calls", "takes the address of", "called by")
-    text = View(_text(title, rows, f"{said}."), table(title, columns, rows, f"{said}.").html)
-    if not arrows:
-        return text
-    alt = f"{title}: {said}."
-    if apart or (not here and len(functions) > DRAWN and len(_homes(functions, here)) > 1):
-        image, words, rest = _clusters(functions, called, here, arrows, alt)
-    else:
-        image, words, rest = _drawing(functions, called, here, arrows, alt)
-    note = f"\n{textwrap.fill(rest, WIDTH)}" if rest else ""
-    html = f"{image}<p>{prose(f'{words} {rest}'.strip())}</p>{text.html}"
-    return View(text.text + note, html)
+@dataclass(frozen=True)
+class _Shown:
+    """The functions that are shown; `here` are those that were asked for, and are said of whole."""
 
+    session: Session
+    functions: Mapping[str, _Function]
+    here: set[str]
+    everything: bool
 
-def _row(
-    functions: dict[str, _Function], called: Callable[[str], str], name: str, whole: bool
-) -> tuple[str, str, str, str, str]:
-    function = functions[name]
-    calls = [f"{called(n)}{f' {k} times' if k > 1 else ''}" for n, k in function.calls.items()]
-    calls += [f"{called(n)} (inlined)" for n in function.inlines if n not in function.calls]
-    if function.indirect:
-        calls.append(f"{function.indirect} through pointers")
-    takes = [called(n) for n in function.takes]
-    callers = [called(n) for n, directly in sorted(function.used_by.items()) if directly]
-    most = len(functions) + 1 if whole else NAMES
-    lists = [cut_list(found, most) for found in (calls, takes, callers)]
-    return called(name), function.where, lists[0], lists[1], lists[2]
+    @cached_property
+    def called(self) -> Callable[[str], str]:
+        """The names of functions as they are shown."""
+        return cache(partial(_called, self.session))
 
+    @cached_property
+    def arrows(self) -> list[Arrow]:
+        """Calls, and dashed: addresses taken."""
+        arrows = []
+        for name, function in self.functions.items():
+            used_here = function.calls | function.takes
+            for used in (used for used in used_here if used in self.functions):
+                count = function.calls[used]
+                text = str(count) if count > 1 else ""
+                arrows.append(Arrow(name, used, text, dashed=not count))
+            for used in function.inlines:
+                if used in self.functions and used not in function.calls:
+                    arrows.append(Arrow(name, used, "inlined"))
+        return arrows
 
-def _arrows(functions: dict[str, _Function]) -> list[Arrow]:
-    """Calls, and dashed: addresses taken."""
-    arrows = []
-    for name, function in functions.items():
-        for used in (used for used in function.calls | function.takes if used in functions):
-            count = function.calls[used]
-            arrows.append(Arrow(name, used, str(count) if count > 1 else "", dashed=not count))
-        for used in function.inlines:
-            if used in functions and used not in function.calls:
-                arrows.append(Arrow(name, used, "inlined"))
-    return arrows
+    @cached_property
+    def near(self) -> dict[str, list[str]]:
+        """The neighbours of each: who calls it, or is called by it."""
+        return links((arrow.start, arrow.stop) for arrow in self.arrows)
 
+    @cached_property
+    def homes(self) -> dict[str, str]:
+        """The places of the functions that were not asked for."""
+        return {n: f.where or "elsewhere" for n, f in self.functions.items() if n not in self.here}
 
-def _drawing(
-    functions: dict[str, _Function],
-    called: Callable[[str], str],
-    here: set[str],
-    arrows: list[Arrow],
-    said: str,
-) -> tuple[str, str, str]:
-    """The picture, how it is read, and what is not in it; a large graph is drawn in part."""
-    near = links((arrow.start, arrow.stop) for arrow in arrows)
-    # Those that call and are called by the same functions, in the same way, share a box.
-    alike = _alike(functions, arrows, here) if len(near) > _ALIKE else {}
-    boxes = [n for n in functions if (n in near or n in here) and n not in alike]
-    first = [n for n in boxes if n in here] or sorted(boxes, key=lambda n: -len(near[n]))[:1]
-    apart = {n: [o for o in others if o not in alike] for n, others in near.items()}
-    kept = within(first, apart, most=_PART) if len(boxes) > DRAWN else set(boxes)
-    many = Counter(alike.values())
-    nodes = []
-    for name in (n for n in boxes if n in kept):
-        function = functions[name]
-        lines = [function.where]
-        if many[name]:
-            lines.append(f"and {many[name]} more like it")
-        nodes.append(Node(name, called(name), lines, "entry" if name in here else function.kind))
-    drawn = [a for a in arrows if a.start not in alike and a.stop not in alike]
-    words = "Numbers say how many calls there are; dotted: its address is taken."
-    if not here and len(near) < len(functions):
-        words += " What neither calls nor is called is not drawn."
-    rest = ""
-    if len(boxes) > len(nodes):
-        told = sum(1 + many[name] for name in kept)
-        rest = (
-            f"{told} of {len(near)} functions are drawn, those nearest to "
-            f"{', '.join(called(n) for n in first[:3])}; %callgraph NAME --depth N draws others."
+    # -- in words --------------------------------------------------------------------------------
+
+    def view(self, apart: bool = False) -> View:
+        """All of it; `apart`: what was not asked for is drawn as what has it."""
+        # Of many, what was asked for, and what comes first.
+        functions, names = self.functions, list(self.functions)
+        many = len(names) > ROWS and not self.everything
+        names = sorted(names, key=lambda name: name not in self.here)[:ROWS] if many else names
+        rows = [self._row(name) for name in names]
+        calls = sum(
+            n for f in functions.values() for used, n in f.calls.items() if used in functions
         )
-    return figure_of(nodes, drawn, f"{said} {rest}".strip(), _PAGE), words, rest
+        around = cut_list([self.called(n) for n in sorted(self.here)], _NAMED)
+        title = "Calls" + (f" around {around}" if self.here else "")
+        said = f"{counted(len(functions), 'function')}, {counted(calls, 'call')}"
+        if many:
+            said += f"; {ROWS} functions are listed, --all lists all"
+        columns = ("function", "where", "calls", "takes the address of", "called by")
+        text = View(_text(title, rows, f"{said}."), table(title, columns, rows, f"{said}.").html)
+        if not self.arrows:
+            return text
+        several = len(functions) > DRAWN and len({*self.homes.values()}) > 1
+        drawn = self._clusters if apart or (not self.here and several) else self._drawing
+        image, words, rest = drawn(f"{title}: {said}.")
+        note = f"\n{textwrap.fill(rest, WIDTH)}" if rest else ""
+        html = f"{image}<p>{prose(f'{words} {rest}'.strip())}</p>{text.html}"
+        return View(text.text + note, html)
 
+    def _row(self, name: str) -> tuple[str, str, str, str, str]:
+        function, called = self.functions[name], self.called
+        calls = [f"{called(n)}{f' {k} times' if k > 1 else ''}" for n, k in function.calls.items()]
+        calls += [f"{called(n)} (inlined)" for n in function.inlines if n not in function.calls]
+        if function.indirect:
+            calls.append(f"{function.indirect} through pointers")
+        takes = [called(n) for n in function.takes]
+        callers = [called(n) for n, directly in sorted(function.used_by.items()) if directly]
+        is_whole = self.everything or self.here == {name}
+        most = len(self.functions) + 1 if is_whole else NAMES
+        lists = [cut_list(found, most) for found in (calls, takes, callers)]
+        return called(name), function.where, lists[0], lists[1], lists[2]
 
-def _homes(functions: Mapping[str, _Function], here: Collection[str]) -> dict[str, list[str]]:
-    """The functions that were not asked for, by where they are."""
-    found: dict[str, list[str]] = {}
-    for name, function in functions.items():
-        if name not in here:
-            found.setdefault(function.where or "elsewhere", []).append(name)
-    return found
+    # -- in pictures -----------------------------------------------------------------------------
 
+    def _drawing(self, said: str) -> tuple[str, str, str]:
+        """The picture, how it is read, and what is not in it; a large graph is drawn in part."""
+        near, here, called = self.near, self.here, self.called
+        # Those that call and are called by the same functions, in the same way, share a box.
+        alike = self._alike() if len(near) > _ALIKE else {}
+        boxes = [n for n in self.functions if (n in near or n in here) and n not in alike]
+        first = [n for n in boxes if n in here] or sorted(boxes, key=lambda n: -len(near[n]))[:1]
+        apart = {n: [o for o in others if o not in alike] for n, others in near.items()}
+        kept = within(first, apart, most=_PART) if len(boxes) > DRAWN else set(boxes)
+        many = Counter(alike.values())
+        nodes = []
+        for name in (n for n in boxes if n in kept):
+            function = self.functions[name]
+            lines = [function.where]
+            if many[name]:
+                lines.append(f"and {many[name]} more like it")
+            nodes.append(
+                Node(name, called(name), lines, "entry" if name in here else function.kind)
+            )
+        drawn = [a for a in self.arrows if a.start not in alike and a.stop not in alike]
+        words = "Numbers say how many calls there are; dotted: its address is taken."
+        if not here and len(near) < len(self.functions):
+            words += " What neither calls nor is called is not drawn."
+        rest = ""
+        if len(boxes) > len(nodes):
+            told = sum(1 + many[name] for name in kept)
+            rest = (
+                f"{told} of {len(near)} functions are drawn, those nearest to "
+                f"{', '.join(map(called, first[:3]))}; %callgraph NAME --depth N draws others."
+            )
+        return figure_of(nodes, drawn, f"{said} {rest}".strip(), _PAGE), words, rest
 
-def _clusters(
-    functions: Mapping[str, _Function],
-    called: Callable[[str], str],
-    here: set[str],
-    arrows: list[Arrow],
-    said: str,
-) -> tuple[str, str, str]:
-    """The same with a box for each cell, or for the library, of what was not asked for."""
-    near = links((arrow.start, arrow.stop) for arrow in arrows)
-    home = {n: where for where, names in _homes(functions, here).items() for n in names}
-    nodes = [Node(n, called(n), [functions[n].where]) for n in functions
-             if n in here and n in near and len(here) <= DRAWN]  # fmt: skip
-    boxed = {node.key for node in nodes}
-    members: dict[str, list[str]] = {}
-    for name in functions:
-        if name not in boxed and name in near:
-            members.setdefault(home.get(name, functions[name].where), []).append(name)
-    for where, names in members.items():
-        lines = [called(n) for n in names[:_LISTED]]
-        if len(names) > _LISTED:
-            lines.append(f"and {len(names) - _LISTED} more")
-        nodes.append(Node(where, where, lines, "" if where.startswith("cell") else "far"))
-    box = {n: n if n in boxed else home.get(n, functions[n].where) for n in functions}
-    counts: Counter[tuple[str, str]] = Counter()
-    for name, function in functions.items():
-        for used in (*function.calls, *function.takes, *function.inlines):
-            if used in functions and box[name] != box[used]:
-                counts[box[name], box[used]] += function.calls[used] or 1
-    drawn = [Arrow(a, b, str(n) if n > 1 else "") for (a, b), n in counts.items()]
-    words = (
-        "Functions of one cell, or of the library, share a box; %callgraph CELL opens one. Numbers "
-        "say how many calls there are."
-    )
-    return figure_of(nodes, drawn, said, _PAGE), words, ""
+    def _clusters(self, said: str) -> tuple[str, str, str]:
+        """The same with a box for each cell, or for the library, of what was not asked for."""
+        functions, near, called = self.functions, self.near, self.called
+        nodes = [Node(n, called(n), [functions[n].where]) for n in functions
+                 if n in self.here and n in near and len(self.here) <= DRAWN]  # fmt: skip
+        boxed = {node.key for node in nodes}
+        box = {n: n if n in boxed else self.homes.get(n, functions[n].where) for n in functions}
+        members: dict[str, list[str]] = {}
+        for name in functions:
+            if name not in boxed and name in near:
+                members.setdefault(box[name], []).append(name)
+        for where, names in members.items():
+            lines = [called(n) for n in names[:_LISTED]]
+            if len(names) > _LISTED:
+                lines.append(f"and {len(names) - _LISTED} more")
+            nodes.append(Node(where, where, lines, "" if where.startswith("cell") else "far"))
+        counts: Counter[tuple[str, str]] = Counter()
+        for name, function in functions.items():
+            for used in (*function.calls, *function.takes, *function.inlines):
+                if used in functions and box[name] != box[used]:
+                    counts[box[name], box[used]] += function.calls[used] or 1
+        drawn = [Arrow(a, b, str(n) if n > 1 else "") for (a, b), n in counts.items()]
+        words = (
+            "Functions of one cell, or of the library, share a box; %callgraph CELL opens one. "
+            "Numbers say how many calls there are."
+        )
+        return figure_of(nodes, drawn, said, _PAGE), words, ""
 
-
-def _alike(shown: Iterable[str], arrows: list[Arrow], here: set[str]) -> dict[str, str]:
-    """Functions that have the same neighbours as another one, by whose box they are in."""
-    ways: dict[str, set[tuple[str, str, str, bool]]] = {}
-    for arrow in arrows:
-        ways.setdefault(arrow.start, set()).add(("to", arrow.stop, arrow.text, arrow.dashed))
-        ways.setdefault(arrow.stop, set()).add(("from", arrow.start, arrow.text, arrow.dashed))
-    first: dict[frozenset[tuple[str, str, str, bool]], str] = {}
-    found = {}
-    for name in shown:
-        if name in ways and name not in here:
-            own = first.setdefault(frozenset(ways[name]), name)
-            if own != name:
-                found[name] = own
-    return found
+    def _alike(self) -> dict[str, str]:
+        """Functions that have the same neighbours as another one, by whose box they are in."""
+        ways: dict[str, set[tuple[str, str, str, bool]]] = {}
+        for arrow in self.arrows:
+            ways.setdefault(arrow.start, set()).add(("to", arrow.stop, arrow.text, arrow.dashed))
+            ways.setdefault(arrow.stop, set()).add(("from", arrow.start, arrow.text, arrow.dashed))
+        first: dict[frozenset[tuple[str, str, str, bool]], str] = {}
+        found = {}
+        for name in self.functions:
+            if name in ways and name not in self.here:
+                own = first.setdefault(frozenset(ways[name]), name)
+                if own != name:
+                    found[name] = own
+        return found
 
 
 def _text(title: str, rows: list[tuple[str, str, str, str, str]], note: str) -> str:

@@ -2,16 +2,19 @@
 
 Instructions and the lines of source that they come from stand whole in their blocks; the picture is
 as large as that takes.  Of a function with more blocks than anybody can look at, what a block
-dominates is one box, which can be opened.
+dominates is one box, which can be opened.  What analyses tell of blocks stands in them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from os.path import basename
 from typing import TYPE_CHECKING, NamedTuple
 
 from jitkernel.errors import UsageError
+from jitkernel.ir.counted import taken
+from jitkernel.ir.model import Block
 from jitkernel.ir.module import global_values
 from jitkernel.ir.names import bare
 from jitkernel.ir.text import split_at_commas
@@ -21,8 +24,9 @@ from jitkernel.views.diagram import Arrow, Node, figure_of
 from jitkernel.views.diff import clip
 from jitkernel.views.graph import back_edges, links, within
 from jitkernel.views.here import block_marks
-from jitkernel.views.lines import Body, Located
-from jitkernel.views.outline import children, outline, subtree
+from jitkernel.views.lines import Located
+from jitkernel.views.outline import outline, subtree
+from jitkernel.views.overlays import ANALYSES, DRAWN, Edge, Overlay, Subject, counts
 from jitkernel.views.view import View, folding, join, listing, prose, table
 from jitkernel.wording import counted, did_you_mean
 
@@ -30,7 +34,6 @@ if TYPE_CHECKING:
     from jitkernel.session import Session
 
 LISTED = 3000  # instructions
-DRAWN = 120  # boxes
 _LARGEST = 120_000  # bytes of HTML
 _ROWS = 120  # blocks in the table
 _PAGE = 3000.0  # pixels of a layer of folded boxes
@@ -50,24 +53,36 @@ class Part(NamedTuple):
         return (self.around or self.block).lstrip("%")
 
 
+class Told(NamedTuple):
+    """Words on blocks beside their instructions: the `analyses` of these names (see
+    `ANALYSES`), and how often each is executed while `code` runs, of a `language`: without it, of
+    the cell's own, but for a call line of IR (`@f(3)`)."""
+
+    analyses: Sequence[str] = ()
+    code: str = ""
+    language: str = ""
+
+
 def cfg(
     session: Session,
     target: int | str | None = None,
     raw: bool = False,
     level: int | None = None,
     part: Part | None = None,
+    told: Told | None = None,
 ) -> View:
     """Control flow of a function, or of each function of a cell, as it was compiled.
 
     `raw`: as it was written, before any pass.  `level`: as this optimisation level would have it.
     All blocks are told, and drawn but where a `part` is asked for.  Where those are many, what a
     block dominates is one box.  While the program stands: of the code that runs, `=>` marking the
-    block where the frame that is looked at goes on, `->` where others do.
-    Raises UsageError where there is no IR, no body or no such block.
+    block where the frame that is looked at goes on, `->` where others do.  What is `told` of blocks
+    stands in them and below; code that is to be counted is run once, as in a call that is timed.
+    Raises UsageError where there is no IR, no body or no such block, and what that code raises.
     """
     cell, _ = session.inspect.cell_of(target)
     request = session.inspect.request(cell.number)
-    part = part or Part()
+    part, told = part or Part(), told or Told()
     if part.depth is not None and part.depth < 0:
         raise UsageError("--depth is a number of edges, 0 or more")
     if part.block and (part.around or part.depth is not None):
@@ -85,12 +100,19 @@ def cfg(
     graphs = [_Graph(session, located, name, cell.number, marks.get(name, {})) for name in names]
     if part.label:
         graphs = _with_block(session, graphs, part.label)
+    found: dict[str, bytes] = {}
+    if told.code:
+        of_cell = session.inspect.program.state.notes.language_of(cell.number)
+        own = "" if told.code.lstrip().startswith("@") else told.language or of_cell
+        found = session.frontend.count_edges(
+            cell.number, located.emitted, [graph.name for graph in graphs], told.code, own or "llvm"
+        )
     options = request.options
     pipeline = f"with {options.passes}" if options.passes else f"at -O{options.opt_level}"
     how = "as written" if raw else f"as compiled {pipeline}"
     if marks:
         how = "as it is run now"
-    return join([graph.view(how, part) for graph in graphs])
+    return join([graph.view(how, part, told, found.get(graph.name, b"")) for graph in graphs])
 
 
 def _with_block(session: Session, graphs: list[_Graph], label: str) -> list[_Graph]:
@@ -110,86 +132,121 @@ class _Graph:
     def __init__(
         self, session: Session, located: Located, name: str, cell: int, marks: Mapping[int, str]
     ):
-        self._session, self._located, self.name, self._marks = session, located, name, marks
+        self._session, self._located, self.name = session, located, name
         self.called = session.inspect.program.called(name, cell)
-        self.body: Body = located.body(name)
-        self.blocks = self.body.flow.blocks
-        self.labels = [label for label, _ in self.blocks]
+        body = located.body(name)
+        self.function, self.blocks = body.function, body.function.blocks
+        self.texts = dict(zip(self.blocks, body.texts, strict=True))
+        self.places = dict(zip(self.blocks, body.places, strict=True))
+        self._marks = {self.blocks[number]: mark for number, mark in marks.items()}
+        self.labels = {block.name: block for block in self.blocks}
         self.arrows = self._merged()
-        self.back = back_edges([0], self.arrows)
-        loops = {stop for _, stop in self.back}
-        self.kinds = ["loop" if index in loops else "" for index in range(len(self.labels))]
-        self.kinds[0] = "entry"
+        self.back = back_edges([self.function.entry], self.arrows)
+        self.kinds = {stop: "loop" for _, stop in self.back} | {self.function.entry: "entry"}
+        self.overlays: list[Overlay] = []
 
-    def _merged(self) -> dict[tuple[int, int], str]:
+    def _merged(self) -> dict[Edge, str]:
         """Edges between two blocks as one, with all their letters."""
-        found: dict[tuple[int, int], list[str]] = {}
-        entries = _entries(self._located, self.name) if self._is_indirect() else {}
-        for start, stop, letter in self.body.flow.edges:
-            if not letter and self.blocks[start][1][-1].startswith("indirectbr"):
-                letter = entries.get(self.labels[stop], "")
-            found.setdefault((start, stop), []).append(letter)
+        found: dict[Edge, list[str]] = {}
+        entries: dict[str, str] | None = None
+        for block in self.blocks:
+            indirect = block.terminator.opcode == "indirectbr"
+            if indirect and entries is None:
+                entries = _entries(self._located, self.name)
+            for stop, letter in zip(block.edges, block.conditions, strict=True):
+                if indirect and entries:
+                    letter = entries.get(stop.name, "")
+                found.setdefault((block, stop), []).append(letter)
         return {edge: ", ".join(filter(None, letters)) for edge, letters in found.items()}
 
-    def _is_indirect(self) -> bool:
-        return any(lines[-1].startswith("indirectbr") for _, lines in self.blocks)
+    def _told(
+        self, told: Told, counted_: bytes, boxes: Sequence[Sequence[Block]]
+    ) -> Iterator[Overlay]:
+        """The words on blocks; of many, on those that boxes begin with.  `counted_` is what was
+        counted."""
+        shown: Sequence[Block] = self.blocks
+        if len(shown) > _ROWS:
+            first = {box[0] for box in boxes}
+            shown = [block for block in shown if block in first]
+        subject = Subject(self.function, self.called, shown)
+        for name in told.analyses:
+            yield ANALYSES[name](subject)
+        if counted_:
+            yield counts(subject, told.code, taken(self.function, counted_))
 
     # -- words -----------------------------------------------------------------------------------
 
-    def view(self, how: str, part: Part) -> View:
-        """The picture, and the same in words."""
-        count = sum(len(lines) for _, lines in self.blocks)
+    def view(self, how: str, part: Part, told: Told, counted_: bytes) -> View:
+        """The picture, and the same in words, with what is `told` of blocks."""
+        count = sum(map(len, self.texts.values()))
         title = f"Control flow of {self.called}, {how}"
         said = (
-            f"{counted(len(self.labels), 'block')}, {counted(len(self.arrows), 'edge')}, "
+            f"{counted(len(self.blocks), 'block')}, {counted(len(self.arrows), 'edge')}, "
             f"{counted(len(self.back), 'loop edge')}, {counted(count, 'instruction')}"
         )
         boxes, words = self._boxes(part)
+        self.overlays += self._told(told, counted_, boxes)
         image = self._picture(boxes, f"{title}: {said}. {words}".strip())
         shown = self._table(title, said, boxes)
-        body = [f"  {line}" if index else line for number, (label, lines) in enumerate(self.blocks)
-                for index, line in enumerate((f"{self._named(number)}:", *lines))]  # fmt: skip
-        legend = (
+        legend = " ".join([
             "T and F mark where a condition that holds, or does not, leads; dashed arrows lead "
-            "back; in brown, what the instructions below come from."
-        )
+            "back; in brown, what the instructions below come from.",
+            *(overlay.legend for overlay in self.overlays),
+        ])  # fmt: skip
         html = f"{image}<p>{prose(f'{legend} {words}'.strip())}</p>{shown.html}"
         text = shown.text + (f"\n{words}" if words else "")
-        code = listing("", "\n".join(clip(body, LISTED, ": %ir shows them")))
-        more = f"The {count} instructions are not listed: %ir {self.called} --opt shows them."
+        if self.overlays:
+            more = join([overlay.view for overlay in self.overlays])
+            html, text = html + more.html, f"{text}\n\n{more.text}"
+        code = listing("", "\n".join(clip(self._code(), LISTED, ": %ir shows them")))
         if len(self.blocks) > DRAWN:
-            return View(f"{text}\n{more}", f"{html}<p>{prose(more)}</p>")
+            rest = f"The {count} instructions are not listed: %ir {self.called} --opt shows them."
+            return View(f"{text}\n{rest}", f"{html}<p>{prose(rest)}</p>")
         # The picture has them whole: the list need not make the page too long.
         if len(html) + len(code.html) <= _LARGEST:
             html += folding(counted(count, "instruction"), code).html
         return View(f"{text}\n\n{code.text}", html)
 
-    def _named(self, number: int) -> str:
-        """A block as it is written, with its mark."""
-        return f"{self._marks.get(number, '')} %{self.labels[number]}".lstrip()
+    def _code(self) -> list[str]:
+        """The blocks as text, what is told of them as comments."""
+        lines = []
+        for block in self.blocks:
+            lines.append(f"{self._named(block)}:")
+            lines += [f"  ; {line}" for line in self._above(block)]
+            lines += [f"  {text}" for text in self.texts[block]]
+            lines += [f"  ; {line}" for line in self._below(block)]
+        return lines
 
-    def _table(self, title: str, said: str, boxes: Sequence[Sequence[int]]) -> View:
-        to: list[list[str]] = [[] for _ in self.labels]
-        come: list[list[str]] = [[] for _ in self.labels]
+    def _above(self, block: Block) -> list[str]:
+        return [line for overlay in self.overlays for line in overlay.above.get(block, ())]
+
+    def _below(self, block: Block) -> list[str]:
+        return [line for overlay in self.overlays for line in overlay.below.get(block, ())]
+
+    def _named(self, block: Block) -> str:
+        """A block as it is written, with its mark."""
+        return f"{self._marks.get(block, '')} %{block.name}".lstrip()
+
+    def _table(self, title: str, said: str, boxes: Sequence[Sequence[Block]]) -> View:
+        to: dict[Block, list[str]] = {block: [] for block in self.blocks}
+        come: dict[Block, list[str]] = {block: [] for block in self.blocks}
         for (a, b), text in self.arrows.items():
             mark = " (back)" if (a, b) in self.back else ""
-            to[a].append(f"{f'{text}: ' if text else ''}%{self.labels[b]}{mark}")
-            come[b].append(f"%{self.labels[a]}")
+            to[a].append(f"{f'{text}: ' if text else ''}%{b.name}{mark}")
+            come[b].append(f"%{a.name}")
         rows: list[tuple[object, ...]] = []
         note = f"{said}."
         if self.back:
             note += " A loop edge, marked (back), leads to the block that its loop begins with."
-        if len(self.labels) <= _ROWS:
-            for index, (_, lines) in enumerate(self.blocks):
-                on = ", ".join(to[index]) or lines[-1]
-                rows.append(
-                    (self._named(index), len(lines), self.kinds[index], on, ", ".join(come[index]))
-                )
+        if len(self.blocks) <= _ROWS:
+            for block, lines in self.texts.items():
+                on, kind = ", ".join(to[block]) or lines[-1], self.kinds.get(block, "")
+                rows.append((self._named(block), len(lines), kind, on, ", ".join(come[block])))
             columns = ("block", "#instructions", "kind", "goes to", "comes from")
             return table(title, columns, rows, note)
         for box in boxes[:_ROWS]:
-            lines_ = sum(len(self.blocks[index][1]) for index in box)
-            rows.append((f"%{self.labels[box[0]]}", len(box), lines_, self._case(box[0]),
+            count = sum(len(self.texts[block]) for block in box)
+            rows.append((f"%{box[0].name}", len(box), count, self._case(box[0]),
                          self._first_line(box)))  # fmt: skip
         if len(boxes) > _ROWS:
             note += f" {len(boxes) - _ROWS} more boxes are not listed."
@@ -200,28 +257,26 @@ class _Graph:
 
     # -- what is drawn ---------------------------------------------------------------------------
 
-    def _boxes(self, part: Part) -> tuple[list[list[int]], str]:
+    def _boxes(self, part: Part) -> tuple[list[list[Block]], str]:
         """Blocks by the box that they are drawn in, and a sentence on it where not all have one of
         their own."""
-        count = len(self.blocks)
-        start = self.labels.index(part.label) if part.label else 0
+        count, entry = len(self.blocks), self.function.entry
+        start = self.labels[part.label] if part.label else entry
         if part.around or part.depth is not None:
             depth = _NEAR if part.depth is None else part.depth
-            kept = sorted(within([start], links(self.arrows), depth))
-            return [[n] for n in kept[:DRAWN]], (
+            near = within([start], links(self.arrows), depth)
+            kept = [block for block in self.blocks if block in near]
+            return [[block] for block in kept[:DRAWN]], (
                 f"{min(len(kept), DRAWN)} of {count} blocks are drawn, those nearest to "
-                f"%{self.labels[start]}; --around %block and --depth N draw others."
+                f"%{start.name}; --around %block and --depth N draw others."
             )
-        after: list[list[int]] = [[] for _ in self.blocks]
-        for a, b in self.arrows:
-            after[a].append(b)
-        tree = children(after)
+        tree = self.function.dominators().children
         boxes = outline(tree, start, DRAWN)
-        if not start:  # blocks that no way leads to, too
-            reached = {*subtree(tree, 0)}
-            boxes += [[n] for n in range(count) if n not in reached]
+        if start is entry:  # blocks that no way leads to, too
+            reached = {*subtree(tree, start)}
+            boxes += [[block] for block in self.blocks if block not in reached]
         words, inside = "", count
-        if start:
+        if start is not entry:
             inside = len(subtree(tree, start))
             words = f"{inside} of {count} blocks are drawn, those that %{part.label} dominates."
         folded = sum(len(box) > 1 for box in boxes)
@@ -235,46 +290,55 @@ class _Graph:
             words += f" {whole - drawn} blocks are not drawn: for a picture there are too many."
         return boxes[:DRAWN], words.strip()
 
-    def _picture(self, boxes: Sequence[Sequence[int]], alt: str) -> str:
-        box_of = {index: number for number, box in enumerate(boxes) for index in box}
-        edges: dict[tuple[int, int], list[str]] = {}
-        for (a, b), text in self.arrows.items():
-            start, stop = box_of.get(a, -1 - a), box_of.get(b, -1 - b)
-            if start == stop and b != boxes[start][0]:
-                continue
-            if start >= 0 and len(boxes[start]) > 1:
-                text = ""
-            edges.setdefault((start, stop), []).append(text)
-        arrows = []
+    def _picture(self, boxes: Sequence[Sequence[Block]], alt: str) -> str:
+        box_of = {block: str(number) for number, box in enumerate(boxes) for block in box}
+        first = {str(number): box[0] for number, box in enumerate(boxes)}
+        taken_ = dict(chain.from_iterable(o.taken.items() for o in self.overlays))
         many = any(len(box) > 1 for box in boxes)
-        for (a, b), texts in edges.items():
+        letters: dict[tuple[str, str], list[str]] = {}
+        times: dict[tuple[str, str], int] = {}
+        for (a, b), text in self.arrows.items():
+            start, stop = box_of.get(a, f"-{a.name}"), box_of.get(b, f"-{b.name}")
+            if start == stop and b is not first.get(start):
+                continue
+            is_folded = start in first and len(boxes[int(start)]) > 1
+            letters.setdefault((start, stop), []).append("" if is_folded else text)
+            times[start, stop] = times.get((start, stop), 0) + taken_.get((a, b), 0)
+        arrows = []
+        for edge, texts in letters.items():
             text = ", ".join(dict.fromkeys(filter(None, texts)))
-            # The box of a case says which it is.
-            arrows.append(Arrow(str(a), str(b), "" if many and text not in ("T", "F") else text))
-        nodes = [self._node(number, box) for number, box in enumerate(boxes)]
+            if many and text not in ("T", "F"):  # the box of a case says which it is
+                text = ""
+            if taken_:
+                text = f"{text} {times[edge]:,}×".lstrip()
+            arrows.append(Arrow(*edge, text))
+        nodes = [self._node(str(number), box) for number, box in enumerate(boxes)]
         return figure_of(nodes, arrows, alt, _PAGE if many else float("inf"))
 
-    def _node(self, number: int, box: Sequence[int]) -> Node:
+    def _node(self, key: str, box: Sequence[Block]) -> Node:
         first = box[0]
-        kind = self.kinds[first]
-        title = f"%{self.labels[first]}" + (f" ({kind})" if kind else "")
-        marked = next((self._marks[index] for index in box if index in self._marks), "")
+        kind = self.kinds.get(first, "")
+        title = f"%{first.name}" + (f" ({kind})" if kind else "")
+        marked = next((self._marks[block] for block in box if block in self._marks), "")
         title, mark = f"{marked} {title}".lstrip(), 0 if marked == "=>" else -1
+        frames = max((o.frames.get(first, 0) for o in self.overlays), default=0)
+        share = max((o.shares.get(first, 0.0) for o in self.overlays), default=0.0)
+        lines = self._above(first)
         if len(box) > 1:
-            lines = [self._case(first), self._first_line(box)]
-            count = sum(len(self.blocks[index][1]) for index in box)
+            count = sum(len(self.texts[block]) for block in box)
+            lines += [self._case(first), self._first_line(box)]
             lines += [f"{counted(len(box), 'block')}, {counted(count, 'instruction')}"]
             kept = [line for line in lines if line]
-            return Node(str(number), title, kept, kind, mark=mark)
-        lines, source = [], []
+            return Node(key, title, kept, kind, (), mark, frames, share)
+        source = []
         before: Place | None = None
-        for text, place in zip(self.blocks[first][1], self.body.places[first], strict=True):
+        for text, place in zip(self.texts[first], self.places[first], strict=True):
             if place is not None and place != before and (words := self._line(place)):
                 source.append(len(lines))
                 lines.append(words)
                 before = place
             lines += [" ".join(line.split()) for line in text.split("\n")]
-        return Node(str(number), title, lines, kind, source, mark)
+        return Node(key, title, lines + self._below(first), kind, source, mark, frames, share)
 
     def _line(self, place: Place) -> str:
         """`12: r = add(r, i);`, of another text with its name; nothing of IR, which says the same
@@ -289,14 +353,14 @@ class _Graph:
         where = basename(place.file) or ("" if own else f"cell {place.cell}")
         return f"{f'{where}:' if where else ''}{place.line}: {text}"
 
-    def _first_line(self, box: Sequence[int]) -> str:
-        places = (place for index in box for place in self.body.places[index])
+    def _first_line(self, box: Sequence[Block]) -> str:
+        places = (place for block in box for place in self.places[block])
         lines = (self._line(place) for place in places if place is not None)
         return next(filter(None, lines), "")
 
-    def _case(self, block: int) -> str:
+    def _case(self, block: Block) -> str:
         """The value that leads to a block from the one that dispatches to it: `case 12`."""
-        found = [text for (_, b), text in self.arrows.items() if b == block and text]
+        found = [text for (_, b), text in self.arrows.items() if b is block and text]
         values = [text for text in found if text not in ("T", "F")]
         return f"case {values[0]}" if values else ""
 

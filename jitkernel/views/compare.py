@@ -10,13 +10,14 @@ import struct
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from difflib import SequenceMatcher
+from itertools import zip_longest
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.elf import ElfObject, read_object
 from jitkernel.errors import LinkError, UsageError
 from jitkernel.ir.names import bare, written
+from jitkernel.ir.printed import matching
 from jitkernel.session.report.sources import Place
 from jitkernel.views.asm import Instruction, code_of, decode, describer, source_lines
 from jitkernel.views.foreign import ForeignCode
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from jitkernel.session import Session
 
 WIDTH = 44  # columns of one side in plain text
-_ALIGNED = 6_000  # lines of both together; more stand side by side as they are
 _LISTED = 3_000  # lines of a side
 _ALIKE = 0.4  # below this share of equal lines, two codes stand side by side as they are
 
@@ -160,42 +160,64 @@ def _is_jump(mnemonic: str) -> bool:
 
 def _beside(session: Session, left: Side, right: Side) -> View:
     """The instructions of both, what is equal on one height; marks say which are not."""
-    pairs: list[tuple[Row | None, str, Row | None]] = []
-    mine, theirs = ([text for _, text, _ in side.rows] for side in (left, right))
-    matcher = SequenceMatcher(None, mine, theirs, autojunk=False)
-    aligned = len(mine) + len(theirs) <= _ALIGNED and matcher.ratio() >= _ALIKE
-    steps = matcher.get_opcodes() if aligned else []
-    if not aligned:  # what happens to be equal would only tear both apart
-        steps = [("replace", 0, len(mine), 0, len(theirs))]
-    for tag, a, b, c, d in steps:
-        count = max(b - a, d - c)
-        for i in range(count):
-            one = left.rows[a + i] if a + i < b else None
-            other = right.rows[c + i] if c + i < d else None
-            equal = tag == "equal" or (one and other and one[1] == other[1])
-            mark = "=" if equal else "|" if one and other else "<" if one else ">"
-            pairs.append((one, mark, other))
-    cut = ""
-    if len(pairs) > _LISTED:
-        cut = f"\n… {len(pairs) - _LISTED} more lines; %asm shows those of each"
-        pairs = pairs[:_LISTED]
+    stretches = _stretches(left.rows, right.rows)
+    listed = left_out = 0
+    for pairs in stretches:
+        count = len(pairs)
+        del pairs[max(_LISTED - listed, 0) :]
+        listed, left_out = listed + len(pairs), left_out + count - len(pairs)
+    cut = f"… {left_out} more lines; %asm shows those of each" if left_out else ""
     numbers = max((len(str(r[0])) for side in (left, right) for r in side.rows), default=1)
     title = "Side by side: = equal, | different, < and > only on one side"
-    plain = "\n".join(line for pair in pairs for line in _lines(pair, WIDTH - numbers - 2, numbers))
-    sources, places = [], {0: left.cell, 1: right.cell}
-    keys = Keys(left.cell)
-    for cell in dict.fromkeys(places.values()):
+    width = WIDTH - numbers - 2
+    plain = "\n".join(
+        t for pairs in stretches for pair in pairs for t in _lines(pair, width, numbers)
+    )
+    groups, keys = list[list[Pane]](), Keys(left.cell)
+    for cell in dict.fromkeys((left.cell, right.cell)):
         used = {line for s in (left, right) if s.cell == cell for line, _, _ in s.rows} - {0}
         if used:
             view = source_lines(session.source(cell), used, f"Lines of cell {cell}")
             plain += f"\n\n{view.text}"
-            sources.append(Pane(f"Lines of cell {cell}", _written(view, cell)))
-    sides = [
-        Pane(side.title, [_row(pair[2 * at], pair[1], places[at]) for pair in pairs])
-        for at, side in enumerate((left, right))
+            groups.append([Pane(f"Lines of cell {cell}", [_written(view, cell)])])
+    marks = [[mark for _, mark, _ in pairs] for pairs in stretches]
+    columns = ([[x for x, _, _ in pairs] for pairs in stretches],
+               [[y for _, _, y in pairs] for pairs in stretches])  # fmt: skip
+    groups.append(
+        [
+            Pane(side.title, [_column(*cell, side.cell) for cell in zip(rows, marks, strict=True)])
+            for side, rows in zip((left, right), columns, strict=True)
+        ]
+    )
+    html = linked_html(groups, keys) + (f"<p>{prose(cut)}</p>" if cut else "")
+    return titled(title, View(f"{plain}\n{cut}" if cut else plain, html))
+
+
+def _stretches(left: Sequence[Row], right: Sequence[Row]) -> list[list[Pair]]:
+    """Stretches of lines that are equal, and of those between them."""
+    mine, theirs = [text for _, text, _ in left], [text for _, text, _ in right]
+    equal = matching(mine, theirs)
+    if 2 * sum(n for _, _, n in equal) < _ALIKE * (len(mine) + len(theirs)):
+        equal = []  # what happens to be equal would only tear both apart
+    found: list[list[Pair]] = []
+    at = to = 0
+    for a, b, n in [*equal, (len(mine), len(theirs), 0)]:
+        found.append([
+            (x, "=" if x and y and x[1] == y[1] else "|" if x and y else "<" if x else ">", y)
+            for x, y in zip_longest(left[at:a], right[to:b])
+        ])  # fmt: skip
+        found.append([(x, "=", y) for x, y in zip(left[a : a + n], right[b : b + n], strict=True)])
+        at, to = a + n, b + n
+    return [pairs for pairs in found if pairs]
+
+
+def _column(rows: Sequence[Row | None], marks: Sequence[str], cell: int) -> list[Line]:
+    """The lines of one side, each behind its mark."""
+    return [
+        Line(f"{mark} {'  ' * row[2]}{row[1]}", Place(cell, "", row[0], "") if row[0] else None)
+        for row, mark in zip(rows, marks, strict=True)
+        if row is not None
     ]
-    html = linked_html([*([pane] for pane in sources), sides], keys)
-    return titled(title, View(plain + cut, html + (f"<p>{prose(cut)}</p>" if cut else "")))
 
 
 def _written(view: View, cell: int) -> list[Line]:
@@ -207,15 +229,7 @@ def _written(view: View, cell: int) -> list[Line]:
     return found
 
 
-def _row(row: Row | str | None, mark: Row | str | None, cell: int) -> Line:
-    if not isinstance(row, tuple):
-        return Line(str(mark))
-    line, text, is_code = row
-    place = Place(cell, "", line, "") if line else None
-    return Line(f"{mark} {'  ' * is_code}{text}", place)
-
-
-def _lines(pair: tuple[Row | None, str, Row | None], width: int, numbers: int) -> list[str]:
+def _lines(pair: Pair, width: int, numbers: int) -> list[str]:
     """One pair as lines; what is too long for its column goes on in the next."""
     one, mark, other = pair
     cells = [_wrapped(one, width), _wrapped(other, width)]
@@ -231,13 +245,16 @@ def _lines(pair: tuple[Row | None, str, Row | None], width: int, numbers: int) -
 def _wrapped(row: Row | None, width: int) -> list[str]:
     if row is None:
         return [""]
-    _, text, is_code = row
-    return textwrap.wrap(("  " if is_code else "") + text, width, subsequent_indent="      ",
-                         drop_whitespace=True, break_long_words=True) or [""]  # fmt: skip
+    text = ("  " if row[2] else "") + row[1]
+    if len(text) <= width:
+        return [text]
+    return textwrap.wrap(text, width, subsequent_indent="      ")
 
 
 #: A line of code: the cell's line (0: none), text, and whether it is an instruction (or a label).
 Row = tuple[int, str, bool]
+#: What stands side by side, with the mark between.
+Pair = tuple[Row | None, str, Row | None]
 
 
 @dataclass(frozen=True, slots=True)

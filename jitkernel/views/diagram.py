@@ -21,13 +21,14 @@ from jitkernel.wording import counted
 LINE = 15  # pixels from line to line
 PAGE = 770  # pixels that a page has
 NARROW = 600.0  # of a layer, where one must be folded
-_SIDE, _HEAD = 8, 18
+_SIDE, _HEAD, _FRAME = 8, 18, 3
 _LETTERS = (60, 48, 38, 30, 24, 18)  # of a line, where that is needed to fit
 _FOLDED = (38, 30, 24, 18)
 
-#: fill and border width by kind of box
-_FILLS = {"": ("#a9c9e3", 1.0), "entry": ("#f0e442", 1.0), "loop": ("#a9c9e3", 2.5),
-          "far": ("#cdd3da", 1.0), "missing": ("#eeb48a", 1.0)}  # fmt: skip
+#: fill of the title by kind of box
+_FILLS = {"": "#a9c9e3", "entry": "#f0e442", "loop": "#a9c9e3", "far": "#cdd3da",
+          "missing": "#eeb48a"}  # fmt: skip
+_THICK = {"loop": "2.5"}  # borders
 MARKED = "#e69f00"  # of a line where something stands
 SOURCE = "#7a2500"  # of words of another text
 #: Okabe-Ito, dark enough for text on a card
@@ -39,7 +40,8 @@ class Node:
     """A box: its title in bold, lines beneath; `kind` is "", entry, loop, far or missing.
 
     Of the lines, `source` are those of another text than the others; `mark` is one where something
-    stands, 0 the title, -1 none."""
+    stands, 0 the title, -1 none.  So many `frames` are around it, and so much of its title, `share`
+    of 1, is a bar."""
 
     key: str
     title: str
@@ -47,6 +49,8 @@ class Node:
     kind: str = ""
     source: Collection[int] = ()
     mark: int = -1
+    frames: int = 0
+    share: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +116,8 @@ def _box(node: Node, arrows: Sequence[Arrow]) -> tuple[float, float]:
     leaving = [a for a in arrows if a.start == node.key and a.stop != node.key]
     ports = sum(max(22.0, len(a.text) * LETTER + 12) for a in leaving)
     tall = _HEAD + (LINE * len(node.lines) + 6 if node.lines else 4)
-    return max(letters * LETTER + 2 * _SIDE, ports, 40.0), float(tall)
+    around = 2 * _FRAME * node.frames
+    return max(letters * LETTER + 2 * _SIDE, ports, 40.0) + around, float(tall) + around
 
 
 def _letters(text: str) -> int:
@@ -129,65 +134,83 @@ def _draw(
     drawing: Drawing,
     alt: str,
 ) -> str:
-    parts = [_HEADS, '<g fill="none">']
     number = {node.key: at for at, node in enumerate(nodes)}
+    lines: dict[str, list[str]] = {}  # by what they have in common
+    words: dict[str, list[str]] = {}
     for arrow, route in zip(arrows, drawing.routes, strict=True):
-        colour, head = _COLOURS.get(arrow.text, INK), arrow.text if arrow.text in _COLOURS else "a"
-        dash = ' stroke-dasharray="7 3"' if route.back else ""
-        dash = ' stroke-dasharray="2 3"' if arrow.dashed else dash
-        stroke = "2" if route.back else "1.3"
-        parts.append(
-            f'<path d="{route.path}" stroke="{colour}" stroke-width="{stroke}"{dash}'
-            f' marker-end="url(#{head})" data-e="{number[arrow.start]} {number[arrow.stop]}"/>'
-        )
+        letter = arrow.text.partition(" ")[0]
+        letter = letter if letter in _COLOURS else ""
+        dash = "2 3" if arrow.dashed else "7 3" if route.back else ""
+        look = f'stroke="{_COLOURS.get(letter, INK)}" marker-end="url(#{letter or "a"})"'
+        look += f' stroke-width="{"2" if route.back else "1.3"}"'
+        look += f' stroke-dasharray="{dash}"' if dash else ""
+        ends = f"{number[arrow.start]} {number[arrow.stop]}"
+        lines.setdefault(look, []).append(f'<path d="{route.path}" data-e="{ends}"/>')
+        if arrow.text:
+            x, y = route.label
+            words.setdefault(_COLOURS.get(letter, INK), []).append(
+                f'<text x="{x:.0f}" y="{y:.0f}">{escape(arrow.text, quote=False)}</text>'
+            )
+    parts = [_HEADS, '<g class="jk"><g fill="none">']
+    parts += [f"<g {look}>{''.join(paths)}</g>" for look, paths in lines.items()]
     parts.append("</g>")
     far = drawing.at[nodes[0].key][0] if nodes else 0.0
     if far > PAGE - 2 * MARGIN:  # nothing is seen of it at first, where no script scrolls there
         parts.append(label(0, 13, f"{nodes[0].title} is {far:.0f} pixels to the right →"))
-    parts.append(f'<g fill="{INK}" font-family="monospace" font-size="11">')
     parts += [
         _drawn(node, number[node.key], drawing.at[node.key], boxes[node.key]) for node in nodes
     ]
-    parts.append('</g><g font-weight="bold" font-family="monospace" font-size="11">')
-    for arrow, route in zip(arrows, drawing.routes, strict=True):
-        if arrow.text:
-            x, y = route.label
-            colour = _COLOURS.get(arrow.text, INK)
-            parts.append(
-                f'<text x="{x:.0f}" y="{y:.0f}" fill="{colour}">{escape(arrow.text)}</text>'
-            )
+    parts += [f'<g class="b" fill="{one}">{"".join(said)}</g>' for one, said in words.items()]
     parts.append("</g>")
     return image(parts, round(drawing.width), round(drawing.height), alt)
 
 
 def _drawn(node: Node, number: int, at: tuple[float, float], box: tuple[float, float]) -> str:
-    (x, y), (wide, tall) = at, box
-    fill, border = _FILLS[node.kind]
-    parts = [
-        f'<g data-k="{number}" transform="translate({x:.0f},{y:.0f})">'
-        f'<rect width="{wide:.0f}" height="{tall:.0f}" rx="4" fill="{SHEET}" stroke="{INK}"'
-        f' stroke-width="{border}"/>'
-        f'<rect x="1" y="1" width="{wide - 2:.0f}" height="{_HEAD - 1}" rx="3" fill="{fill}"/>'
-    ]
-    if node.mark >= 0:
-        top = _HEAD + 2 + LINE * (node.mark - 1) if node.mark else 1
+    """A box, from where the text of its title begins."""
+    around = _FRAME * node.frames
+    left, top = _SIDE, 13
+    wide, tall = box[0] - 2 * around, box[1] - 2 * around
+    style = f' class="{node.kind}"' if node.kind in _THICK else ""
+    x, y = at[0] + around + left, at[1] + around + top
+    parts = [f'<g data-k="{number}" transform="translate({x:.0f} {y:.0f})">']
+    for out in range(around, 0, -_FRAME):
         parts.append(
-            f'<rect x="2" y="{top}" width="{wide - 4:.0f}" height="{LINE}" fill="{MARKED}"/>'
+            f'<rect x="{-left - out}" y="{-top - out}" width="{wide + 2 * out:.0f}"'
+            f' height="{tall + 2 * out:.0f}" rx="4"/>'
         )
     parts.append(
-        f'<g transform="translate({_SIDE} 13)"><text font-weight="bold">{escape(node.title)}</text>'
+        f'<rect x="-{left}" y="-{top}" width="{wide:.0f}" height="{tall:.0f}" rx="4"{style}/>'
+        f'<path d="M{1 - left} {1 - top}h{wide - 2:.0f}v{_HEAD - 1}H{1 - left}z"'
+        f' fill="{_FILLS[node.kind]}"/>'
     )
+    if node.share:
+        long = max(2.0, node.share * (wide - 2))
+        parts.append(
+            f'<path d="M{1 - left} {1 - top}h{long:.0f}v{_HEAD - 1}H{1 - left}z" fill="{MARKED}"/>'
+        )
+    if node.mark >= 0:
+        row = _HEAD + 2 + LINE * (node.mark - 1) if node.mark else 1
+        parts.append(
+            f'<path d="M{2 - left} {row - top}h{wide - 4:.0f}v{LINE}H{2 - left}z" fill="{MARKED}"/>'
+        )
+    parts.append(f'<text class="b">{escape(node.title, quote=False)}</text>')
     for row, line in enumerate(node.lines):
-        colour = f' fill="{SOURCE}"' if row in node.source else ""
-        parts.append(f'<text y="{_HEAD + LINE * row}"{colour}>{escape(line)}</text>')
-    return "".join([*parts, "</g></g>"])
+        style = ' class="s"' if row in node.source else ""
+        parts.append(f'<text y="{_HEAD + LINE * row}"{style}>{escape(line, quote=False)}</text>')
+    return "".join([*parts, "</g>"])
 
 
+# What all pictures have in common: one that is a part of a page has it for all others there.
+_STYLE = (
+    f".jk{{font:11px monospace;fill:{INK}}}.jk rect{{fill:{SHEET};stroke:{INK}}}"
+    + "".join(f".jk .{kind}{{stroke-width:{width}}}" for kind, width in _THICK.items())
+    + f".jk .b{{font-weight:bold}}.jk .s{{fill:{SOURCE}}}"
+)
 _HEADS = (
-    "<defs>"
+    f"<style>{_STYLE}</style><defs>"
     + "".join(
         f'<marker id="{name}" markerWidth="9" markerHeight="9" refX="8" refY="4" orient="auto"'
-        f' markerUnits="userSpaceOnUse"><path d="M0,0 L9,4 L0,8 z" fill="{colour}"/></marker>'
+        f' markerUnits="userSpaceOnUse"><path d="M0 0l9 4-9 4z" fill="{colour}"/></marker>'
         for name, colour in (("a", INK), *_COLOURS.items())
     )
     + "</defs>"

@@ -1,7 +1,7 @@
 """What changed between two texts, line by line: `+`, `-`, and a little around; and how it looks.
 
 `+` and `-` say it all; colours only repeat it, in pairs that are readable on any page.  A module is
-compared in parts: each function, and the rest.  Start from `diff` and `parts`.
+compared in parts (`ir.printed.parts`): each function, and the rest.  Start from `diff`.
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ from jitkernel.views.view import View, fold, preformatted
 
 #: A tint of the page itself, whose ink stays: over 9:1 on a white page and on a black one.
 TINTS = {"+": "rgba(46,160,67,0.25)", "-": "rgba(218,54,51,0.25)"}
-#: The key of everything that is in no function.
-REST = ""
 
 
 def diff(old: str, new: str, around: int = 2) -> list[str]:
@@ -60,26 +58,6 @@ def difference_view(lines: Sequence[str], limit: int = 1 << 30, more: str = "") 
             text = f'<span style="{style}">{text}</span>'
         out.append(text)
     return View(fold(lines), preformatted("".join(out).removesuffix("\n")))
-
-
-def parts(text: str) -> dict[str, str]:
-    """The functions' texts by name as written (`@sq`), in order, and the `REST` without them."""
-    found: dict[str, str] = {}
-    rest: list[str] = []
-    at = 0
-    for function in functions(text, "define"):
-        before = text[at : function.start]
-        # LLVM's comment on the attributes goes with it.
-        above, newline, comment = before.rstrip(" \t\n").rpartition("\n")
-        if comment.startswith("; Function Attrs:"):
-            before = above + newline
-        rest.append(before)
-        found[written(function.name)] = text[at + len(before) : function.end]
-        at = function.end
-    rest.append(text[at:])
-    kept = [line for line in "".join(rest).splitlines() if line.strip()]
-    found[REST] = "\n".join(line for line in kept if not line.startswith("; ModuleID"))
-    return found
 
 
 def difference(before: dict[str, str], after: dict[str, str], only: str = "") -> list[str]:

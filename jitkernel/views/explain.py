@@ -7,7 +7,6 @@ those of an object that comes from the object cache, while that was made.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING
 from jitkernel.compiler.machine_ir import LEFT_OUT, STAGES
 from jitkernel.errors import UsageError
 from jitkernel.ir.names import bare, written
-from jitkernel.ir.printed import counts_of
+from jitkernel.ir.printed import counts_of, parts
 from jitkernel.linker.records import holds, sites
 from jitkernel.views.asm import asm, code_of
 from jitkernel.views.diff import clip
@@ -37,6 +36,7 @@ _DIFF = 60  # of one step's diff
 _STEPS = 40
 _LARGEST = 110_000  # bytes of HTML; what would make it longer is left to its own magic
 _SHORT = 2_000  # what is shorter is there anyway
+_TRACED = 80_000  # what the passes did to a function whose panes leave less is longer than that
 _FUNCTIONS = 8  # whose machine IR is shown
 
 _OPEN = ("Source, IR and machine code", "Timeline")  # of its parts
@@ -74,30 +74,33 @@ def explain(
     first = "compiling it again, watched"
     progress(first)
     number = cell.number
-    made = watched(session, target, lambda: progress(first))
+    made = watched(session, target, lambda what: progress(f"{first}: {what}"))
     called = session.inspect.program.called(only) if only else str(number)
-    parts_: list[tuple[str, str, Callable[[], View]]] = [
-        ("Source, IR and machine code", "", lambda: linked(session, target, syntax)),
-        ("IR as it was given to the compiler", f"%ir {called}",
+    # With the room that it is not even tried without.
+    parts_: list[tuple[str, str, int, Callable[[], View]]] = [
+        ("Source, IR and machine code", "", 0, lambda: linked(session, target, syntax, made=made)),
+        ("IR as it was given to the compiler", f"%ir {called}", 0,
          lambda: _written(session, number, only)),
-        ("What each pass changed", f"%passes {called}", lambda: _passes(made)),
-        ("Machine IR", f"%mir {called}", lambda: _machine(made)),
-        ("Assembly", f"%asm {called}", lambda: _assembly(session, target, syntax)),
-        ("Object and what the linker made of it", f"%object {number}",
+        ("What each pass changed", f"%passes {called}", _TRACED, lambda: _passes(made)),
+        ("Machine IR", f"%mir {called}", 0, lambda: _machine(made)),
+        ("Assembly", f"%asm {called}", 0, lambda: _assembly(session, target, syntax)),
+        ("Object and what the linker made of it", f"%object {number}", 0,
          lambda: object_view(session, number)),
-        ("Place in the arena", "", lambda: _place(cell)),
-        ("Symbols and their users", "%symbols", lambda: _symbols(session, names)),
-        ("Timeline", "", lambda: timeline(session, number, picture)),
+        ("Place in the arena", "", 0, lambda: _place(cell)),
+        ("Symbols and their users", "%symbols", 0, lambda: _symbols(session, names)),
+        ("Timeline", "", 0, lambda: timeline(session, number, picture)),
     ]  # fmt: skip
     views = [_glance(session, target, made)]
     left = _LARGEST - len(views[0].html)
-    for head, magic, make in parts_:
+    for head, magic, room, make in parts_:
         progress(head.lower())
+        view = View("")
         try:
-            view = make()
+            if left >= room:
+                view = make()
         except UsageError as error:
             view = paragraph(str(error))
-        if magic and len(view.html) > max(left, _SHORT):
+        if magic and (left < room or len(view.html) > max(left, _SHORT)):
             view = paragraph(f"{magic} shows this: it would make what is shown here too long.")
         left -= len(view.html)
         html = folding(head, view, is_open=head in _OPEN).html
@@ -111,9 +114,7 @@ def _glance(session: Session, target: int | str | None, made: Watched) -> View:
     only = bare(target) if isinstance(target, str) else ""
     called = session.inspect.program.called
     title = f"{called(only)}, cell {cell.number}" if only else f"cell {cell.number}"
-    rows: list[tuple[object, ...]] = []
-    with contextlib.suppress(UsageError):  # there is too much of it
-        rows += _steps(made, only)
+    rows: list[tuple[object, ...]] = [*_steps(made, only)]
     try:
         code = code_of(session, target)[1]
         rows.append(("machine code", sum(c.size for c in code), "bytes"))
@@ -125,19 +126,20 @@ def _glance(session: Session, target: int | str | None, made: Watched) -> View:
 
 
 def _steps(made: Watched, only: str) -> list[tuple[object, ...]]:
-    trace = made.trace
+    own = written(only) if only else ""
+    before = made.session.inspect.printed(made.request, False)
 
-    def count(module: dict[str, str]) -> int:
-        own = written(only) if only else ""
-        return sum(counts_of(t).instructions for n, t in module.items() if own in ("", n) and n)
+    def count(module: str) -> int:
+        found = [text for name, text in parts(module).items() if name and own in ("", name)]
+        return sum(counts_of(text).instructions for text in found)
 
     def of(stage: str, what: str) -> int:
         found = (s for each in made.machine.values() for s in each if s.name == stage)
         return sum(getattr(s, what) for s in found)
 
     return [
-        ("IR, before the first pass", count(trace.before), "instructions"),
-        ("IR, after the last pass", count(trace.after), "instructions"),
+        ("IR, before the first pass", count(before), "instructions"),
+        ("IR, after the last pass", count(made.located.text), "instructions"),
         ("machine IR, selected", of("isel", "instructions"), "instructions"),
         ("machine IR, registers allocated", of("regalloc", "instructions"),
          f"instructions, {of('regalloc', 'spills')} spills, {of('regalloc', 'reloads')} reloads"),
@@ -278,6 +280,10 @@ def timeline(session: Session, target: int | str | None = None, picture: bool = 
         )
     elif not any(times[1:5]):
         notes.append("Its object was brought along (%link): it was not compiled here.")
+    if cell.paused:
+        notes.append(
+            f"While code was written, the program's threads waited {time_text(cell.paused)}."
+        )
     if not cell.ran:
         notes.append("It has no statements: nothing ran.")
     title = f"Timeline of cell {cell.number}"

@@ -8,10 +8,9 @@ of that image in its place: so the picture is there once, and without scripts no
 from __future__ import annotations
 
 from jitkernel.views.svg import INK, PAPER
+from jitkernel.views.view import KEYS
 
 _TALL = 640  # pixels, before it scrolls
-#: What keys move: JupyterLab has arrows for itself but where it is told so.
-KEYS = 'tabindex="0" data-lm-suppress-shortcuts="true"'
 _FRAME = f"max-height:{_TALL}px;overflow:auto;margin:4px 0"
 _TOOL = f"color:{INK};background:{PAPER};border:1px solid {INK};margin-right:4px;font:inherit"
 
@@ -45,9 +44,10 @@ const add = (tag, name, act) => {
   if (tag === "button") { e.textContent = name; e.onclick = act; }
   return e;
 };
+tools.append("search ");
 const field = add("input"), count = tools.appendChild(document.createElement("span"));
 field.type = "search";
-field.placeholder = field.ariaLabel = "search the picture";
+field.ariaLabel = "search the picture";
 add("button", "−", () => show(zoom / 1.4)).title = "smaller";
 add("button", "+", () => show(zoom * 1.4)).title = "larger";
 add("button", "1:1", () => show(1));

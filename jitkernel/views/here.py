@@ -7,14 +7,15 @@ are meant.  Start from `Here`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from jitkernel.compiler.machine_ir import Stage, blocks_of, emitted, line_of
-from jitkernel.ir.instructions import flow
+from jitkernel.ir.model.module import function_of
 from jitkernel.ir.module import functions
 from jitkernel.views.asm import code_of, decode
+from jitkernel.views.lines import paired
 
 if TYPE_CHECKING:
     from jitkernel.compiler.records import Request
@@ -52,17 +53,14 @@ class Here:
     def marked(self, stage: Stage) -> dict[int, str]:
         """The lines of a stage, by their numbers, at which frames go on, with their marks."""
         found, real = decode(self.content, self.address, lines=self.lines), emitted(stage)
-        if len(found) > len(real):  # loops are aligned
-            found = [i for i in found if i.mnemonic != "nop"]
-        numbers = {i.address: number for number, i in enumerate(found)}
+        numbers = {i.address: n for i, n in paired(found, real)} if stage.name == "final" else {}
         marked: dict[int, str] = {}
-        for at, mark in self.marks.items():
-            if at not in numbers:
-                continue
-            if stage.name == "final" and len(real) == len(found):
-                marked[real[numbers[at]]] = mark
-            elif line := found[numbers[at]].line:
-                marked |= {n: mark for n in real if line_of(stage.lines[n]) == line}
+        for i in found:
+            if mark := self.marks.get(i.address, ""):
+                if i.address in numbers:
+                    marked[numbers[i.address]] = mark
+                elif i.line and not numbers:
+                    marked |= {n: mark for n in real if line_of(stage.lines[n]) == i.line}
         return marked
 
     def blocks(self, stages: Sequence[Stage]) -> dict[str, str]:
@@ -99,17 +97,23 @@ def block_marks(session: Session, cell: int) -> tuple[str, dict[str, dict[int, s
     request, is_form = running(session, cell)
     stages = session.inspect.machine(request).stages
     shown = session.inspect.printed(request)
-    made = {f.name: flow(f) for f in functions(shown, "define") if f.name in places}
+    made = _blocks(shown, places)
     if is_form:
         printed = session.inspect.printed(session.inspect.request(cell), False)
-        own = {f.name: flow(f) for f in functions(printed, "define") if f.name in places}
-        if all(n in own and len(own[n].blocks) == len(f.blocks) for n, f in made.items()):
+        own = _blocks(printed, places)
+        if all(len(own.get(name, ())) == len(labels) for name, labels in made.items()):
             shown = printed
     return shown, {
         name: {
             number: blocks[label]
-            for number, (label, _) in enumerate(found.blocks) if label in blocks
+            for number, label in enumerate(labels) if label in blocks
         }
-        for name, found in made.items()
+        for name, labels in made.items()
         if (blocks := places[name].blocks(stages.get(name, ())))
     }  # fmt: skip
+
+
+def _blocks(text: str, names: Container[str]) -> dict[str, list[str]]:
+    """The labels of the blocks of some functions of a module, by name."""
+    found = [function_of(f) for f in functions(text, "define") if f.name in names]
+    return {function.name: [block.name for block in function.blocks] for function in found}

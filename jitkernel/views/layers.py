@@ -278,8 +278,9 @@ class Drawing:
         """An arrow from a box to itself, at its right side."""
         x = self.x[self.number[name]] + self.boxes[name][0] / 2
         low, high = min(top + 30, top + self.boxes[name][1] - 4), top + 8
-        path = f"M{x:.1f},{low:.1f} C{x + 30:.1f},{low + 8:.1f} {x + 30:.1f},{high - 8:.1f} "
-        return Route(f"{path}{x:.1f},{high:.1f}", (x + 6, low + 16), True)
+        tall = high - low
+        path = f"M{x:.0f} {low:.0f}c30 8 30 {tall - 8:.0f} 0 {tall:.0f}"
+        return Route(path, (x + 6, low + 16), True)
 
     def _route(
         self, number: int, lower: float, upper: float, tops: list[float], bottoms: list[float]
@@ -300,8 +301,7 @@ class Drawing:
             lines = [(x, end, begin) for x, begin, end in reversed(lines)]
         x, begin, _ = lines[0]
         points = [(x, y) for x, *ends in lines for y in ends]
-        path = "M" + " L".join(f"{x:.0f},{y:.0f}" for x, y in _bends(points))
-        return Route(path, (x + 4, begin - 4 if back else begin + 12), back)
+        return Route(_path(_bends(points)), (x + 4, begin - 4 if back else begin + 12), back)
 
 
 def _bends(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -311,3 +311,16 @@ def _bends(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
         if not kept[-1][0] == points[at][0] == points[at + 1][0]:
             kept.append(points[at])
     return [*kept, points[-1]]
+
+
+def _path(points: Sequence[tuple[float, float]]) -> str:
+    """An SVG path along straight lines, in whole pixels: from each point to the next."""
+    places = [(round(x), round(y)) for x, y in points]
+    steps = ["M{} {}".format(*places[0])]
+    for (x, y), (to_x, to_y) in pairwise(places):
+        across, down = to_x - x, to_y - y
+        if not across:
+            steps.append(f"v{down}")
+        else:
+            steps.append(f"l{across} {down}".replace(" -", "-"))
+    return "".join(steps)

@@ -10,14 +10,16 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from jitkernel.compiler.line_table import located
+from jitkernel.compiler.machine_ir import blocks_of, emitted
 from jitkernel.errors import UsageError
 from jitkernel.ir.debug_info import fields, nodes, split_location, without_attachments
-from jitkernel.ir.dominators import dominators
-from jitkernel.ir.instructions import Flow, flow
+from jitkernel.ir.model import Function
+from jitkernel.ir.model.module import function_of
 from jitkernel.ir.module import Entity, functions
-from jitkernel.session.report.sources import Place
+from jitkernel.session.report.sources import Place, Sources
 
 if TYPE_CHECKING:
+    from jitkernel.compiler.machine_ir import Stage
     from jitkernel.compiler.records import Request
     from jitkernel.session import Session
     from jitkernel.views.asm import Instruction
@@ -36,23 +38,28 @@ class Line(NamedTuple):
     number: str = ""
 
 
+#: A block of IR, or the machine code that was made of it: its label and its lines.
+Block = tuple[str, list[Line]]
+
+
 @dataclass(frozen=True, slots=True)
 class Body:
-    """A function's control flow, and by block the places of its instructions."""
+    """A function, and by block the texts of its instructions, without what is attached to them,
+    and their places."""
 
-    flow: Flow
+    function: Function
+    texts: list[list[str]]
     places: list[list[Place | None]]
 
-    def lines(self) -> Iterator[Line]:
-        """Its blocks, one below the other."""
-        depths = loop_depths(self.flow)
-        for (label, texts), places, depth in zip(
-            self.flow.blocks, self.places, depths, strict=True
-        ):
-            yield Line(f"{label}:", None, depth)
+    def blocks(self) -> Iterator[Block]:
+        """Its blocks, the label on a line of its own."""
+        depth = {b: loop.depth for loop in self.function.loops()[::-1] for b in loop.blocks}
+        for block, texts, places in zip(self.function.blocks, self.texts, self.places, strict=True):
+            inside = depth.get(block, 0)
+            lines = [Line(f"{block.name}:", None, inside)]
             for text, place in zip(texts, places, strict=True):
-                for part in text.split("\n"):
-                    yield Line("  " + part.strip(), place, depth)
+                lines += [Line("  " + part.strip(), place, inside) for part in text.split("\n")]
+            yield block.name, lines
 
 
 class Located:
@@ -73,17 +80,35 @@ class Located:
     ):
         stored = session.inspect.request(number)
         self._session, self._request, self._raw = session, request or stored, raw
-        self._shown = shown
-        self.sources, self.rows = session.inspect.places.lines.places(number)
+        self._number, self._shown = number, shown
+        self._own = request is None and not raw
 
     @cached_property
     def text(self) -> str:
         """The module, with locations."""
         if self._shown:
             return self._shown
+        if self._own:
+            return self._session.inspect.places.lines.printed(self._number)
         pool = self._session.inspect.engine.pool
         request = located(self._request, bodies=True) or self._request
         return pool.printed(request, optimised=not self._raw)
+
+    @property
+    def emitted(self) -> Request:
+        """The request for the code that this module becomes, as it is."""
+        return self._request._replace(source=self.text)
+
+    @cached_property
+    def sources(self) -> Sources:
+        """The texts that the cell's lines are of."""
+        return self._session.inspect.places.lines.sources(self._number)
+
+    @cached_property
+    def rows(self) -> list[tuple[int, int]]:
+        """Addresses with the lines of `sources` from there on.  To be asked for behind `text`,
+        where that is needed: its compile is enough for both."""
+        return self._session.inspect.places.lines.places(self._number)
 
     @cached_property
     def functions(self) -> dict[str, Entity]:
@@ -99,68 +124,66 @@ class Located:
         if name not in self.functions:
             called = self._session.inspect.program.called(name)
             raise UsageError(f"{called} has no body whose control flow could be shown")
-        found, known = flow(self.functions[name]), dict[str, "Place | None"]()
-        blocks, places = [], []
-        for label, texts in found.blocks:
+        function, known = function_of(self.functions[name]), dict[str, "Place | None"]()
+        texts, places = [], []
+        for block in function.blocks:
             plain, at = [], []
-            for text in texts:
-                line, node = split_location(text)
+            for instruction in block.instructions:
+                line, node = split_location(str(instruction))
                 plain.append(without_attachments(line))
                 if node not in known:
                     known[node] = self._place(node)
                 at.append(known[node])
-            blocks.append((label, plain))
+            texts.append(plain)
             places.append(at)
-        return Body(Flow(blocks, found.edges), places)
+        return Body(function, texts, places)
 
     def _place(self, node: str) -> Place | None:
         line = int(fields(self._nodes.get(node, "")).get("line", "0")) if node else 0
-        return self.sources.find(line) if self.sources is not None and line else None
+        return self.sources.find(line) if line else None
 
     def machine(
-        self, found: Sequence[Instruction], shown: Callable[[Instruction], str]
-    ) -> list[Line]:
-        """Machine code that was decoded with `rows`, labels on lines of their own."""
+        self,
+        found: Sequence[Instruction],
+        shown: Callable[[Instruction], str],
+        stages: Sequence[Stage] = (),
+    ) -> list[Block]:
+        """Machine code that was decoded with `rows`, labels on lines of their own, by the blocks of
+        IR that it was made of, as far as the `stages` of machine IR tell; all is one block else."""
         depths = _jump_depths(found)
-        lines = []
+        made = {i.address: label for i, label in made_of(stages, found)}
+        blocks: list[Block] = []
         for i, depth in zip(found, depths, strict=True):
+            label = made.get(i.address, "")
+            if not blocks or label not in ("", blocks[-1][0]):
+                blocks.append((label, []))
+            lines = blocks[-1][1]
             if i.label:
                 lines.append(Line(f"{i.label}:", None, depth))
-            place = self.sources.find(i.line) if self.sources is not None and i.line else None
+            place = self.sources.find(i.line) if i.line else None
             lines.append(Line(shown(i), place, depth))
-        return lines
+        return blocks
 
 
-def loop_depths(flow: Flow) -> list[int]:
-    """The number of natural loops that each block is in (Aho, Lam, Sethi, Ullman: Compilers,
-    9.6.6): of an edge to a block that dominates its beginning."""
-    count = len(flow.blocks)
-    after: list[list[int]] = [[] for _ in range(count)]
-    before: list[list[int]] = [[] for _ in range(count)]
-    for a, b, _ in flow.edges:
-        after[a].append(b)
-        before[b].append(a)
-    above = dominators(after)
-    loops: dict[int, set[int]] = {}
-    for a, b, _ in flow.edges:
-        if above[a] >= 0 and _dominates(above, b, a):
-            inside, todo = loops.setdefault(b, {b}), [a]
-            while todo:
-                node = todo.pop()
-                if node not in inside:
-                    inside.add(node)
-                    todo += [n for n in before[node] if above[n] >= 0]
-    depths = [0] * count
-    for inside in loops.values():
-        for node in inside:
-            depths[node] += 1
-    return depths
+def made_of(
+    stages: Sequence[Stage], found: Sequence[Instruction]
+) -> Iterator[tuple[Instruction, str]]:
+    """Instructions of a function, each with the label of the block of IR that it was made of; none
+    where the stages are those of other code."""
+    final = next((stage for stage in stages if stage.name == "final"), None)
+    if final is None:
+        return
+    numbers, labels = emitted(final), blocks_of(final)
+    for i, number in paired(found, numbers):
+        yield i, labels[number]
 
 
-def _dominates(above: Sequence[int], node: int, other: int) -> bool:
-    while other != node and above[other] != other:
-        other = above[other]
-    return other == node
+def paired(found: Sequence[Instruction], numbers: Sequence[int]) -> list[tuple[Instruction, int]]:
+    """Instructions as they were decoded, each with the number of the line of the last stage of
+    machine IR that it is; none where they are not as many."""
+    if len(found) > len(numbers):  # loops are aligned
+        found = [i for i in found if not i.mnemonic.startswith("nop")]
+    return list(zip(found, numbers, strict=True)) if len(found) == len(numbers) else []
 
 
 def _jump_depths(found: Sequence[Instruction]) -> list[int]:

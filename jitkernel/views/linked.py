@@ -6,25 +6,35 @@ whole cell, the cell's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from html import escape
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from jitkernel.errors import UsageError
 from jitkernel.ir.names import bare
 from jitkernel.session.report.sources import Place
 from jitkernel.views.asm import Code, Instruction, code_of, decode, describer
-from jitkernel.views.lines import Line, Located
+from jitkernel.views.highlight import highlighted
+from jitkernel.views.lines import Block, Line, Located
 from jitkernel.views.panes import Keys, Pane, beside
 from jitkernel.views.view import View
 from jitkernel.wording import counted
 
 if TYPE_CHECKING:
+    from jitkernel.compiler.machine_ir import Stage
     from jitkernel.session import Session
+    from jitkernel.views.watched import Watched
 
 _WHOLE = 400  # lines of a cell's source that are shown where no function was named
 _MOST = 2_000  # lines of a pane
-_MARKED = 2_000  # lines of source of which words are marked
+_COLOURED = 60_000  # bytes of HTML; what would be more has words in colours in the source only
+_LARGEST = 300_000  # and what would be more than this nowhere
+_CODE = "Machine code"
+_NOTE = (
+    "What has one number comes from one line of source; a letter before it means another text. "
+    "Each bar is a loop."
+)
+_ALIGNED = " A block of IR stands beside the machine code that was made of it, in that one's order."
 
 
 def linked(
@@ -32,72 +42,141 @@ def linked(
     target: int | str | None = None,
     syntax: str = "intel",
     ir: bool = True,
+    made: Watched | None = None,
 ) -> View:
     """Source, IR (`ir`) as it was compiled, and machine code of a function or a cell, what belongs
-    together in one colour and with one number.
+    together in one colour and with one number; where it was `made` again, watched, blocks of IR
+    stand beside their code.
 
     Raises UsageError where there is neither IR nor code.
     """
     cell, names = session.inspect.cell_of(target)
-    located = Located(session, cell.number)
+    located = made.located if made is not None else Located(session, cell.number)
+    machine = made.machine if made is not None else {}
     one = isinstance(target, str)
-    bodies, codes = (
-        _ir(located, names, one) if ir else [],
-        _machine(session, located, target, syntax),
-    )
+    bodies = _ir(located, names, one) if ir else {}
+    codes = _machine(session, located, target, syntax, machine)
     if not bodies and not codes:
         raise UsageError(
             f"cell {cell.number} has neither IR nor machine code to stand side by side"
         )
-    source, keys = _source(session, located, cell.number, names if one else [], [*bodies, *codes])
-    panes = [Pane("Source", source[:_MOST])]
-    if bodies:
-        panes.append(Pane("IR, as it was compiled", bodies[:_MOST]))
-    if codes:
-        panes.append(Pane("Machine code", codes[:_MOST]))
+    rows = _rows(session, bodies, codes)
+    shown = [_cut([row[side] for row in rows]) for side in (0, 1)]
+    used = [line for cells in shown for lines in cells for line in lines]
+    source, keys = _source(session, located, cell.number, names if one else [], used)
     what = session.inspect.program.called(bare(target)) if isinstance(target, str) else ""
     title = f"{what}, cell {cell.number}" if what else f"cell {cell.number}"
-    note = (
-        "What has one number comes from one line of source; a letter before it means another text. "
-        "Each bar is a loop."
+    note = _NOTE + _ALIGNED * (bool(ir) and any(len(code) > 1 for code in codes.values()))
+    left = (
+        max(len(source) - _MOST, 0) + sum(len(lines) for row in rows for lines in row) - len(used)
     )
-    left = sum(max(len(lines) - _MOST, 0) for lines in (source, bodies, codes))
     if left:
         note += (
             f" {counted(left, 'more line')} are not shown: %ir --opt and %asm show those of code."
         )
-    return beside(title, panes, keys, note)
+    panes = [Pane("IR, as it was compiled", shown[0], 3), Pane(_CODE, shown[1], 2)]
+    groups = [[Pane("Source", [source[:_MOST]])], [pane for pane in panes if pane.lines]]
+    return _in_colours(title, groups, keys, note, ("llvm", syntax))
 
 
-def _ir(located: Located, names: Sequence[str], one: bool) -> list[Line]:
-    lines: list[Line] = []
-    shown = [n for n in (names if one else located.functions) if n in located.functions]
-    for name in shown:
-        head = located.functions[name]
-        if len(shown) > 1:
-            lines.append(Line(f"@{head.spelled}:"))
-        lines += located.body(name).lines()
-        if len(lines) > _MOST:
-            break
-    return lines
+def _in_colours(
+    title: str, groups: list[list[Pane]], keys: Keys, note: str, languages: Sequence[str]
+) -> View:
+    """The panes with words in colours, as many as there is room for."""
+    source, codes = groups
+    plain = [replace(source[0], cells=[[line._replace(html="") for line in source[0].lines]])]
+    view = beside(title, [plain, codes], keys, note)
+    lines = sum(len(pane.lines) for pane in codes)
+    for flow, more, room in ((False, 30, _COLOURED), (True, 0, _COLOURED), (None, 0, _LARGEST)):
+        if len(view.html) + more * lines > room:  # it adds at least so much
+            continue
+        inked = codes if flow is None else [_inked(p, languages, flow) for p in codes]
+        richer = beside(title, [source, inked], keys, note)
+        if len(richer.html) <= room:
+            return richer
+    return view
+
+
+def _inked(pane: Pane, languages: Sequence[str], flow: bool) -> Pane:
+    """A pane of IR or of machine code with words in colours."""
+    language = languages[pane.title == _CODE]
+    html = iter(highlighted([line.text for line in pane.lines], language, flow))
+    return replace(pane, cells=[[n._replace(html=next(html)) for n in cell] for cell in pane.cells])
+
+
+def _ir(located: Located, names: Sequence[str], one: bool) -> dict[str, list[Block]]:
+    """The blocks of the functions, so many as are shown."""
+    found: dict[str, list[Block]] = {}
+    lines = 0
+    for name in names if one else located.functions:
+        if name in located.functions and lines <= _MOST:
+            found[name] = list(located.body(name).blocks())
+            lines += sum(len(block) for _, block in found[name])
+    return found
 
 
 def _machine(
-    session: Session, located: Located, target: int | str | None, syntax: str
-) -> list[Line]:
+    session: Session,
+    located: Located,
+    target: int | str | None,
+    syntax: str,
+    machine: Mapping[str, Sequence[Stage]],
+) -> dict[str, list[Block]]:
+    """The machine code of the functions, so many as are shown."""
     try:
-        cell, found = code_of(session, target)
+        cell, codes = code_of(session, target)
     except UsageError:
-        return []
-    lines: list[Line] = []
-    describe = describer(session, cell)
-    for code in found:
-        if len(found) > 1:
-            lines.append(Line(f"{session.inspect.program.called(code.name, code.cell or None)}:"))
-        lines += located.machine(_decoded(session, located, code, describe, syntax), _instruction)
-        if len(lines) > _MOST:
-            break
-    return lines
+        return {}
+    found: dict[str, list[Block]] = {}
+    lines, describe = 0, describer(session, cell)
+    for code in codes:
+        if lines <= _MOST:
+            decoded = _decoded(session, located, code, describe, syntax)
+            stages = machine.get(code.name, ())
+            found[code.name] = located.machine(decoded, _instruction, stages)
+            lines += len(decoded)
+    return found
+
+
+def _rows(
+    session: Session, bodies: Mapping[str, list[Block]], codes: Mapping[str, list[Block]]
+) -> list[tuple[list[Line], list[Line]]]:
+    """IR and machine code of each function, block beside block."""
+    names = dict.fromkeys((*bodies, *codes))
+    rows: list[tuple[list[Line], list[Line]]] = []
+    for name in names:
+        if len(names) > 1:
+            head = Line(f"{session.inspect.program.called(name)}:")
+            rows.append(([head] * (name in bodies), [head] * (name in codes)))
+        rows += _beside(bodies.get(name, []), codes.get(name, []))
+    return rows
+
+
+def _beside(ir: Sequence[Block], code: Sequence[Block]) -> list[tuple[list[Line], list[Line]]]:
+    """Blocks of IR beside the machine code that was made of them, in its order; one that no code
+    tells of stays behind the one that it follows."""
+    told = {label for label, _ in code}
+    parts: dict[str, list[Line]] = {}
+    at = ""  # code begins with what is told of none, and is then that of the first block
+    for label, lines in ir:
+        at = label if label in told else at
+        parts.setdefault(at, []).extend(lines)
+    rows: list[tuple[list[Line], list[Line]]] = []
+    for label, lines in code:
+        if label in parts or not rows:
+            rows.append((parts.pop(label, []), list(lines)))
+        else:
+            rows[-1][1].extend(lines)
+    return rows + [(lines, []) for lines in parts.values()]
+
+
+def _cut(cells: Sequence[list[Line]]) -> list[list[Line]]:
+    """The cells of a pane, less what is behind its last line."""
+    found, room = [], _MOST
+    for lines in cells:
+        found.append(lines[:room])
+        room -= len(found[-1])
+    return found
 
 
 def _decoded(
@@ -119,8 +198,6 @@ def _source(
 ) -> tuple[list[Line], Keys]:
     """The function's lines, then those of others that have become part of it."""
     sources = located.sources
-    if sources is None:
-        return [], Keys(number)
     used = sorted({line.place for line in code if line.place is not None})
     file, extent = sources.own.extent(names[0]) if names else ("", range(0))
     if not extent:
@@ -151,41 +228,10 @@ def _text(
     session: Session, located: Located, places: Sequence[Place], own: dict[int, Place]
 ) -> list[Line]:
     """Lines of one text, as they are written; those of which there is code have a place."""
-    if located.sources is None:
-        return []
     texts = [located.sources.text(place) for place in places]
     language = session.inspect.program.state.notes.language_of(places[0].cell) if places else ""
-    html = highlighted(texts, language) if len(texts) <= _MARKED else [""] * len(texts)
+    html = highlighted(texts, language)
     return [
         Line(text, own.get(place.line), 0, markup, str(place.line))
         for text, place, markup in zip(texts, places, html, strict=True)
     ]
-
-
-def highlighted(lines: Sequence[str], language: str) -> list[str]:
-    """HTML of lines of a language: keywords and types are bold, comments and texts italic, which
-    costs fewer bytes than colours and stays where styles are dropped."""
-    from pygments.token import Comment, Keyword, String
-
-    lexer = _lexer(language)
-    if lexer is None:
-        return [escape(line) for line in lines]
-    found = [""]
-    for kind, text in lexer.get_tokens("\n".join(lines)):
-        tag = "b" if kind in Keyword else "i" if kind in Comment or kind in String else ""
-        for number, part in enumerate(text.split("\n")):
-            if number:
-                found.append("")
-            found[-1] += f"<{tag}>{escape(part)}</{tag}>" if tag and part else escape(part)
-    found += [""] * (len(lines) - len(found))
-    return [html.replace("</i><i>", "").replace("</b><b>", "") for html in found[: len(lines)]]
-
-
-def _lexer(language: str):  # type: ignore[no-untyped-def]
-    from pygments.lexers.c_cpp import CLexer
-
-    from jitkernel.languages.lexer import IRLexer, KaleidoscopeLexer
-
-    found = {"c": CLexer, "": IRLexer, "llvm": IRLexer, "kaleidoscope": KaleidoscopeLexer}
-    kind = found.get(language)
-    return kind(stripnl=False, ensurenl=False) if kind is not None else None

@@ -29,13 +29,13 @@ def mir(
     session: Session,
     target: int | str | None = None,
     stage: str = "",
-    tick: Callable[[], None] | None = None,
+    tick: Callable[[str], None] | None = None,
 ) -> View:
     """The machine IR of a function, or of every function of a cell.
 
     `stage` is `isel`, `regalloc` or `final`; without it all three.  Stores to and loads from stack
-    slots that register allocation made are marked.  `tick` is called twice a second while LLVM
-    works.  While the program stands: of the code that runs, `=>` marking where the frame that is
+    slots that register allocation made are marked.  `tick` is told twice a second how far LLVM
+    is.  While the program stands: of the code that runs, `=>` marking where the frame that is
     looked at goes on, `->` where others do.  Raises UsageError.
     """
     if stage and stage not in STAGES:

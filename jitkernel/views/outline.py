@@ -6,32 +6,25 @@ but the block that dispatches has a subtree for each case.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
+from typing import TypeVar
 
-from jitkernel.ir.dominators import dominators
+T = TypeVar("T", bound=Hashable)
 
 _CASES = 8  # children of a node that dispatches
 
 
-def children(successors: Sequence[Sequence[int]]) -> list[list[int]]:
-    """The dominator tree: by node those that it dominates immediately, in their order."""
-    found: list[list[int]] = [[] for _ in successors]
-    for node, above in enumerate(dominators(successors)):
-        if above >= 0 and above != node:
-            found[above].append(node)
-    return found
-
-
-def subtree(tree: Sequence[Sequence[int]], root: int) -> list[int]:
-    """The nodes that one dominates, itself first."""
+def subtree(tree: Mapping[T, Sequence[T]], root: T) -> list[T]:
+    """The nodes that one dominates, itself first; `tree` has those that each dominates
+    immediately."""
     found = [root]
     for node in found:  # grows
         found.extend(tree[node])
     return found
 
 
-def outline(tree: Sequence[Sequence[int]], root: int, most: int) -> list[list[int]]:
+def outline(tree: Mapping[T, Sequence[T]], root: T, most: int) -> list[list[T]]:
     """The subtree of `root` as at most `most` boxes: a node alone, or one with all that it
     dominates.  Of a node with more children the first ones are boxes, and the rest are left out.
 
@@ -45,17 +38,18 @@ def outline(tree: Sequence[Sequence[int]], root: int, most: int) -> list[list[in
         size[node] += sum(size[child] for child in tree[node])
     opened = {root}
     shown = 1 + len(tree[root])
-    closed = [(-size[child], child, root) for child in tree[root]]
+    at = {node: number for number, node in enumerate(nodes)}
+    closed = [(-size[child], at[child], child, root) for child in tree[root]]
     heapify(closed)
     while closed:
-        _, node, above = heappop(closed)
+        _, _, node, above = heappop(closed)
         is_case = len(tree[above]) >= _CASES and size[node] <= len(nodes) / 2
         if is_case or shown + len(tree[node]) > most:
             continue
         opened.add(node)
         shown += len(tree[node])
         for child in tree[node]:
-            heappush(closed, (-size[child], child, node))
+            heappush(closed, (-size[child], at[child], child, node))
     boxes = [root]
     for node in boxes:  # grows
         if node in opened:

@@ -12,18 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 from jitkernel.session.report.sources import Place
-from jitkernel.views.figure import KEYS
 from jitkernel.views.lines import Line
 from jitkernel.views.svg import INK, PAPER
-from jitkernel.views.view import View, fold, prose
+from jitkernel.views.view import KEYS, View, fold, prose
 
-if TYPE_CHECKING:
-    pass
-
-_TALL = 34  # em, of a pane before it scrolls
+_TALL = 40  # em, of a pane before it scrolls
 _BAR = "│"  # of a loop
 _TAGS = "abcdefghijklmnopqrstuvwxyz"
 _HUE = 137.508  # degrees: the golden angle, by which neighbours differ most
@@ -31,10 +26,17 @@ _HUE = 137.508  # degrees: the golden angle, by which neighbours differ most
 
 @dataclass(frozen=True, slots=True)
 class Pane:
-    """A column: its title and its lines."""
+    """A column: its title and its lines, in cells that begin beside those of the same number in the
+    other columns of its group.  `share` is its width beside theirs."""
 
     title: str
-    lines: Sequence[Line]
+    cells: Sequence[Sequence[Line]]
+    share: int = 1
+
+    @property
+    def lines(self) -> list[Line]:
+        """The lines of all cells."""
+        return [line for cell in self.cells for line in cell]
 
 
 class Keys:
@@ -80,15 +82,16 @@ def colour(number: int) -> str:
     return f"#{channel(0):02x}{channel(8):02x}{channel(4):02x}"
 
 
-def beside(title: str, panes: Sequence[Pane], keys: Keys, note: str = "") -> View:
-    """Panes, each of which scrolls, beside each other where there is room.
+def beside(title: str, groups: Sequence[Sequence[Pane]], keys: Keys, note: str = "") -> View:
+    """Panes, in groups that scroll each, beside each other where there is room.
 
     As text: one below the other, without the numbers of what is in no line.
     """
     texts = [title]
-    for pane in panes:
-        texts += ["", pane.title, fold(_plain(pane.lines, keys))]
-    html = f"<p><b>{prose(title)}</b></p>{linked_html([[pane] for pane in panes], keys)}"
+    for group in groups:
+        for pane in group:
+            texts += ["", pane.title, fold(_plain(pane, keys))]
+    html = f"<p><b>{prose(title)}</b></p>{linked_html(groups, keys)}"
     if note:
         texts += ["", fold([note], 4)]
         html += f"<p>{prose(note)}</p>"
@@ -97,68 +100,86 @@ def beside(title: str, panes: Sequence[Pane], keys: Keys, note: str = "") -> Vie
 
 def linked_html(groups: Sequence[Sequence[Pane]], keys: Keys) -> str:
     """HTML of panes beside each other; those of one group scroll together."""
-    columns = []
-    for group in groups:
-        titles = " | ".join(pane.title for pane in group)
-        cells = "".join(
-            f'<pre style="margin:0;padding:0 8px 0 0;overflow:visible;{_CARD}">'
-            f'<code style="white-space:pre;{_CARD}">{_runs(pane.lines, keys)}</code></pre>'
-            for pane in group
-        )
-        columns.append(
-            f'<div style="flex:{len(group)} 1 {22 * len(group)}em;min-width:0">'
-            f"<p><b>{prose(titles)}</b></p>"
-            f'<div {KEYS} style="{_FRAME}">{cells}</div></div>'
-        )
+    columns = "".join(
+        f'<div style="flex:{len(group)} 1 {22 * len(group)}em;min-width:0">'
+        f"<p><b>{prose(' | '.join(pane.title for pane in group))}</b></p>"
+        f'<pre {KEYS} style="{_FRAME}">{_group(group, keys)}</pre></div>'
+        for group in groups
+    )
     return (
         f"<style>{_rules(len(keys))}</style>"
-        f'<div class="jkp" style="display:flex;flex-wrap:wrap;gap:8px">{"".join(columns)}</div>'
+        f'<div class="jkp" style="display:flex;flex-wrap:wrap;gap:8px">{columns}</div>'
     )
 
 
 _CARD = f"background:{PAPER};color:{INK}"
-_FRAME = f"display:flex;max-height:{_TALL}em;overflow:auto;padding:4px;{_CARD}"
+_FRAME = f"margin:0;font-size:.86em;max-height:{_TALL}em;overflow:auto;padding:4px;{_CARD}"
+# Lines of columns are broken rather than cut: what belongs together stays side by side.
+_BROKEN = "display:grid;gap:0 1em;white-space:pre-wrap;word-break:normal;overflow-wrap:anywhere"
+
+
+def _group(group: Sequence[Pane], keys: Keys) -> str:
+    """Columns of cells, or the lines of the one that there is."""
+    if len(group) == 1:
+        lines = group[0].lines
+        runs = _runs(lines, _width(lines, keys), keys)
+        return f'<code style="white-space:pre;{_CARD}">{runs}</code>'
+    shares = " ".join(f"minmax(0,{pane.share}fr)" for pane in group)
+    widths = [_width(pane.lines, keys) for pane in group]
+    cells = (
+        f"<div>{_runs(lines, width, keys)}</div>"
+        for row in zip(*(pane.cells for pane in group), strict=True)
+        for lines, width in zip(row, widths, strict=True)
+    )
+    style = f"{_BROKEN};grid-template-columns:{shares};{_CARD}"
+    return f'<code style="{style}">{"".join(cells)}</code>'
 
 
 def _rules(count: int) -> str:
     """Rules of a style sheet that mark partners: a style is all that has to be trusted."""
-    marked = "".join(f".jkp:has(.k{n}:hover) .k{n}," for n in range(count))
-    words = ".jkp pre b{color:#003c8f}.jkp pre i{color:#7a2500}"
-    return words + (f"{marked[:-1]}{{outline:2px solid {INK}}}" if marked else "")
+    marked = ",".join(f".jkp:has(.k{n}:hover) .k{n}" for n in range(count))
+    return f"{marked}{{outline:2px solid {INK}}}" if marked else ""
 
 
-def _gutters(lines: Sequence[Line], keys: Keys) -> list[str]:
-    """The words before each line: its number where that is not the last one's, bars of loops."""
+def _names(lines: Sequence[Line], keys: Keys) -> list[str]:
+    """The word before each line: its number where that is not the last one's."""
     names, before = [], None
     for line in lines:
         fresh = line.place is not None and line.place != before
         names.append(line.number or (keys.name(line.place) if line.place and fresh else ""))
         before = line.place
-    width = max(map(len, names), default=0)
+    return names
+
+
+def _width(lines: Sequence[Line], keys: Keys) -> int:
+    return max(map(len, _names(lines, keys)), default=0)
+
+
+def _gutters(lines: Sequence[Line], width: int, keys: Keys) -> list[str]:
+    """The gutter of each line: its name, and bars of loops."""
+    names = _names(lines, keys)
     return [f"{name:>{width}} {_BAR * line.depth}" for name, line in zip(names, lines, strict=True)]
 
 
-def _plain(lines: Sequence[Line], keys: Keys) -> list[str]:
-    return [
-        (gutter + line.text).rstrip()
-        for gutter, line in zip(_gutters(lines, keys), lines, strict=True)
-    ]
+def _plain(pane: Pane, keys: Keys) -> list[str]:
+    lines = pane.lines
+    gutters = _gutters(lines, _width(lines, keys), keys)
+    return [(gutter + line.text).rstrip() for gutter, line in zip(gutters, lines, strict=True)]
 
 
-def _runs(lines: Sequence[Line], keys: Keys) -> str:
-    rows = zip(_gutters(lines, keys), lines, strict=True)
+def _runs(lines: Sequence[Line], width: int, keys: Keys) -> str:
+    rows = zip(_gutters(lines, width, keys), lines, strict=True)
     parts = []
     for place, run in groupby(rows, key=lambda row: row[1].place):
-        body = "\n".join(gutter + (line.html or escape(line.text)) for gutter, line in run)
-        parts.append(f"{body}\n" if place is None else coloured(f"{body}\n", keys.number(place)))
+        body = "\n".join(
+            gutter + (line.html or escape(line.text, quote=False)) for gutter, line in run
+        )
+        parts.append(f"{body}\n" if place is None else _coloured(f"{body}\n", keys.number(place)))
     return "".join(parts)
 
 
-def _ink(number: int) -> str:
-    return f"background:{colour(number)};color:#111"
-
-
-def coloured(html: str, number: int) -> str:
+def _coloured(html: str, number: int) -> str:
     """A run of lines in the colour of a place.  A block, that no line hides the underscores of the
-    one above; its last end of line is then none, and is one where styles are dropped."""
-    return f'<mark class="k{number}" style="display:block;{_ink(number)}">{html}</mark>'
+    one above; its last end of line is then none.  Attributes without quotes, and the ink of what
+    is around: there are hundreds."""
+    return f"<div class=k{number} style=background:{colour(number)}>{html}</div>"

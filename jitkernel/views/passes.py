@@ -7,12 +7,13 @@ have only a number get a name first: so what passes did stands out from LLVM's n
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from html import escape
 from typing import TYPE_CHECKING
 
 from jitkernel.compiler.pass_trace import LoopTrace, PassTrace
-from jitkernel.errors import UsageError
+from jitkernel.errors import Interrupted, UsageError
 from jitkernel.ir.names import written
 from jitkernel.ir.printed import matching
 from jitkernel.views.sides import Piece, sides
@@ -43,7 +44,7 @@ def passes(
     target: int | str | None = None,
     only: str = "",
     stop_after: int | str | None = None,
-    tick: Callable[[], None] | None = None,
+    tick: Callable[[str], None] | None = None,
     *,
     step: int | str | None = None,
     everything: bool = False,
@@ -54,9 +55,19 @@ def passes(
     `only` shows the steps of one pass (a name, or a pattern as `lo*`); `step` one step, by its
     number or the first one of a pass; `stop_after` ends after a step, by its number or the last one
     of a pass, and shows the module as it was then.  `everything`: metadata, attributes and debug
-    records too.  `tick` is called twice a second while LLVM works.  Raises UsageError.
+    records too.  `tick` is told twice a second how far LLVM is.  Raises UsageError; an interruption
+    has a `view` of the steps until then, if there were any.
     """
     made = watched(session, target, tick)
+    try:
+        made.trace  # noqa: B018  (which takes long)
+    except (Interrupted, KeyboardInterrupt) as error:
+        if session.inspect.partial is not None:
+            made = replace(made, seen=session.inspect.partial)
+            every = list(changed_steps(made.trace, everything))
+            views = [_table(made, every, every, None, everything), *_steps(made, every, False)]
+            vars(error)["view"] = join(views)
+        raise
     every = list(changed_steps(made.trace, everything))
     chosen = every
     until = _named(every, str(stop_after), -1) if stop_after is not None else None
@@ -115,7 +126,9 @@ def _notes(trace: PassTrace, whole: bool) -> Iterator[str]:
         )
     if trace.named:
         yield "What has only a number in the cell is called by it here: %7 is %v7, block 8 is b8."
-    if not trace.verified:
+    if trace.stopped:
+        yield f"Stopped at {trace.stopped}: this is what passes had changed until then."
+    elif not trace.verified:
         yield "LLVM refuses what the last pass left: it is not well formed."
     elif trace.steps:
         yield "What the last pass left is well formed."
@@ -175,7 +188,7 @@ def loop(
     session: Session,
     target: int | str | None = None,
     header: str = "",
-    tick: Callable[[], None] | None = None,
+    tick: Callable[[str], None] | None = None,
 ) -> View:
     """The passes over one loop of a function and what each changed.  A label of its header says
     which (`%for.body`), else it is the first; with a list of all.  Raises UsageError."""

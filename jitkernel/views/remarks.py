@@ -55,12 +55,12 @@ class Said:
 
 
 def remarks_of(
-    session: Session, target: int | str | None = None, tick: Callable[[], None] | None = None
+    session: Session, target: int | str | None = None, tick: Callable[[str], None] | None = None
 ) -> list[Said]:
     """The remarks of LLVM's passes on a function or a cell, in the order of its lines; those on
     other functions' lines, which became part of it, come last.
 
-    `tick` is called twice a second while LLVM works.  Raises UsageError where the cell has no IR.
+    `tick` is told twice a second how far LLVM works.  Raises UsageError where the cell has no IR.
     """
     made = watched(session, target, tick)
     inspect, request = session.inspect, made.request
@@ -118,12 +118,12 @@ def remarks(
     session: Session,
     target: int | str | None = None,
     everything: bool = False,
-    tick: Callable[[], None] | None = None,
+    tick: Callable[[str], None] | None = None,
 ) -> View:
     """The remarks of LLVM's passes on a function or a cell, beside its lines.
 
     What some passes say of each load that they could not move is only counted, unless `everything`
-    is asked for.  `tick` is called twice a second while LLVM works.  Raises UsageError.
+    is asked for.  `tick` is told twice a second how far LLVM works.  Raises UsageError.
     """
     made = watched(session, target)
     found = remarks_of(session, target, tick)

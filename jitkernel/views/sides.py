@@ -15,7 +15,7 @@ from itertools import groupby
 from jitkernel.ir.printed import matching
 from jitkernel.regex import regex
 from jitkernel.views.diff import TINTS
-from jitkernel.views.view import View, fold
+from jitkernel.views.view import KEYS, View, fold
 
 _WORD = regex(r"[%@#!]?[\w.$-]+|\s+|.")
 _KEY = regex(r"\s*(?:(%[^\s=]+) =|([\w.$-]+))")
@@ -49,6 +49,17 @@ class Piece:
         """The number of lines that went, and of those that came."""
         same = sum(n for _, _, n in self.blocks)
         return len(self.old) - same, len(self.new) - same
+
+    def changed(self) -> tuple[str, str]:
+        """The lines that went, and those that came."""
+        gone: list[str] = []
+        came: list[str] = []
+        at_old = at_new = 0
+        for a, b, n in [*self.blocks, (len(self.old), len(self.new), 0)]:
+            gone += self.old[at_old:a]
+            came += self.new[at_new:b]
+            at_old, at_new = a + n, b + n
+        return "\n".join(["", *gone]), "\n".join(["", *came])
 
     def hunks(self) -> Iterator[tuple[int, list[Row]]]:
         """Each stretch of changes with a little around it: its first line's number in the new
@@ -103,18 +114,18 @@ def sides(pieces: Sequence[Piece], limit: int, more: str = "") -> View:
     texts: list[str] = []
     left: list[tuple[str, str]] = []  # a mark and the HTML of a line
     right: list[tuple[str, str]] = []
-    room, out = limit, 0
+    room = limit
+    out = sum(map(sum, (piece.counts for piece in pieces)))
     for piece in pieces:
+        if room <= 0:
+            break
         if len(pieces) > 1:
             head = f"@@ {piece.name or 'outside functions'}"
             texts.append(head)
             left.append(("@", escape(head)))
             right.append(("@", escape(head)))
         for at, rows in piece.hunks():
-            shown, room = rows[: max(room, 0)], room - len(rows)
-            out += len(rows) - len(shown)
-            if not shown:
-                continue
+            shown, room = rows[:room], room - len(rows)
             texts += [f"@@ line {at}", *_unified(shown)]
             left.append(("@", f"@@ line {at}"))
             right.append(("@", ""))
@@ -122,6 +133,9 @@ def sides(pieces: Sequence[Piece], limit: int, more: str = "") -> View:
                 a, b = _marked(row)
                 left.append(a)
                 right.append(b)
+            out -= sum((r.old is not None) + (r.new is not None) for r in shown if not r.same)
+            if room <= 0:
+                break
     if out:
         texts.append(f"… {out} more lines{more}")
         left.append(("@", f"… {out} more lines"))
@@ -192,4 +206,4 @@ def _column(lines: Sequence[tuple[str, str]]) -> str:
         out.append(text)
     frame, inner = "margin:0.5em 0;overflow-x:auto", "white-space:pre"
     body = "".join(out).removesuffix("\n")
-    return f'<pre style="{frame}"><code style="{inner}">{body}</code></pre>'
+    return f'<pre {KEYS} style="{frame}"><code style="{inner}">{body}</code></pre>'

@@ -1,7 +1,8 @@
 """Parts of a view of which one is looked at after the other.  Start from `slider`.
 
 Each is folded to its title, which is all that is left of this where scripts do not run.  Where they
-do, a slider above them shows one at a time; so do the arrow keys, while it has the focus.
+do, a slider above them shows one at a time; so do the arrow keys, while it has the focus: they are
+read here, since a notebook takes from a slider what the browser would do with them.
 """
 
 from __future__ import annotations
@@ -34,6 +35,15 @@ words.textContent = whole ? '' : 'WHAT ' + range.value + ' of ' + all.length;
 every.textContent = whole ? 'one at a time' : 'show all';
 };
 range.oninput = () => { whole = false; show(); };
+range.onkeydown = (event) => {
+const by = {ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1, PageUp: 5, PageDown: -5,
+Home: -all.length, End: all.length}[event.key];
+if (!by || event.ctrlKey || event.altKey || event.metaKey) return;
+event.preventDefault();
+event.stopPropagation();
+range.value = +range.value + by;
+range.oninput();
+};
 every.onclick = () => { whole = !whole; show(); };
 bar.append(range, words, every);
 box.before(bar);

@@ -2,7 +2,7 @@
 
 An opaque card with dark text and round corners, of a tone between a white page and a black one: it
 glares on neither.  Fills are Okabe-Ito's colours, each with a pattern of its own, so that no
-picture needs its colours.
+picture needs its colours.  `card` is the SVG itself, for a file.
 """
 
 from __future__ import annotations
@@ -77,24 +77,26 @@ def label(
     )
 
 
-def image(
-    parts: Iterable[str], width: int, height: int, alt: str, fills: Iterable[Fill] = ()
-) -> str:
-    """HTML of a picture; `alt` is one sentence with its numbers.
-
-    What `parts` draw lies between 0, 0 and `width`, `height`; the card is wider by its edges.
-    """
+def card(parts: Iterable[str], width: int, height: int, fills: Iterable[Fill] = ()) -> str:
+    """SVG of a picture.  What `parts` draw lies between 0, 0 and `width`, `height`; the card is
+    wider by its edges."""
     definitions = "".join(f.definition for f in fills)
     wide, tall = width + 2 * EDGE, height + 2 * EDGE
-    svg = (
+    return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{wide}" height="{tall}"'
         f' viewBox="{-EDGE} {-EDGE} {wide} {tall}">'
-        + (f"<defs>{definitions}</defs>" if definitions else "")
         + f'<rect x="{-EDGE}" y="{-EDGE}" width="{wide}" height="{tall}" rx="8" fill="{PAPER}"/>'
+        + (f"<defs>{definitions}</defs>" if definitions else "")
         + "".join(parts)
         + "</svg>"
     )
-    data = base64.b64encode(printable(svg).encode()).decode()
+
+
+def image(
+    parts: Iterable[str], width: int, height: int, alt: str, fills: Iterable[Fill] = ()
+) -> str:
+    """HTML of a `card`; `alt` is one sentence with its numbers."""
+    data = base64.b64encode(printable(card(parts, width, height, fills)).encode()).decode()
     return (
         f'<p><img src="data:image/svg+xml;base64,{data}" alt="{escape(alt, quote=True)}"'
         f' style="max-width:100%;margin:4px 0"></p>'

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 ROWS, NAMES = 200, 20  # listed, and of one cell; more are counted
 _HISTORY = 24
+_ZONES = ("text", "rodata", "unwind", "data")
 
 
 def cells(session: Session) -> View:
@@ -36,15 +37,14 @@ def cells(session: Session) -> View:
                 cell.number,
                 cell.state.value,
                 _defines(session, cell),
-                sizes.get("text", 0) or "",
-                (sizes.get("rodata", 0) + sizes.get("unwind", 0)) or "",
-                sizes.get("data", 0) or "",
+                *(sizes.get(zone, 0) or "" for zone in _ZONES),
                 (time_text(sum(cell.times)) + ", cached" * cell.cached) if cell.times else "",
                 last_use(session, cell),
             )
         )
     note = _count(len(every), "cell", "last") if every else "No cells yet."
-    columns = ("#cell", "state", "defines", "#text", "#rodata", "#data", "#made in", "#used")
+    zones = (f"#{zone}" for zone in _ZONES)
+    columns = ("#cell", "state", "defines", *zones, "#made in", "#used")
     return table("Cells (bytes per zone)", columns, rows, note)
 
 

@@ -16,6 +16,8 @@ from jitkernel.printable import printable
 from jitkernel.regex import regex
 
 WIDTH = 100  # columns of a plain-text view
+#: Of what scrolls, that keys move it too: JupyterLab has arrows for itself but where it is told so.
+KEYS = 'tabindex="0" data-lm-suppress-shortcuts="true"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,8 @@ def _table_html(
     for row in cells:
         parts.append(f'<tr><th scope="row"{sides[0]}>{prose(row[0])}</th>')
         parts += [
-            f"<td{side}>{prose(value)}</td>" for side, value in zip(sides[1:], row[1:], strict=True)
+            f"<td{side if value else ''}>{prose(value)}</td>"
+            for side, value in zip(sides[1:], row[1:], strict=True)
         ]
         parts.append("</tr>")
     parts.append("</tbody></table>")
@@ -148,7 +151,7 @@ def preformatted(html: str) -> str:
     cells of JupyterLab and nbconvert.  Lines that are wider than the page scroll: JupyterLab would
     break them, in the middle of words."""
     frame, lines = "margin:0.5em 0;overflow:auto", "white-space:pre"
-    return f'<pre style="{frame}"><code style="{lines}">{html}</code></pre>'
+    return f'<pre {KEYS} style="{frame}"><code style="{lines}">{html}</code></pre>'
 
 
 def prose(text: str) -> str:

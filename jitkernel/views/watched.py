@@ -18,15 +18,17 @@ from jitkernel.ir.names import bare, written
 from jitkernel.ir.printed import REST, Counts, Steady, counts_of, parts, quiet
 from jitkernel.views.diff import optnone, shown_unit
 from jitkernel.views.here import running
+from jitkernel.views.lines import Located
 from jitkernel.views.sides import Piece
 from jitkernel.views.view import time_text
 from jitkernel.wording import cut_list
 
 if TYPE_CHECKING:
+    from jitkernel.compiler.machine_ir import MachineTrace
     from jitkernel.compiler.records import Request
     from jitkernel.session import Session
 
-_MOST = 20_000  # lines of IR whose passes are shown
+_MOST = 100_000  # lines of IR whose passes are shown
 STEP_COLUMNS = (
     "#step", "pass", "on", "#lines −", "#lines +", "#instructions", "#blocks", "#calls", "#time",
 )  # fmt: skip
@@ -35,13 +37,14 @@ STEP_COLUMNS = (
 @dataclass(frozen=True)
 class Watched:
     """A cell that is compiled again: its number, and the function that is asked for, "" for all.
-    `tick` is called twice a second while LLVM works."""
+    `tick` is told twice a second how far LLVM is."""
 
     session: Session
     cell: int
     symbol: str
-    tick: Callable[[], None] | None = None
+    tick: Callable[[str], None] | None = None
     standing: bool = False  # while the program stands, as what runs was compiled
+    seen: PassTrace | None = None  # of a compile that was interrupted
 
     @property
     def called(self) -> str:
@@ -67,6 +70,8 @@ class Watched:
     @cached_property
     def trace(self) -> PassTrace:
         """The work of each pass.  Raises UsageError where that would be too much."""
+        if self.seen:
+            return self.seen
         self._bounded()
         return self.session.inspect.passes(self.request, self.symbol, self.tick)
 
@@ -91,9 +96,18 @@ class Watched:
         )
 
     @cached_property
+    def _emitted(self) -> MachineTrace:
+        return self.session.inspect.machine(self.request, self.symbol, self.tick)
+
+    @property
     def machine(self) -> dict[str, list[Stage]]:
         """The stages of each function that reached code generation, or of the one."""
-        return self.session.inspect.machine(self.request, self.symbol, self.tick).stages
+        return self._emitted.stages
+
+    @cached_property
+    def located(self) -> Located:
+        """The cell as its passes leave it, with the lines of its sources."""
+        return Located(self.session, self.cell)
 
     @property
     def spent(self) -> str:
@@ -122,7 +136,7 @@ class Watched:
         """A note on whether what was watched is what was compiled, by the object's bytes."""
         if self.debugged:
             return "This is the code that runs: the cell is compiled to be debugged."
-        made = self.session.inspect.machine(self.request, self.symbol, self.tick).object
+        made = self._emitted.object
         if self.session.inspect.object(self.cell) == made:
             return f"This is what was compiled: its object has the same {len(made)} bytes."
         return "This is not what was compiled: the object differs. The compiler has changed since."
@@ -131,7 +145,7 @@ class Watched:
 def watched(
     session: Session,
     target: int | str | None,
-    tick: Callable[[], None] | None = None,
+    tick: Callable[[str], None] | None = None,
     standing: bool = False,
 ) -> Watched:
     """The cell or the function that is meant, to be compiled again; with `standing`, while the
@@ -216,7 +230,7 @@ def changed_steps(trace: PassTrace, everything: bool = False) -> Iterator[Change
     shown: Callable[[str], str] = str if everything else quiet
     own = {n: t for n, t in trace.before.items() if trace.only in ("", n)}
     steady = {name: Steady(shown(text)) for name, text in own.items()}
-    counts = {name: counts_of(text) for name, text in own.items() if name != REST}
+    total = counts_of("\n".join(text for name, text in own.items() if name != REST))
     number = 0
     for step in trace.steps:
         if step.silent and not everything:
@@ -226,13 +240,14 @@ def changed_steps(trace: PassTrace, everything: bool = False) -> Iterator[Change
             follow = steady.setdefault(name, Steady())
             old = follow.lines
             blocks = follow.follow(shown(text))
-            if name != REST:
-                counts[name] = counts_of(text)
+            piece = Piece(name, old, follow.lines, blocks)
             if old != follow.lines:
-                pieces.append(Piece(name, old, follow.lines, blocks))
+                pieces.append(piece)
+            if name != REST:
+                gone, came = map(counts_of, piece.changed())
+                total = Counts(*(n - a + b for n, a, b in zip(total, gone, came, strict=True)))
         if pieces:
             number += 1
-            total = Counts(*(sum(each[k] for each in counts.values()) for k in range(3)))
             after = {name: one.lines for name, one in steady.items()}
             yield Changed(number, step, tuple(pieces), total, after)
 

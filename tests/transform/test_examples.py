@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import itertools
 import random
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
+from threading import Timer
+from typing import Any
 
 import pytest
 
 from jitkernel import Session
+from jitkernel.errors import Interrupted, JitError
 from jitkernel.ir.model import Constant, Function, Instruction, Module
 from jitkernel.kernel.verdicts import analysis_view
 from jitkernel.session import CellOptions
@@ -95,6 +99,107 @@ def test_they_change_nothing_that_can_be_seen(s: Session) -> None:
 
     before, after = seen(text), seen(applied(text, *ORDER))
     assert before[1] and before == after
+
+
+#: Types of parameters whose values are numbers, and that of buffers.
+NUMBERS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "float": 0, "double": 0}
+BUFFERS, SIZE = 3, 512
+SMALL = bytes(n % 16 for n in range(256))
+
+
+def callable_functions(text: str) -> dict[str, list[str]]:
+    """The functions of numbers and buffers that call nobody else's, with their parameters."""
+    found: dict[str, list[str]] = {}
+    functions = Module(text).functions
+    for name, f in functions.items():
+        types = [str(a.type) for a in f.args]
+        others = [
+            i for i in f.instructions
+            if i.opcode in ("call", "invoke") and not (
+                i.callee is not None and (i.callee.name in functions or "llvm." in i.callee.ref)
+            )
+        ]  # fmt: skip
+        fit = {*types} <= {*NUMBERS, "ptr"} and types.count("ptr") <= BUFFERS
+        if types and fit and not others and "..." not in f.head and name != "main":
+            found[name] = types
+    return found
+
+
+def answers(s: Session, text: str, calls: dict[str, list[list[Any]]]) -> dict[str, list[Any]]:
+    """What each call gives, what it leaves in its buffers, or the kind of error that ends it; as
+    far as there is time for it."""
+    s.reset()
+    s.run(text, options=CellOptions(opt_level=0))
+    s.run("".join(f"@in{k} = global [{SIZE} x i8] zeroinitializer\n" for k in range(BUFFERS)))
+    places = [s.symbols[f"in{k}"].address for k in range(BUFFERS)]
+    found: dict[str, list[Any]] = {}
+    for name, inputs in calls.items():
+        told = found[name] = []
+        clock = Timer(2.0, s.interrupt)
+        clock.start()
+        try:
+            for arguments in inputs:
+                buffers = [a for a in arguments if isinstance(a, bytes)]
+                for k, data in enumerate(buffers):
+                    s[f"in{k}"].value = list(data)
+                at = iter(places)
+                given = [next(at) if isinstance(a, bytes) else a for a in arguments]
+                made = s.call(name, *given)
+                told.append(
+                    (
+                        repr(made),
+                        [bytes(b & 255 for b in s[f"in{k}"].value) for k in range(len(buffers))],
+                    )
+                )
+        except Interrupted:
+            told.append("interrupted")
+        except JitError as error:
+            told.append(type(error).__name__)
+        finally:
+            clock.cancel()
+    return found
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+def test_equal_results_of_100_inputs_in_a_folder() -> None:
+    """Of functions of numbers and buffers, before and after all passes: see `folder`."""
+    rng = random.Random(1)
+    edges = [0, 1, -1, 2, 3, 7, -8, 100]
+    compared = 0
+    wrong = []
+    with Session(timeout=60) as s:
+        for path in folder():
+            text = printed(re.sub(r"(?m)^define internal", "define", path.read_text()))
+            functions = callable_functions(text)
+            calls: dict[str, list[list[Any]]] = {}
+            for name, types in functions.items():
+                calls[name] = [
+                    [
+                        rng.randbytes(SIZE).translate(SMALL) if type == "ptr"
+                        else rng.choice(edges) / 2 if not NUMBERS[type]
+                        else rng.choice(edges) & 1 if type == "i1"
+                        else rng.choice(edges)
+                        for type in types
+                    ]
+                    for _ in range(100)
+                ]  # fmt: skip
+            if not calls:
+                continue
+            try:
+                before = answers(s, text, calls)
+            except JitError:
+                continue  # it needs others' variables
+            after = answers(s, applied(text, *ORDER), calls)
+            for name in calls:
+                both = [*zip(before[name], after[name], strict=False)]
+                if "interrupted" in (before[name] or after[name])[-1:]:
+                    both = both[:-1]
+                compared += len(both) == 100
+                if any(a != b for a, b in both):
+                    wrong.append((path.name, name, next(x for x in both if x[0] != x[1])))
+    print(compared, "functions gave equal results of 100 inputs;", len(wrong), "did not")
+    assert not wrong and compared
 
 
 def figures(text: str) -> dict[str, Counter[str]]:

@@ -20,6 +20,7 @@ class _Sanitiser(HTMLParser):
         super().__init__()
         self.text: list[str] = []
         self.open: list[str] = []
+        self.fixed: list[bool] = []  # of each, whether ink and background are set, or around it
         self.broken = False  # where a word may be broken, it goes on
         self.images = 0
         self.dropped = False  # within a style or a script, with which its words go
@@ -33,13 +34,19 @@ class _Sanitiser(HTMLParser):
             assert values.get("alt"), "an image without words"
             assert str(values["src"]).startswith("data:image/svg+xml;base64,")
         style = values.get("style") or ""
-        assert ("background" in style) == bool(re.search(r"(?<!-)\bcolor", style)), style
+        scrolls = re.search(r"overflow(?:-[xy])?:auto", style) and tag != "td"  # no cell does
+        assert not scrolls or "tabindex" in values, f"out of reach of keys: {style}"
+        inks = "background" in style, bool(re.search(r"(?<!-)\bcolor", style))
+        fixed = all(inks) or bool(self.fixed and self.fixed[-1])
+        assert fixed or not any(inks), f"on the page's own ground or with its ink: {style}"
         self.broken = tag == "wbr"
         if tag not in _VOID:
             self.open.append(tag)
+            self.fixed.append(fixed)
 
     def handle_endtag(self, tag: str) -> None:
         assert self.open and self.open.pop() == tag, tag
+        self.fixed.pop()
         self.dropped = False
 
     def handle_data(self, data: str) -> None:

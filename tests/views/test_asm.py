@@ -170,3 +170,23 @@ def test_how_names_look() -> None:
     assert written("sq") == "@sq"
     assert written("a b") == '@"a b"'
     assert bare("@sq") == bare("sq") == "sq"
+
+
+def test_the_stub_of_a_far_function_and_the_entry_of_a_near_one(s: Session) -> None:
+    """Where calls from afar, and pointers, lead; it is patched when the function is redefined."""
+    s.run(
+        "define i32 @shout(ptr %t) {\n  %r = call i32 @puts(ptr %t)\n  ret i32 %r\n}\n"
+        "define i32 @op(i32 %x) {\n  ret i32 %x\n}\n@keep = global ptr @op"
+    )
+    stub = asm(s, "@puts").text
+    assert stub.startswith("the stub of @puts, 16 bytes at 0x") and "int3" not in stub
+    assert re.search(r"jmp +qword ptr \[rip .*; @puts in its slot", stub)
+    before = asm(s, "@op", entry=True).text
+    s.run("define i32 @op(i32 %x) {\n  %r = add i32 %x, 1\n  ret i32 %r\n}")
+    after = asm(s, "@op", entry=True).text
+    assert before != after and before.split("\n")[0] == after.split("\n")[0]
+    assert re.search(r"e9 [0-9a-f ]+jmp +0x[0-9a-f]+ +; @op$", after)
+    with pytest.raises(UsageError, match="@shout has no entry"):
+        asm(s, "@shout", entry=True)
+    with pytest.raises(UsageError, match="an entry is one function's"):
+        asm(s, 1, entry=True)

@@ -36,7 +36,7 @@ def test_the_picture_is_an_image_with_its_numbers_in_words(session):
     assert image is not None
     assert "3 cells, 3 uses" in image[2] and "cells 2, 3" in image[2]
     svg = base64.b64decode(image[1]).decode()
-    assert svg.count("marker-end") == 3 and PAPER in svg
+    assert svg.count(" data-e=") == 3 and PAPER in svg
     assert "cell 1 (here)" in svg and svg.count("would break") == 2
     assert "script" not in svg and "foreignObject" not in svg
 

@@ -96,7 +96,9 @@ def test_thousands_of_lines_are_cut_and_say_so() -> None:
         assert re.search(r"\d+ more lines are not shown: %ir --opt and %asm", view.text)
         assert_complete(view)
     assert told[0] == "compiling it again, watched"
-    assert list(dict.fromkeys(told))[1:] == [head.lower() for head in HEADS]
+    assert [t for t in dict.fromkeys(told) if not t.startswith(told[0])] == [
+        head.lower() for head in HEADS
+    ]
 
 
 # -- timeline

@@ -5,16 +5,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from html import unescape
 from html.parser import HTMLParser
 
 import pytest
 from stripped import assert_complete, words
 
 from jitkernel import Session
+from jitkernel.compiler.machine_ir import blocks_of
 from jitkernel.session import CellOptions
 from jitkernel.views import asm, explain, linked
+from jitkernel.views.highlight import INKS, highlighted
 from jitkernel.views.panes import colour
-from jitkernel.views.svg import PAPER
+from jitkernel.views.svg import INK, PAPER
+from jitkernel.views.watched import watched
 from tests.views.test_svg import BLACK, contrast, rgb
 
 HELPER = "static int hid(int q) {\n  return q * 3;\n}\nint help(int x) {\n  if (x > 2)\n    x++;\n  return hid(x);\n}"
@@ -70,6 +74,82 @@ def test_loops_are_marked(session: Session) -> None:
     assert any("phi" in line for line in inside) and not any("ret i32" in line for line in inside)
 
 
+class Cells(HTMLParser):
+    """The texts of the cells of columns."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.cells: list[str] = []
+        self.deep = 0
+        self.feed(html[html.index("display:grid") :])
+
+    def handle_starttag(self, tag, attrs):
+        self.deep += tag == "div"
+        if tag == "div" and self.deep == 1:
+            self.cells.append("")
+
+    def handle_endtag(self, tag):
+        self.deep -= tag == "div"
+
+    def handle_data(self, data):
+        if self.deep > 0:
+            self.cells[-1] += data
+
+
+def test_blocks_of_ir_stand_beside_the_code_made_of_them(session: Session) -> None:
+    """LLVM's own assembly names the blocks, in the order of the code: clang's names of a loop."""
+    made = watched(session, "target", print)
+    view = linked(session, "target", made=made)
+    final = next(stage for stage in made.machine["target"] if stage.name == "final")
+    told = [*dict.fromkeys(filter(None, blocks_of(final)))]
+    cells = Cells(view.html).cells
+    rows = list(zip(cells[::2], cells[1::2], strict=True))
+    shown = [m[1] for ir, code in rows if code and (m := re.match(r"[ │]*([\w.]+):\n", ir))]
+    own = {name for name in told if re.search(rf"^[ │]*{re.escape(name)}:$", view.text, re.M)}
+    assert len(shown) > 3 and shown == [name for name in told if name in own]
+    plain = linked(session, "target")
+    for title in ("IR, as it was compiled", "Machine code"):  # nothing is lost or doubled
+        lines = [
+            sorted(t.split("│")[-1].split("  ")[-1] for t in pane(v.text, title))
+            for v in (view, plain)
+        ]
+        assert lines[0] == lines[1]
+    assert "beside the machine code that was made of it" in view.text
+    assert "beside the machine code that was made of it" not in plain.text
+
+
+def test_lines_of_ir_and_of_code_are_of_one_compile(session: Session) -> None:
+    compiler, asked = session.inspect.engine.pool, []
+    session.inspect.places.lines.tables.clear()
+    before = compiler._ask
+    compiler._ask = lambda index, question, *rest: (
+        asked.append(question),
+        before(index, question, *rest),
+    )[1]
+    try:
+        linked(session, "target")
+    finally:
+        del compiler._ask
+    assert len(asked) == 1
+
+
+def test_words_are_in_colours_where_there_is_room(session: Session) -> None:
+    """Comments over several lines too; nothing but elements is added, and a large function has
+    its own lines in colours only."""
+    lines = ["/* a", "b */ int x = 3; // c", '  return "s<t";']
+    html = highlighted(lines, "c")
+    assert [unescape(re.sub("<[^>]*>", "", line)) for line in html] == lines
+    assert html[0] == "<i style=color:#720>/* a</i>" and html[1].startswith(
+        "<i style=color:#720>b */"
+    )
+    view = linked(session, "target")
+    assert "<b style=color:#038>" in view.html and len(view.html) < 60_000
+    for flow, colour_ in ((True, False), (False, True)):
+        assert ("#040" in highlighted(["  add i32 %x, 7"], "llvm", flow)[0]) is colour_
+        assert "#038" in highlighted(["  br label %x"], "llvm", flow)[0]
+        assert "#038" in highlighted(["  jne L4"], "intel", flow)[0]
+
+
 def test_a_header_is_a_text_of_its_own(tmp_path) -> None:
     """Its line 2 is not the cell's line 2."""
     (tmp_path / "h.h").write_text(
@@ -85,44 +165,21 @@ def test_a_header_is_a_text_of_its_own(tmp_path) -> None:
         assert not re.search(r"^ *2  ", asm(s, "f").text, re.M)
 
 
-class Runs(HTMLParser):
-    """Class, style and text of each marked run."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: list[list[str]] = []
-        self.inside = False
-
-    def handle_starttag(self, tag, attrs):
-        if tag == "mark":
-            values = dict(attrs)
-            self.found.append([values["class"], values["style"], ""])
-            self.inside = True
-
-    def handle_endtag(self, tag):
-        self.inside = self.inside and tag != "mark"
-
-    def handle_data(self, data):
-        if self.inside:
-            self.found[-1][2] += data
+_RUN = re.compile(r"<div class=(k\d+) style=([^>]*)>(.*?)</div>", re.S)
 
 
 def test_one_line_has_one_colour_and_one_element_a_run(session: Session) -> None:
     view = linked(session, "target")
-    runs = Runs()
-    runs.feed(view.html)
     styles: dict[str, set[str]] = {}
     numbers: dict[str, set[str]] = {}
-    for key, style, text in runs.found:
+    for key, style, text in _RUN.findall(view.html):
         styles.setdefault(key, set()).add(style)
-        numbers.setdefault(key, set()).add(text.split()[0])
-    assert all(len(found) == 1 for found in (*styles.values(), *numbers.values()))
+        numbers.setdefault(key, set()).add(re.sub("<[^>]*>", "", text).split()[0])
+    assert styles and all(len(found) == 1 for found in (*styles.values(), *numbers.values()))
     assert len({next(iter(n)) for n in numbers.values()}) == len(numbers)
     assert all(f".jkp:has(.{key}:hover) .{key}" in view.html for key in styles)
     beside = re.findall(
-        r'<mark class="(k\d+)"[^>]*>(?:(?!</mark>).)*</mark>(?=<mark class="(k\d+)")',
-        view.html,
-        re.S,
+        r"<div class=(k\d+)[^>]*>(?:(?!</div>).)*</div>(?=<div class=(k\d+))", view.html, re.S
     )
     assert beside and all(a != b for a, b in beside), "two elements for one run"
     assert "var(" not in view.html and "light-dark" not in view.html and "<script" not in view.html
@@ -130,9 +187,11 @@ def test_one_line_has_one_colour_and_one_element_a_run(session: Session) -> None
 
 
 def test_nothing_glares_and_all_can_be_read() -> None:
+    inks = ["#" + "".join(2 * c for c in ink[1:]) for _, ink in INKS.values()]
+    assert all(contrast(rgb(ink), rgb(PAPER)) >= 4.5 for ink in inks)
     for number in range(400):
         ground = rgb(colour(number))
-        for ink in ("#111111", "#003c8f", "#7a2500"):
+        for ink in (INK, *inks):
             assert contrast(rgb(ink), ground) >= 4.5, (number, ink)
         assert contrast(ground, BLACK) < 16
     assert len({colour(n) for n in range(30)}) == 30
@@ -167,5 +226,7 @@ def test_panes_are_small(size: int) -> None:
         s.run(f"long big(const volatile long *p, int n) {{\n  long t = 0;\n{body}  return t;\n}}", "c",
               options=CellOptions(opt_level=1))  # fmt: skip
         view = linked(s, "big")
-        assert len(view.html) < 6_000 + 1_000 * size
+        plain = re.sub(r"</?(?:b|i|span)(?: style=color:[^>]*)?>", "", view.html)
+        assert len(plain) < 6_000 + 1_000 * size
+        assert len(view.html) < max(60_000, 6_000 + 1_000 * size)
         assert len(explain(s, "big").html) < 120_000

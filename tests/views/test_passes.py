@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import re
 import sys
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from stripped import assert_complete
 
+from benchmarks.rows.explain import function
 from jitkernel import Session
+from jitkernel.compiler import answers
 from jitkernel.compiler.pass_trace import PassTrace
-from jitkernel.errors import CompileError, UsageError
-from jitkernel.ir.printed import quiet
+from jitkernel.errors import CompileError, Interrupted, UsageError
+from jitkernel.ir.printed import REST, parts, quiet
 from jitkernel.session import CellOptions
 from jitkernel.views import ir, loop, mir, passes
-from jitkernel.views.diff import (
-    REST,
-    counts,
-    diff,
-    difference,
-    optnone,
-    parts,
-    shown_unit,
-)
+from jitkernel.views.diff import counts, diff, difference, optnone, shown_unit
 from jitkernel.views.watched import changed_steps
 
 ALLOCA = """define i32 @sq(i32 %x) {
@@ -233,6 +229,34 @@ end:
 }"""
 
 
+def test_what_is_interrupted_shows_what_there_was(
+    s: Session, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Progress says how far it is; the view says where it was stopped, and nothing is kept."""
+    monkeypatch.setattr(answers, "_TICK", 0.001)
+    s.run(function(600))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    told: list[str] = []
+
+    def stop(what: str) -> None:
+        told.append(what)
+        if re.match(r"pass \d\d+ of ", what):
+            s.interrupt()
+
+    with pytest.raises(Interrupted) as found:
+        passes(s, "f", tick=stop)
+    assert told[0] == "counting the passes"
+    view = vars(found.value)["view"]
+    assert f"Stopped at {told[-1]}: " in " ".join(view.text.split())
+    assert "sroa" in view.text and "well formed" not in view.text
+    whole = passes(s, "f").text  # as if nothing had been
+    rows = [re.findall(r"^ +(\d+  \S+ +@f [ \d]+)  ", t, re.M) for t in (view.text, whole)]
+    assert 0 < len(rows[0]) <= len(rows[1])
+    assert [r.split() for r in rows[0]] == [r.split() for r in rows[1][: len(rows[0])]]
+    assert "Stopped" not in whole and s.inspect.partial is None
+    assert not [*tmp_path.iterdir()]
+
+
 def test_passes_over_loops_are_one_step_and_a_loop_has_its_own(s: Session) -> None:
     s.run(LOOPS)
     text = passes(s, "two").text
@@ -244,7 +268,7 @@ def test_passes_over_loops_are_one_step_and_a_loop_has_its_own(s: Session) -> No
     assert re.search(r"^\d\. loop-rotate, ", own.text, re.M)
     assert re.search(r"^\d\. licm, .*\n(?:.*\n)*?-   %k = mul i64 %n, %n", own.text, re.M)
     assert_complete(own)
-    assert "The loop %" in loop(s, 1).text
+    assert "The loop %" in loop(s, s.symbols["two"].cell).text
     with pytest.raises(UsageError, match="@two has no loop whose header is %end at any time: %"):
         loop(s, "two", "end")
     with pytest.raises(UsageError, match="licm runs on each loop: %passes NAME --loop"):
@@ -295,7 +319,7 @@ def test_optnone_says_why_nothing_happens(session: Session) -> None:
 def test_a_function_that_goes(session: Session) -> None:
     text = passes(session, 4).text
     assert re.search(r"^ +\d+  inline +@outer ", text, re.M)
-    assert re.search(r"^ +\d+  end of the pipeline +module ", text, re.M)
+    assert re.search(r"^ +\d+  pass manager +module ", text, re.M)
     assert "- define internal" in text
 
 

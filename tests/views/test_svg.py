@@ -60,7 +60,7 @@ def test_a_card_is_between_white_and_black() -> None:
     [
         SHEET,
         *(f.colour for f in FILLS.values()),
-        *(colour for colour, _ in diagram._FILLS.values()),
+        *diagram._FILLS.values(),
     ],
 )
 def test_dark_words_can_be_read_on_it(fill: str) -> None:
@@ -86,7 +86,12 @@ def test_nothing_in_a_picture_is_white_or_nearly() -> None:
     assert contrast(rgb(FAINT), rgb(PAPER)) < 3
 
 
-@pytest.mark.parametrize("name", ["arena.svg", "course/map.svg"])
+PICTURES = ("frame", "patch", "stub", "live", "arena")
+
+
+@pytest.mark.parametrize(
+    "name", ["arena.svg", "course/map.svg", *(f"course/pictures/{n}.svg" for n in PICTURES)]
+)
 def test_the_pictures_of_the_pages_are_such_cards(name: str) -> None:
     svg = (Path(__file__).parents[2] / "notebooks" / name).read_text()
     first = re.search(r"<rect [^>]*>", svg)
