@@ -7,6 +7,8 @@ Start from `main`.
 from __future__ import annotations
 
 import argparse
+import atexit
+import gc
 import sys
 from pathlib import Path
 
@@ -145,4 +147,5 @@ def main(argv: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    atexit.register(gc.freeze)  # as in jitkernel/kernel/__main__.py
     sys.exit(main())

@@ -7,31 +7,23 @@ as simple as possible and told with both answers; faults and loops without end a
 from __future__ import annotations
 
 import math
-import random
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import CheckFailed, Fault, Interrupted, JitError, UsageError
 from jitkernel.grading.exercise import REFERENCE, Exercise, find_exercise
-from jitkernel.grading.inputs import (
-    Kind,
-    capacity,
-    decode,
-    draw,
-    encode,
-    filled,
-    smaller,
-    told,
-    written_call,
-)
+from jitkernel.grading.inputs import Kind, chosen, filled, smaller, told, written_call
+from jitkernel.grading.memory import Memory
 from jitkernel.grading.rules import Finding, read_rule
+from jitkernel.grading.subject import Subject
+from jitkernel.grading.variables import Variables
 from jitkernel.ir.names import bare, written
 from jitkernel.ir.types import IntType
 from jitkernel.session.operation import operation
 from jitkernel.session.program.signatures import Signature
-from jitkernel.session.run.calls import Caller, Scratch
+from jitkernel.session.run.calls import Scratch
 from jitkernel.session.run.results import Collector
 from jitkernel.values.python import Pointer
 from jitkernel.values.value import TypedValue
@@ -46,7 +38,6 @@ PATIENCE, ALL = 2.0, 10
 _ATTEMPTS = 120  # calls spent on making a counterexample simpler
 _PRINTED = 2000  # bytes of a call's output that are kept
 _NOWHERE = "a pointer into no argument"
-_GUARD = b"\xa5" * 16  # around each array: whoever writes there is told
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +57,8 @@ def check(
 
     Raises CheckFailed with the first counterexample or the rules that are broken, UsageError where
     there is no such exercise, Interrupted when the user ends it.  The session's cells, results and
-    undo history stay as they were; globals that the function writes do not.
+    undo history stay as they were; globals that the function writes do not, but for those that are
+    the exercise's inputs.
     """
     if isinstance(exercise, str):
         exercise = find_exercise(exercise, folder)
@@ -86,19 +78,25 @@ def check(
 @operation()
 def _grade(session: Session, exercise: Exercise, name: str) -> tuple[int, list[Finding]]:
     """Count the inputs that give the right answer, and collect what the rules find."""
-    _check_type(session, exercise, name)
+    signature = _check_type(session, exercise, name)
     with (
         Scratch(session.frontend.core, "the check") as scratch,
         scratch.engine.measured(),
         scratch.limited(PATIENCE) as limit,
     ):
-        address = scratch.function(exercise.reference, REFERENCE)
-        trial = _Trial(session, scratch, exercise, name, address, limit)
-        inputs = _check_inputs(trial, exercise, name)
+        address, text = scratch.function(exercise.reference, REFERENCE)
+        memory, variables = Memory(scratch, exercise.kinds), Variables(scratch, text)
+        try:
+            subject = Subject(session, scratch, name, signature, memory.used)
+            trial = _Trial(scratch, exercise, subject, address, limit, memory, variables)
+            inputs = _check_inputs(trial, exercise, name)
+        finally:
+            variables.end()
+            memory.release()
     return inputs, [read_rule(rule).apply(session, name) for rule in exercise.rules]
 
 
-def _check_type(session: Session, exercise: Exercise, name: str) -> None:
+def _check_type(session: Session, exercise: Exercise, name: str) -> Signature:
     symbol = session.symbols.get(name)
     wanted = exercise.signature
     asked = f"the exercise {exercise.name} asks for {written(name)}: {wanted}"
@@ -108,14 +106,14 @@ def _check_type(session: Session, exercise: Exercise, name: str) -> None:
     # The convention and how small integers are extended are the student's own affair.
     if not isinstance(info, Signature) or info.type != str(wanted):
         raise CheckFailed(f"{written(name)} is {symbol.type}, but {asked}")
+    return info
 
 
 def _check_inputs(trial: _Trial, exercise: Exercise, name: str) -> int:
     """Count the inputs that give the right answer; raise CheckFailed at the first that does not."""
-    chance = random.Random(exercise.seed)
-    drawn = (draw(exercise.kinds, chance) for _ in range(exercise.samples))
     done, began = 0, time.monotonic()
-    for values in (*exercise.tries, *drawn):
+    trial.variables.begin()
+    for values in (*exercise.tries, *chosen(exercise.kinds, exercise.samples, exercise.seed)):
         if time.monotonic() - began > trial.limit * ALL:
             raise CheckFailed(
                 f"{written(name)} is too slow: {done} inputs took {trial.limit * ALL:g} s"
@@ -141,13 +139,16 @@ def _simplest(
     """A simpler input on which the function is wrong too, with what is wrong there."""
     if trial.slow:
         return values, complaint  # each attempt would take as long again
-    attempts = 0
+    first = trial.afresh(values)
+    if not first:
+        return values, complaint  # it takes what the calls before it have left
+    complaint, attempts = first, 0
     while True:
         for simpler in smaller(kinds, values):
             attempts += 1
             if attempts > _ATTEMPTS:
                 return values, complaint
-            found = trial.complaint(simpler)
+            found = trial.afresh(simpler)
             if found and not trial.slow:
                 values, complaint = simpler, found
                 break
@@ -176,38 +177,54 @@ class _Answer:
 class _Trial:
     """Runs one input through both functions.  `slow` says that the last call took too long."""
 
-    session: Session
     scratch: Scratch
     exercise: Exercise
-    name: str
+    subject: Subject
     reference: int  # its address
     limit: float  # seconds that a call may take
+    memory: Memory
+    variables: Variables
     slow: bool = False
-    #: by argument, that of its array with what guards it; None where it has none
-    arrays: list[int | None] = field(init=False)
 
-    def __post_init__(self) -> None:
-        self.arrays = [
-            self.scratch.allocate(bytes(capacity(kind) + 2 * len(_GUARD)), 16)
-            if kind.in_memory
-            else None
-            for kind in self.exercise.kinds
-        ]
+    def afresh(self, values: tuple[Any, ...]) -> str:
+        """As `complaint`, of a call that is the first."""
+        self.variables.begin()
+        return self.complaint(values)
 
     def complaint(self, values: tuple[Any, ...]) -> str:
         """The fault of the student's answer and what it printed; empty where it is right."""
-        printed = _Printed()
-        words = self._wrong(values, printed)
-        return "\n".join([words, *_said(printed)]) if words else ""
+        printed, before = _Printed(), self.variables.now()
+        words = self._wrong(values, printed, before)
+        if not words:
+            return ""
+        state = [f"before the call: {self.variables.told(before)}"] if before else []
+        return "\n".join([words, *state, *_said(printed)])
 
-    def _wrong(self, values: tuple[Any, ...], printed: _Printed) -> str:
+    def _wrong(self, values: tuple[Any, ...], printed: _Printed, before: Sequence[bytes]) -> str:
+        """Say what is wrong.  Where memory matters: of the function as written, with what
+        pointers lead to at the end of its memory, and as compiled, at the beginning."""
+        expected, twice = self._call_reference(values), self.subject.has_written
+        if twice and (words := self._wrong_there(values, expected, printed, as_written=True)):
+            self.variables.put(before)
+            again = self._wrong_there(values, expected, printed)
+            return again or f"{words.splitlines()[0]} (without passes)"
+        self.variables.put(before)
+        return self._wrong_there(values, expected, printed, at_end=not twice)
+
+    def _wrong_there(
+        self,
+        values: tuple[Any, ...],
+        expected: _Answer,
+        printed: _Printed,
+        at_end: bool = True,
+        as_written: bool = False,
+    ) -> str:
         tolerance = self.exercise.tolerance
         self.slow = False
-        expected = self._call_reference(values)
-        arguments = self._arguments(values)
+        arguments = self._arguments(values, at_end)
         began = time.monotonic()
         try:
-            value = Caller(self.scratch.core, printed).call_with(self.name, arguments)
+            value = self.subject.call(arguments, printed, as_written)
         except Interrupted as error:
             self.slow = time.monotonic() - began >= self.limit
             if not self.slow:
@@ -217,94 +234,63 @@ class _Trial:
         except Fault as error:
             first, *rest = str(error).split("\n")
             words = f"{type(error).__name__}: {first}; expected {expected.text}"
+            if error.signal == "SIGSEGV" and (beside := self.memory.beside(error.address)):
+                words = f"{'wrote' if 'write' in first else 'read'} {beside}"
             return "\n".join([words, *rest])
-        if outside := self._outside(values):
-            return outside
-        found = self._answer(value, values)
+        found, outside = self._answer(value)
+        if outside:
+            return f"wrote {outside}"
         if not _same(expected.value, found.value, tolerance):
             return f"expected {expected.text}, got {found.text}"
         if not _same(expected.left, found.left, tolerance):
             return f"expected to leave {expected.memory}, left {found.memory}"
-        return ""
+        return self.variables.wrong()
 
     def _call_reference(self, values: tuple[Any, ...]) -> _Answer:
         type = Signature(self.exercise.type, "", "", "", self.exercise.type)
-        arguments = self._arguments(values)
+        arguments = self._arguments(values, at_end=True)
         result = self.scratch.call_at(self.reference, type, arguments)
         if result is None:
-            call = written_call(self.name, self.exercise.kinds, values)
+            call = written_call(self.exercise.function, self.exercise.kinds, values)
             raise JitError(f"the reference of {self.exercise.name} was stopped at {call}")
-        answer = self._answer(result, values)
+        answer, _ = self._answer(result)
         if answer.text == _NOWHERE:
             raise UsageError(
                 f"the reference of {self.exercise.name} returned {_NOWHERE}; no other is compared"
             )
         return answer
 
-    def _answer(self, result: TypedValue, values: tuple[Any, ...]) -> _Answer:
-        """The outcome of a call, with its words: the value, else the memory that it left."""
-        left = [(kind, decode(kind, data)) for kind, _, _, data, _ in self._pointed(values)]
+    def _arguments(self, values: tuple[Any, ...], at_end: bool) -> list[Any]:
+        """The arguments of a call: what pointers lead to written afresh, lengths filled in."""
+        given = [value for _, value in filled(self.exercise.kinds, values)]
+        return self.memory.place(given, at_end)
+
+    def _answer(self, result: TypedValue) -> tuple[_Answer, str]:
+        """The outcome of a call, with its words: the value, else the memory that it left; and where
+        it wrote beside that."""
+        left, outside = self.memory.after()
         memory = ", ".join(told(kind, value) for kind, value in left) or "nothing"
         value = result.python
         if result.is_void:
             text = memory
         elif isinstance(value, Pointer):
-            text = self._place(value)
+            value, text = self._place(value)
         elif isinstance(value, tuple):
             text = result.value_text()
         else:
             type = self.exercise.signature.result
             bits = type.bits if isinstance(type, IntType) else 0
             text = told(Kind("int", bits, unsigned=self.exercise.unsigned), value)
-        return _Answer(value, tuple(value for _, value in left), text, memory)
+        return _Answer(value, tuple(value for _, value in left), text, memory), outside
 
-    def _place(self, pointer: Pointer) -> str:
-        """The argument that a pointer leads into, and where: `argument #1 + 8 bytes`."""
+    def _place(self, pointer: Pointer) -> tuple[Any, str]:
+        """A pointer as the argument that it leads into, and where: `argument #1 + 8 bytes`."""
         if not pointer:
-            return "null"
-        kinds = self.exercise.kinds
-        for number, (kind, array) in enumerate(zip(kinds, self.arrays, strict=True), 1):
-            if array is not None:
-                start = array + len(_GUARD)
-                if start <= pointer <= start + capacity(kind):
-                    return f"argument #{number} + {pointer - start} bytes"
-        return _NOWHERE
-
-    # -- arrays in the arena ---------------------------------------------------------------------
-
-    def _arguments(self, values: tuple[Any, ...]) -> list[Any]:
-        """The arguments of a call: arrays written afresh, lengths filled in."""
-        arguments: list[Any] = []
-        given = filled(self.exercise.kinds, values)
-        for (kind, value), start in zip(given, self.arrays, strict=True):
-            if start is None:
-                arguments.append(value)
-                continue
-            size, data = capacity(kind) + len(_GUARD), encode(kind, value)
-            fill = _GUARD * (size // len(_GUARD) + 1)
-            self.scratch.store(start, _GUARD + data + fill[: size - len(data)])
-            arguments.append(start + len(_GUARD))
-        return arguments
-
-    def _pointed(self, values: tuple[Any, ...]) -> Iterator[tuple[Kind, Any, bytes, bytes, bytes]]:
-        """Kind and value of each array, and the bytes before, in and behind it, as they are."""
-        given = filled(self.exercise.kinds, values)
-        for (kind, value), start in zip(given, self.arrays, strict=True):
-            if start is not None:
-                size = capacity(kind) + 2 * len(_GUARD)
-                data = self.session.inspect.engine.arena.read(start, size)
-                stop = len(_GUARD) + len(encode(kind, value))
-                yield kind, value, data[: len(_GUARD)], data[len(_GUARD) : stop], data[stop:]
-
-    def _outside(self, values: tuple[Any, ...]) -> str:
-        """The array outside of which the function wrote, in words; empty where it did not."""
-        for kind, value, before, _, behind in self._pointed(values):
-            what = told(kind, value)
-            if before != _GUARD:
-                return f"wrote in front of {what}"
-            if set(behind) - set(_GUARD):
-                return f"wrote behind the end of {what}"
-        return ""
+            return None, "null"
+        found = self.memory.within(pointer)
+        if found is None:
+            return pointer, _NOWHERE
+        return found, "argument #{} + {} bytes".format(*found)
 
 
 def _same(one: Any, other: Any, tolerance: float) -> bool:

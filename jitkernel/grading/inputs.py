@@ -1,17 +1,20 @@
-"""Random inputs of a function, smaller ones that may fail as well, and their bytes in memory.
+"""Inputs of a function, at boundaries and at random, smaller ones that may fail as well, and their
+bytes in memory.
 
-Start from `kinds_of`, `draw` and `smaller`.  The same seed draws the same inputs everywhere.  What
-a pointer leads to lies where C and LLVM put it on x86-64: each field at a multiple of its own size,
+Start from `kinds_of`, `chosen` and `smaller`.  The same seed chooses the same everywhere.  What a
+pointer leads to lies where C and LLVM put it on x86-64: each field at a multiple of its own size,
 the whole as long as its widest field asks for (psABI 3.1.2).
 """
 
 from __future__ import annotations
 
+import math
 import random
 import re
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import islice, product
 from typing import Any
 
 from jitkernel.errors import UsageError
@@ -21,6 +24,10 @@ from jitkernel.regex import regex
 from jitkernel.values.python import LETTERS
 
 MOST = 32  # elements of an array, characters of a text
+_COMBINATIONS = 60  # of boundaries, that are all tried
+# The first and last of each class of ASCII, what lies beside them, and two bytes above all.
+_BESIDE = tuple("azAZ09`{@[/: é")
+_LETTERS = "abcdefghxyz ABCXYZ 0123456789 ,.-" + "".join(_BESIDE)
 
 _ELEMENT = r"(?P<element>i\d+|float|double)"
 _RANGE = r"\s*(?:(?P<low>-?\d+)\s*\.\.\s*(?P<high>-?\d+))?$"
@@ -68,6 +75,14 @@ class Kind:
         low = -(1 << self.bits - 1) if self.low is None else self.low
         high = (1 << self.bits - 1) - 1 if self.high is None else self.high
         return low, high
+
+    def has(self, number: float) -> bool:
+        """True if a number is between the least and the greatest."""
+        if self.name == "int":
+            return self.bounds[0] <= number <= self.bounds[1]
+        return (self.low is None or self.low <= number) and (
+            self.high is None or number <= self.high
+        )
 
 
 def kinds_of(text: str, signature: FunctionType) -> tuple[Kind, ...]:
@@ -133,9 +148,54 @@ def _field(word: str) -> Kind:
     return _number(match)
 
 
-def draw(kinds: tuple[Kind, ...], chance: random.Random) -> tuple[Any, ...]:
-    """One input: a value for each argument that is not a length."""
-    return tuple(_draw(kind, chance) for kind in kinds if kind.name != "length")
+def chosen(kinds: tuple[Kind, ...], count: int, seed: int) -> Iterator[tuple[Any, ...]]:
+    """So many inputs, each a value for each argument that is not a length: up to half of them at
+    boundaries, the others drawn."""
+    free, chance = [kind for kind in kinds if kind.name != "length"], random.Random(seed)
+    edges = list(islice(_at_edges(free, chance), count // 2))
+    yield from edges
+    for _ in range(count - len(edges)):
+        yield tuple(_draw(kind, chance) for kind in free)
+
+
+def _at_edges(kinds: list[Kind], chance: random.Random) -> Iterator[tuple[Any, ...]]:
+    """All combinations of boundaries where those are few; else all arguments at theirs, and each
+    at each of its own while the others are drawn."""
+    edges = [_edges(kind) for kind in kinds]
+    if math.prod(map(len, edges)) <= _COMBINATIONS:
+        yield from product(*edges)
+        return
+    for turn in range(max(map(len, edges))):
+        yield tuple(own[turn % len(own)] for own in edges)
+    for index, own in enumerate(edges):
+        for value in own:
+            drawn = [_draw(kind, chance) for kind in kinds]
+            yield (*drawn[:index], value, *drawn[index + 1 :])
+
+
+def _edges(kind: Kind) -> list[Any]:
+    """The boundaries of a kind, the simplest first."""
+    match kind.name:
+        case "int" if kind.bits == 1:
+            return [False, True]
+        case "int":
+            low, high = kind.bounds
+            found = dict.fromkeys((0, 1, -1, low, low + 1, high - 1, high))
+            return list(filter(kind.has, found))
+        case "float":
+            ends = (end for end in (kind.low, kind.high) if end is not None)
+            return list(filter(kind.has, dict.fromkeys(map(float, (0, 1, -1, 0.5, -0.5, *ends)))))
+        case "text":
+            return ["", *_BESIDE, "".join(_BESIDE)]
+        case "struct":
+            parts = [_edges(field) for field in kind.fields]
+            turns = range(max(map(len, parts)))
+            return [tuple(own[turn % len(own)] for own in parts) for turn in turns]
+        case _:
+            single: list[Any] = _edges(kind.element)
+            lists = [[], *([value] for value in single), single, single[::-1]]
+            lists += [single[-1:] * MOST, (single * MOST)[:MOST]]
+            return [sorted(values) if kind.sorted else values for values in lists]
 
 
 def _draw(kind: Kind, chance: random.Random) -> Any:
@@ -147,8 +207,7 @@ def _draw(kind: Kind, chance: random.Random) -> Any:
                 return _rounded(chance.uniform(kind.low, kind.high), kind.bits)
             return _rounded(chance.choice((-1, 1)) * 10 ** chance.uniform(-3, 3), kind.bits)
         case "text":
-            letters = "abcdefgh XYZ 0123456789 ,.-"
-            return "".join(chance.choice(letters) for _ in range(_length(chance)))
+            return "".join(chance.choice(_LETTERS) for _ in range(_length(chance)))
         case "struct":
             return tuple(_draw(field, chance) for field in kind.fields)
         case _:
@@ -161,15 +220,17 @@ def _length(chance: random.Random) -> int:
 
 
 def _integer(kind: Kind, chance: random.Random) -> int:
-    """Small ones, powers of two and their neighbours, and any, in equal parts."""
+    """Small ones, powers of two and of ten and their neighbours, and any, in equal parts."""
     low, high = kind.bounds
     for _ in range(20):
-        match chance.randrange(3):
+        match chance.randrange(4):
             case 0:
                 value = chance.randint(-16, 16)
             case 1:
                 value = (1 << chance.randrange(kind.bits)) + chance.randint(-1, 1)
                 value = value if value <= high else value - (1 << kind.bits)
+            case 2:
+                value = 10 ** chance.randrange(len(str(high))) + chance.randint(-1, 1)
             case _:
                 value = chance.randint(low, high)
         if low <= value <= high:
@@ -197,15 +258,16 @@ def _smaller(kind: Kind, value: Any) -> Iterator[Any]:
             if value:
                 yield False
         case "int":
-            low, high = kind.bounds
             positive = [-value] if value < 0 else []
             # Half the way to 0, a quarter, ... one step: finds a boundary as a bisection does.
             steps = [value - (abs(value) >> k) * (1 if value > 0 else -1) for k in range(kind.bits)]
             for simpler in dict.fromkeys((0, *positive, *steps)):
-                if simpler != value and low <= simpler <= high and abs(simpler) <= abs(value):
+                if simpler != value and kind.has(simpler) and abs(simpler) <= abs(value):
                     yield simpler
         case "float":
-            yield from (s for s in (0.0, 1.0, float(int(value))) if abs(s) < abs(value))
+            for simpler in (0.0, 1.0, float(int(value))):
+                if abs(simpler) < abs(value) and kind.has(simpler):
+                    yield simpler
         case "struct":
             for i, (field, part) in enumerate(zip(kind.fields, value, strict=True)):
                 for simpler in _smaller(field, part):

@@ -2,17 +2,24 @@
 
 Start from `read_rule`.  "As compiled" is the IR that all passes have left, and
 the machine code as it stands in the arena; `as written` asks of the cell's own text instead.
+`asm` is the opcode of a call of inline assembly.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from jitkernel.errors import UsageError
 from jitkernel.ir.instructions import Instruction, instructions
+from jitkernel.ir.model.instruction import Instruction as Step
+from jitkernel.ir.model.module import Module
+from jitkernel.ir.model.values import Global, Value
 from jitkernel.ir.module import functions
+from jitkernel.ir.names import written
 from jitkernel.wording import counted
 
 if TYPE_CHECKING:
@@ -29,7 +36,8 @@ class Finding:
 
 RULES = (
     "no OPCODE [as written]", "some OPCODE [as written]", "at most N instructions",
-    "at most N IR instructions", "at most N bytes", "a tail call", "direct calls",
+    "at most N IR instructions", "at most N bytes", "a tail call", "a tail call to itself",
+    "direct calls",
 )  # fmt: skip
 
 _PLACES = {
@@ -81,8 +89,14 @@ def _instructions(session: Session, name: str, raw: bool) -> list[Instruction]:
     return [Instruction.read(text) for function in found for text in instructions(function)]
 
 
+def _opcode_of(instruction: Instruction) -> str:
+    before = instruction.text.partition('"')[0].split()  # its text is in quotes
+    return "asm" if instruction.opcode == "call" and "asm" in before else instruction.opcode
+
+
 def _opcode(session: Session, name: str, opcode: str, wanted: bool, raw: bool) -> Finding:
-    count = sum(found.opcode == opcode for found in _instructions(session, name, raw))
+    opcodes = map(_opcode_of, _instructions(session, name, raw))
+    count = sum(found == opcode for found in opcodes)
     where = "as written" if raw else "as compiled"
     return Finding((count > 0) is wanted, f"{count or 'no'} {opcode} {where}")
 
@@ -122,12 +136,53 @@ def _leaving(session: Session, name: str) -> list[tuple[str, str]]:
     ]
 
 
-def _tail_call(session: Session, name: str) -> Finding:
-    jumps = [operands for mnemonic, operands in _leaving(session, name) if mnemonic == "jmp"]
-    promised = any("musttail" in i.text for i in _instructions(session, name, raw=True))
-    if jumps:
-        return Finding(True, f"a jump to {_named(session, jumps[0])}")
-    return Finding(promised, "musttail, made a loop" if promised else "no jump in place of a call")
+def _tail_call(session: Session, name: str, to_itself: bool = False) -> Finding:
+    """A call of the text whose value is returned as it is, and of which no `call` is left."""
+    leaving = _leaving(session, name)
+    called = {_named(session, operands) for mnemonic, operands in leaving if mnemonic == "call"}
+    jumps = [_named(session, operands) for mnemonic, operands in leaving if mnemonic == "jmp"]
+    left = ""
+    for callee in _returned_calls(session, name):
+        target = written(callee) if callee else ""
+        own = callee == name
+        if to_itself and not own:
+            continue
+        if not target and any(not jump.startswith(("@", "the entry of ")) for jump in jumps):
+            return Finding(True, f"a jump to {jumps[0]}")
+        if target and not any(found.endswith(target) for found in called):
+            jump = next((jump for jump in jumps if jump.endswith(target)), "")
+            words = "a loop in its place" if own else "its body in its place"
+            return Finding(True, f"a jump to {jump}" if jump else f"a tail call, {words}")
+        left = f"a call of {target or 'a pointer'} and a ret, no jump in their place"
+    whom = " to itself" * to_itself
+    return Finding(False, left or f"no call{whom} whose value is returned as it is")
+
+
+def _returned_calls(session: Session, name: str) -> list[str]:
+    """The callees, "" for a pointer, of the calls in tail position that can be reached: LLVM
+    Language Reference, "call", the condition of `musttail`, and with a phi in between."""
+    module = Module(session.inspect.module(session.symbols[name].cell))
+    found = []
+    for block in module.functions[name].reverse_post_order():
+        for call, following in pairwise(block.instructions):
+            if call.opcode == "call" and _returns(call, following):
+                callee = call.callee
+                found.append(callee.name if isinstance(callee, Global) else "")
+    return found
+
+
+def _returns(value: Value, end: Step) -> bool:
+    """True if an instruction returns the value, at once or behind a phi."""
+    block = end.block
+    if end.opcode == "br" and block is not None and len(block.successors) == 1:
+        (there,) = block.successors
+        chosen = [phi for phi in there.phis if value in phi.operands]
+        after = there.first_non_phi
+        return after.opcode == "ret" and (
+            any(p.incoming_value(block) is value and _returns(p, after) for p in chosen)
+            or not after.operands
+        )
+    return end.opcode == "ret" and (not end.operands or end.operands[0] is value)
 
 
 def _direct_calls(session: Session, name: str) -> Finding:
@@ -153,5 +208,6 @@ def _is_number(operands: str) -> bool:
 
 _OF_CALLS: dict[str, Callable[[Session, str], Finding]] = {
     "a tail call": _tail_call,
+    "a tail call to itself": partial(_tail_call, to_itself=True),
     "direct calls": _direct_calls,
 }

@@ -86,7 +86,7 @@ class EarlySession:
             self._error = error
             return
         with contextlib.suppress(Exception):  # met again, and told, by the first cell
-            self._session.frontend.core.engine.ready()
+            self._session.frontend.core.engine.executor.start()
 
 
 def with_file(settings: dict[str, Any]) -> dict[str, Any]:

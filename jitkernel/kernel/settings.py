@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, cast
 
 from traitlets import (
@@ -28,6 +27,7 @@ from traitlets import (
 )
 from traitlets.config import Application, Config, Configurable
 
+from jitkernel.record import record
 from jitkernel.regex import regex
 from jitkernel.setting import Setting, declared, setting
 from jitkernel.settings import SessionSettings
@@ -70,7 +70,7 @@ class ByteSize(TraitType[int, Any]):
         return self.validate(None, s)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class KernelSettings:
     """Settings of the Jupyter side."""
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jitkernel.ir.printed import counts_of
-from jitkernel.views.diff import clip, counts, difference, difference_view, parts
+from jitkernel.ir.printed import counts_of, parts
+from jitkernel.views.diff import clip, counts, difference, difference_view
 from jitkernel.views.view import View, folding, join, listing, paragraph, table, time_text
 from jitkernel.views.watched import STEP_COLUMNS, changed_steps
 
@@ -21,7 +21,7 @@ _ROWS = 1000
 def effect_view(effect: Effect) -> View:
     """One pass, as `transform.apply_pass` tells of it."""
     made = effect.made
-    lines = difference(parts(made.before), parts(made.after))
+    lines = difference(parts(made.before, typed=True), parts(made.after, typed=True))
     gone, new = counts(lines)
     where = "after LLVM's passes" if effect.last else "before LLVM's passes"
     head = (
@@ -73,6 +73,8 @@ def analysis_view(analysis: Analysis) -> View:
         views.append(table("", columns, rows, f"… {more} more rows" if more > 0 else ""))
     if found.text:
         views.append(listing("", "\n".join(clip(found.text.split("\n"), _ROWS, ""))))
+    if found.html:
+        views.append(View("(what it gave is shown as HTML)", found.html))
     if found.output:
         views.append(listing("It printed:", found.output.rstrip("\n")))
     if len(views) == 1:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import inspect
 import os
+import signal
 import subprocess
 import sys
+import threading
 
 import pytest
 from IPython.utils.capture import capture_output
@@ -296,3 +298,31 @@ def test_nothing_imports_numpy_and_the_session_ends_with_the_process() -> None:
     pids = line.split()[1:]
     assert len(pids) > 1 and not done.stderr, done.stderr
     assert not [pid for pid in pids if os.path.exists(f"/proc/{pid}")]
+
+
+COUNT = "%%jit analysis count --on @sq\ndef count(function):\n"
+
+
+def test_analyses_in_a_python_notebook(ip) -> None:
+    """What they give, with mistakes, with HTML, stopped; the session is as it was."""
+    ip.ok(SQ)
+    assert "\n1\n" in ip.ok(f"{COUNT}  return len(function.blocks)")
+    assert "opcode  uses" in ip.ok(
+        f"{COUNT}  for i in function.instructions:\n"
+        "    yield {'opcode': i.opcode, 'uses': len(i.uses)}"
+    )
+    assert "It gave nothing" in ip.ok(f"{COUNT}  pass")
+    typo = ip.fails(f"{COUNT}  return function.blcoks")
+    assert "no attribute 'blcoks'" in typo and "line 3, in count: return" in typo
+    assert "SyntaxError" in ip.fails(COUNT + "  return (")
+    assert "took longer than 0.5 s" in ip.fails(
+        f"{COUNT.replace('count', 'count --timeout 0.5', 1)}  while True: pass"
+    )
+    page = "class Page:\n  def _repr_html_(self): return '<b>x</b>'\n"
+    html = ip.ok(COUNT.replace("def", f"{page}def") + "  return Page()")
+    assert "shown as HTML" in html
+    press = threading.Timer(2.0, os.kill, (os.getpid(), signal.SIGINT))
+    press.start()
+    result, _ = ip.run(f"{COUNT.replace('count', 'count --timeout 60', 1)}  while True: pass")
+    assert "interrupted in the analysis count" in str(result.error_in_exec)
+    assert ip.ok("%%llvm\n@sq(3)").rstrip().endswith("9")

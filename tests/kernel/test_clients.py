@@ -11,7 +11,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import nbformat
 import pytest
 
 from jitkernel.kernel.tour import advice
@@ -22,10 +21,15 @@ SQ = "define i32 @sq(i32 %x) {\n  %y = mul i32 %x, %x\n  ret i32 %y\n}"
 
 def notebook(path: Path, *sources: str, kernel: str = "jitkernel", **metadata: Any) -> Path:
     """A file with cells, of which the first has this metadata."""
-    cells = [nbformat.v4.new_code_cell(source) for source in sources]
-    cells[0]["metadata"] = metadata
+    cells = [
+        {
+            "cell_type": "code", "id": f"cell-{number}", "source": source,
+            "metadata": {} if number else metadata, "outputs": [], "execution_count": None,
+        }
+        for number, source in enumerate(sources)
+    ]  # fmt: skip
     spec = {"name": kernel, "display_name": "x", "language": "llvm"}
-    book = nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": spec})
+    book = {"cells": cells, "metadata": {"kernelspec": spec}, "nbformat": 4, "nbformat_minor": 5}
     path.write_text(json.dumps(book))
     return path
 
@@ -36,8 +40,7 @@ def run(*command: str, cwd: Path, **options) -> subprocess.CompletedProcess:
         cwd=cwd,
         capture_output=True,
         text=True,
-        timeout=100,
-        **{"stdin": subprocess.DEVNULL, **options},
+        **{"stdin": subprocess.DEVNULL, "timeout": 100, **options},
     )
 
 
@@ -346,6 +349,7 @@ def test_the_tours_of_other_languages(name: str, cells: str, needs: tuple[str, .
     assert not alive(children(os.getpid()) - before)
 
 
+@pytest.mark.slow  # four workers are started twice; tests/portable has what it shows
 def test_the_tour_on_dask(tmp_path: Path) -> None:
     """No process is left, whoever's child it is by now: one worker of the notebook is killed; and
     no file but the locks of Dask's own folder."""
@@ -353,7 +357,8 @@ def test_the_tour_on_dask(tmp_path: Path) -> None:
         "distributed", reason="Dask is not installed: pip install 'jitkernel[dask]'"
     )
     done = run(
-        "jitkernel", "tour", "notebooks/dask.ipynb", cwd=ROOT, env={**os.environ, "TMPDIR": str(tmp_path)}
+        "jitkernel", "tour", "notebooks/dask.ipynb", cwd=ROOT, timeout=170,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
     )  # fmt: skip
     assert done.returncode == 0, done.stdout
     assert "15 cells, 1 expected error, 0 unexpected, " in done.stdout

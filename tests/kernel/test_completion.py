@@ -76,6 +76,7 @@ FREE = {
     ("redo", "count"), ("history", "-n"), ("history", "-g --search"), ("arena", "part"),
     ("stack", "--after"), ("compare", "--time"), ("pass", "name"), ("pass", "--timeout"),
     ("analysis", "name"), ("analysis", "--timeout"),
+    ("predict", "name"), ("predict", "guess"), ("answer", "name"), ("answer", "value"),
     ("timeit", "-n"), ("timeit", "-r"), ("exercise", "exercise"), ("watch", "--every"),
     ("cfg", "--depth"), ("cfg", "--block"), ("cfg", "--around"), ("callgraph", "--depth"),
     ("callgraph", "--around"), ("lib", "-l"), ("plot", "--x"), ("plot", "--count"),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 EXERCISE = """%%exercise twice --folder {folder}
 ; task: twice the number
 ; try: 0; 5
@@ -26,3 +28,23 @@ def test_an_exercise_is_made_listed_and_graded(kernel, tmp_path: Path) -> None:
     both = "define i32 @twice(i32 %x) {\n  %r = shl i32 %x, 1\n  ret i32 %r\n}\n"
     assert "202 inputs" in kernel.ok(f"{both}%check twice --folder {folder}")
     assert "there is no exercise" in kernel.fails(f"%check thrice --folder {folder}")
+
+
+@pytest.mark.parametrize(
+    ("guess", "value", "said"),
+    [
+        ("10", "34.7", "faster: 34.7; you expected 10: it is 3.5 times that"),
+        ("40 x", "8", "faster: 8; you expected 40 x: it is that divided by 5"),
+        ("1,000", "1100.25", "faster: 1100; you expected 1,000: close, 10% off"),
+        ("3", "@three()", "faster: 3; you expected 3: right"),
+        ("0", "7", "faster: 7; you expected 0: off by 7"),
+        ("Direct call", "direct call", "faster: direct call; you expected Direct call: right"),
+        ("a jump", "a call", "faster: a call; you expected a jump: it is something else"),
+        ("____", "7", "faster: 7; without a prediction"),
+    ],
+)
+def test_what_was_predicted_is_compared(kernel, guess: str, value: str, said: str) -> None:
+    kernel.ok("define i32 @three() { ret i32 3 }")
+    noted = kernel.ok(f"%predict faster {guess}")
+    assert ("in place of" in noted) == (guess == "____")
+    assert said in kernel.ok(f"%answer faster {value}")

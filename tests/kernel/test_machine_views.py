@@ -41,6 +41,21 @@ def test_cfg_and_callgraph(kernel: Kernel) -> None:
     assert "nothing of the session is called @nobody" in kernel.fails("%cfg @nobody")
 
 
+def test_cfg_tells_of_blocks(kernel: Kernel) -> None:
+    """The function is the one that is called; code that is more than a call names it."""
+    kernel.ok(SQ)
+    kernel.ok("%%c\nint up(int n) { int t = 0; while (n > 0) t += n--; return t; }")
+    text = " ".join(kernel.ok('%cfg --counts "up(4)" -O0 --live --loops --dominators').split())
+    for words in ("Counts of up during up(4)", "called it 1 time", "Loops in up", "live out"):
+        assert words in text
+    assert "called it 3 times" in " ".join(
+        kernel.ok('%cfg --counts="for (int i = 0; i < 3; i++) up(i);"').split()
+    )
+    assert "Counts of @sq during @sq(3)" in kernel.ok("%cfg --counts @sq(3)")
+    assert "use of undeclared identifier 'nowhere'" in kernel.fails("%cfg up --counts nowhere+1")
+    assert "--counts needs a value" in kernel.fails("%cfg up --counts")
+
+
 def test_stack_after_a_crash(kernel: Kernel) -> None:
     kernel.fails(
         "define i64 @crash(ptr %p) uwtable {\n  %v = load volatile i64, ptr %p\n  ret i64 %v\n}\n@crash(null)"

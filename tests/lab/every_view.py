@@ -133,6 +133,9 @@ CELLS: dict[str, str] = {
     "asm long names": "%asm @ways",
     "cfg": "%cfg @sum",
     "cfg raw": "%cfg @sum --raw",
+    "cfg told": (
+        '%cfg @sum --dominators --live --loops --counts "@sum([3 x i32] [i32 1, i32 2, i32 3], 3)"'
+    ),
     "cfg wide": "%cfg @ways --raw",
     "cfg of one block": "%cfg @sq",
     "many": _MANY,

@@ -54,21 +54,22 @@ int many(volatile int *p) {
 CELLS = [
     _CODE, _WIDE, "%explain search", "%asm search --source", "%compare search -O0 -O2",
     "%cfg search", "%cfg many -O 0", "%callgraph 1",
+    '%cfg search --dominators --live --loops --counts "search((int[]){1, 3, 5, 7}, 4, 5)"',
 ]  # fmt: skip
 
 
 class Pages:
     """A notebook that was run, and the same as a stranger's."""
 
-    def __init__(self, lab: Lab):
-        own = lab.notebook("jitkernel", CELLS)
+    def __init__(self, lab: Lab, cells: list[str] = CELLS):
+        own = lab.notebook("jitkernel", cells)
         self.errors: list[str] = []
         path = lab.folder / f"test{lab.made}.ipynb"
         own.on("console", lambda m: self.errors.append(m.text) if m.type == "error" else None)
         own.on("pageerror", lambda e: self.errors.append(str(e)))
         for command in ("notebook:run-all-cells",):
             own.evaluate("name=>{window.jupyterapp.commands.execute(name)}", command)
-        own.wait_for_function(NUMBERED, arg=len(CELLS), timeout=150_000)
+        own.wait_for_function(NUMBERED, arg=len(cells), timeout=150_000)
         own.wait_for_function(IDLE, timeout=60_000)
         own.evaluate("()=>{window.jupyterapp.commands.execute('docmanager:save')}")
         own.wait_for_function(
@@ -127,12 +128,12 @@ def test_all_can_be_read(page: Any, theme: str, width: int, request: pytest.Fixt
 
 def test_the_mouse_marks_partners_where_a_style_is_trusted(shown: Pages) -> None:
     page = shown.pages["trusted"]
-    run = page.locator(".jp-CodeCell").nth(2).locator("pre mark").first
+    run = page.locator(".jp-CodeCell").nth(2).locator("pre [class^=k]").first
     run.scroll_into_view_if_needed()
     key = run.get_attribute("class")
     run.hover()
     marked = page.evaluate(
-        "()=>[...document.querySelectorAll('.jkp mark')]"
+        "()=>[...document.querySelectorAll('.jkp [class^=k]')]"
         ".filter(e=>getComputedStyle(e).outlineStyle==='solid').map(e=>e.className)"
     )
     assert len(marked) >= 2 and set(marked) == {key}
@@ -140,8 +141,8 @@ def test_the_mouse_marks_partners_where_a_style_is_trusted(shown: Pages) -> None
 
 def test_without_trust_the_colours_stay(shown: Pages) -> None:
     """Each run has the colour that it has where it is trusted."""
-    script = ("()=>[...document.querySelectorAll('.jp-OutputArea mark')]"
-              ".map(e=>getComputedStyle(e).backgroundColor)")  # fmt: skip
+    script = ("()=>[...document.querySelectorAll('.jkp pre [style]')]"
+              ".map(e=>getComputedStyle(e).backgroundColor+getComputedStyle(e).color)")  # fmt: skip
     trusted, untrusted = (shown.pages[name].evaluate(script) for name in ("trusted", "untrusted"))
     assert len(trusted) > 100 and trusted == untrusted
 
@@ -151,7 +152,7 @@ def test_panes_and_pictures_scroll(shown: Pages, way: str) -> None:
     """By keys where it is trusted: in another's notebook JupyterLab has the arrows for itself."""
     page = shown.pages["trusted" if way == "keys" else "untrusted"]
     for number in (2, 6):
-        boxes = page.locator(".jp-CodeCell").nth(number).locator("div[style*='overflow']").all()
+        boxes = page.locator(".jp-CodeCell").nth(number).locator("[style*='overflow']").all()
         wide = "e=>e.scrollHeight>e.clientHeight+40||e.scrollWidth>e.clientWidth+40"
         box = next(b for b in boxes if b.evaluate(wide))
         box.scroll_into_view_if_needed()
@@ -202,6 +203,24 @@ def test_a_picture_is_searched_zoomed_and_moved(shown: Pages) -> None:
     svg.locator("[data-k]").first.focus()
     faint = "()=>[...document.querySelectorAll('svg [data-e]')].some(e=>e.style.opacity==='0.15')"
     assert page.evaluate(faint)
+
+
+def test_the_keyboard_comes_to_all_of_a_picture(shown: Pages) -> None:
+    """From the search to the sizes, the picture itself and its boxes; Enter presses a button."""
+    page = shown.pages["trusted"]
+    output = page.locator(".jp-CodeCell").nth(6).locator(".jp-OutputArea-output")
+    svg = output.locator("svg").first
+    output.locator("input[type=search]").first.focus()
+    met = []
+    for _ in range(6):
+        page.keyboard.press("Tab")
+        here = "()=>{const e=document.activeElement;return e.textContent.length<4?e.textContent:e.tagName}"
+        met.append(page.evaluate(here))
+        if met[-1] == "+":
+            before = svg.bounding_box()["width"]
+            page.keyboard.press("Enter")
+            assert svg.bounding_box()["width"] == pytest.approx(1.4 * before, rel=0.01)
+    assert met == ["−", "+", "1:1", "all", "DIV", "g"]
 
 
 def test_no_words_are_cut_in_a_picture(shown: Pages) -> None:

@@ -1,4 +1,5 @@
-"""Magics about exercises: `%check` for students, `%%exercise` for authors."""
+"""Magics for lessons: `%predict` and `%answer`; about exercises `%check` for students, `%%exercise`
+for authors."""
 
 from __future__ import annotations
 
@@ -65,3 +66,31 @@ def exercise(context: Frontend, arguments: Any) -> None:
     made = grading.make_exercise(context.session, arguments.exercise, arguments.body)
     path = made.write(Path(arguments.folder or "exercises"))
     context.print(f"{path}: the reference is {len(made.reference)} bytes of bitcode")
+
+
+@magic(
+    "predict",
+    Argument("name", "what is predicted"),
+    Argument("guess", "a number or words, in place of ____", "*"),
+    example="%predict faster 10",
+)
+def predict(context: Frontend, arguments: Any) -> None:
+    """Note what you expect; `%answer` of the same name compares it with what comes out."""
+    from jitkernel.grading.predictions import predict
+
+    context.print(predict(arguments.name, " ".join(arguments.guess)))
+
+
+@magic(
+    "answer",
+    Argument("name", "what was predicted"),
+    Argument("value", "a number, words, or an expression: @f(3)", "*"),
+    example="%answer faster @ratio()",
+)
+def answer(context: Frontend, arguments: Any) -> None:
+    """Compare what has come out with what `%predict` has noted."""
+    from jitkernel.grading.predictions import answer
+
+    text = " ".join(arguments.value)
+    found = context.session.value(text).python if text.startswith("@") else text
+    context.print(answer(arguments.name, found))

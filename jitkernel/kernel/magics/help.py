@@ -37,14 +37,14 @@ _REST = "The rest"
 _GROUPS = {
     "Every day": "cells symbols who asm ir time timeit undo evict reset run history help",
     "What became of the code": "explain cfg passes remarks inline compare mir object callgraph"
-    " timeline stack",
+    " timeline stack threads",
     "Data of the program": "plot table draw layout watch",
     "The debugger": "break breaks debug",
     "How a cell is compiled": "llvm c kaleidoscope opt pass analysis language",
     "The session": "redo deps gc save export restore reproduce",
     "Memory": "memory arena budget keep hibernate context",
     "Libraries, files, folders": "lib load link writefile cd pwd env",
-    "Exercises": "check exercise",
+    "Lessons": "predict answer check exercise",
     _REST: "config clear lsmagic quickref",
 }
 

@@ -8,14 +8,17 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from jitkernel import views
-from jitkernel.errors import UsageError
+from jitkernel.errors import Interrupted, UsageError
+from jitkernel.ir.names import bare
 from jitkernel.kernel.magics.parsing import SHOWN, cell_magic, one_of, shown, targets
 from jitkernel.kernel.magics.registry import LEVELS, Argument, magic
+from jitkernel.regex import regex
 
 if TYPE_CHECKING:
     from jitkernel.kernel.frontend import Frontend
 
 _EVERY = 0.5  # seconds between two words of progress
+_CALLED = regex(r'(@?[\w.$]+|@"[^"]*")\s*\(')  # functions that code calls
 
 
 @magic(
@@ -40,6 +43,7 @@ def ir(context: Frontend, arguments: Any) -> None:
     Argument("--intel", "the same as --syntax intel", "flag"),
     Argument("--att", "the same as --syntax att", "flag"),
     Argument("--no-lines", "leave the cell's lines out", "flag"),
+    Argument("--entry", "where pointers to a function lead, in place of its code", "flag"),
     Argument("--source", "its own lines and those inlined beside it", "flag"),
     Argument(
         "--target", "another machine: aarch64, riscv64, ..., or a triple", completes="machine"
@@ -79,7 +83,8 @@ def asm(context: Frontend, arguments: Any) -> None:
         elif arguments.source:
             made = views.linked(session, target, syntax, ir=False)
         else:
-            made = views.asm(session, target, syntax=syntax, lines=not arguments.no_lines)
+            lines, entry = not arguments.no_lines, arguments.entry
+            made = views.asm(session, target, syntax=syntax, lines=lines, entry=entry)
         context.display(made)
 
 
@@ -103,16 +108,29 @@ def object_file(context: Frontend, arguments: Any) -> None:
         "--depth", "draw so many edges around it, or around the entry", "", int, value="EDGES"
     ),
     Argument("--block", "draw this block and what it dominates", value="BLOCK"),
-    example="%cfg sum --raw",
+    Argument("--dominators", "tell which blocks dominate which, and frontiers", "flag"),
+    Argument("--live", "tell which values are live into and out of blocks", "flag"),
+    Argument("--loops", "tell which loops blocks are in", "flag"),
+    Argument(
+        "--counts",
+        "run this once, such as f(3), and tell how often blocks and edges are executed",
+        completes="code",
+        value="CODE",
+    ),
+    example='%cfg sum --counts "sum(a, 4)"',
 )
 def cfg(context: Frontend, arguments: Any) -> None:
     """Control flow of a function: its blocks and where each can go next."""
-    from jitkernel.views.cfg import Part
+    from jitkernel.views.cfg import Part, Told
+    from jitkernel.views.overlays import ANALYSES
 
-    for target in shown(arguments.target):
+    code = arguments.counts or ""
+    called = next((name for name in _CALLED.findall(code) if bare(name) in context.session), None)
+    told = Told([name for name in ANALYSES if getattr(arguments, name)], code)
+    for target in shown(arguments.target or called):
         made = views.cfg(
             context.session, target, raw=arguments.raw, level=arguments.O,
-            part=Part(arguments.around or "", arguments.depth, arguments.block or ""),
+            part=Part(arguments.around or "", arguments.depth, arguments.block or ""), told=told,
         )  # fmt: skip
         context.display(made)
 
@@ -167,6 +185,12 @@ def stack(context: Frontend, arguments: Any) -> None:
     session.frontend.look_after(
         arguments.after, lambda stopped: context.display(views.stack(session))
     )
+
+
+@magic("threads")
+def threads(context: Frontend, arguments: Any) -> None:
+    """The threads that the program has started: where they are, in which version of a function."""
+    context.display(views.threads(context.session))
 
 
 @magic(
@@ -241,13 +265,13 @@ def passes(context: Frontend, arguments: Any) -> None:
     session, only, stop = context.session, arguments.only or "", arguments.stop_after
     for target in shown(arguments.target):
         with _telling(context, "compiling it again, watched", "watched") as progress:
-            tick = lambda: progress("the passes")  # noqa: E731
             if arguments.loop is not None:
-                made = views.loop(session, target, arguments.loop, tick)
+                made = views.loop(session, target, arguments.loop, progress)
             else:
                 made = views.passes(
-                    session, target, only, stop, tick, step=arguments.step, everything=arguments.all
-                )
+                    session, target, only, stop, progress, step=arguments.step,
+                    everything=arguments.all,
+                )  # fmt: skip
         context.display(made)
 
 
@@ -262,9 +286,7 @@ def remarks(context: Frontend, arguments: Any) -> None:
     why."""
     for target in shown(arguments.target):
         with _telling(context, "compiling it again, watched", "watched") as progress:
-            made = views.remarks(
-                context.session, target, arguments.all, lambda: progress("the remarks")
-            )
+            made = views.remarks(context.session, target, arguments.all, progress)
         context.display(made)
 
 
@@ -281,7 +303,7 @@ def mir(context: Frontend, arguments: Any) -> None:
     stage = one_of(arguments, ("isel", "regalloc", "final"))
     for target in shown(arguments.target):
         with _telling(context, "compiling it again, watched", "watched") as progress:
-            made = views.mir(context.session, target, stage, lambda: progress("code generation"))
+            made = views.mir(context.session, target, stage, progress)
         context.display(made)
 
 
@@ -317,6 +339,11 @@ def _telling(context: Frontend, doing: str, done: str) -> Iterator[Callable[[str
             last, shown = now, True
             context.progress(f"{doing}, {now - began:.1f} s: {what}")
 
-    yield progress
+    try:
+        yield progress
+    except (Interrupted, KeyboardInterrupt) as error:
+        if view := vars(error).get("view"):  # of what there was until then
+            context.display(view)
+        raise
     if shown and done:
         context.progress(f"{done} in {time.monotonic() - began:.1f} s")

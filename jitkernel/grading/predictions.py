@@ -1,0 +1,53 @@
+"""What a reader expects, noted before it is measured and compared with it then.
+
+In a Python notebook `predict("faster", 10)` and, where it was measured, `answer("faster", ratio)`;
+`%predict` and `%answer` elsewhere.  Start from `predict`.
+"""
+
+from __future__ import annotations
+
+#: By name: what this process's reader expects.
+_expected: dict[str, str] = {}
+
+
+def predict(name: str, guess: object = ...) -> str:
+    """Note what you expect, a number or words; in place of `...`, or `____`, nothing yet."""
+    text = "" if guess is ... else str(guess).strip("_ ")
+    if not text:
+        _expected.pop(name, None)
+        return f"{name}: write what you expect in place of the gap, and run this again"
+    _expected[name] = text
+    return f"{name}: you expect {text}"
+
+
+def answer(name: str, found: object) -> str:
+    """Compare what has come out with what was expected."""
+    guess, text = _expected.get(name), str(found)
+    said = f"you expected {guess}: {_compared(guess, text)}" if guess else "without a prediction"
+    return f"{name}: {_shown(text)}; {said}"
+
+
+def _compared(guess: str, found: str) -> str:
+    try:
+        expected, is_now = (float(text.replace(",", "").rstrip("%x ")) for text in (guess, found))
+    except ValueError:
+        return "right" if guess.casefold() == found.casefold() else "it is something else"
+    if expected == is_now:
+        return "right"
+    if expected * is_now <= 0:
+        return f"off by {abs(is_now - expected):.3g}"
+    ratio = is_now / expected
+    if 0.8 < ratio < 1.25:
+        return f"close, {abs(ratio - 1):.0%} off"
+    return (
+        f"it is {ratio:.2g} times that" if ratio > 1 else f"it is that divided by {1 / ratio:.2g}"
+    )
+
+
+def _shown(text: str) -> str:
+    """A number with four digits that count; other words as they are."""
+    try:
+        value = float(text)
+    except ValueError:
+        return text
+    return text if value.is_integer() else f"{value:.4g}"
