@@ -11,6 +11,14 @@ A lesson is Markdown with a head of `key: value` lines.  Its fences say what bec
     llvm solution NAME  what takes the stub's place in the solutions' notebook
     exercise NAME       the exercise as its author writes it; goes into exercises/NAME.json
     why                 what the solutions' notebook says about the solution above
+    shows               what the cell above shows, for the tests: a pattern a line, `!` in front of
+                        one that it does not; `where` an expression of the patterns' named numbers
+    given               numbers of the text that no cell shows, with where they come from
+
+`{picture NAME}` in a text is one of `course_pictures.py`.
+
+Where the head says `kernel: python` it is a Python notebook, and `python` fences are what `llvm`
+fences are elsewhere.
 
 Start from `make`.  `python tools/make_course.py` writes the folder.
 """
@@ -25,25 +33,44 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from jitkernel.views.svg import INK, PAPER, SHEET
-
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))  # this tree's, installed or not
+
+from jitkernel.views.svg import INK, PAPER, SHEET  # noqa: E402
+from tools.course_pictures import PICTURES  # noqa: E402
+
 SOURCES = ROOT / "tools" / "course"
 COURSE = ROOT / "notebooks" / "course"
 METADATA = {
-    "kernelspec": {
-        "display_name": "LLVM IR (jitkernel)",
-        "language": "llvm",
-        "name": "jitkernel",
+    "llvm": {
+        "kernelspec": {
+            "display_name": "LLVM IR (jitkernel)",
+            "language": "llvm",
+            "name": "jitkernel",
+        },
+        "language_info": {
+            "codemirror_mode": "llvm",
+            "file_extension": ".ll",
+            "mimetype": "text/x-llvm",
+            "name": "llvm",
+            "pygments_lexer": "jitkernel",
+        },
     },
-    "language_info": {
-        "codemirror_mode": "llvm",
-        "file_extension": ".ll",
-        "mimetype": "text/x-llvm",
-        "name": "llvm",
-        "pygments_lexer": "jitkernel",
+    "python": {
+        "kernelspec": {
+            "display_name": "Python 3 (ipykernel)",
+            "language": "python",
+            "name": "python3",
+        },
+        "language_info": {
+            "file_extension": ".py",
+            "mimetype": "text/x-python",
+            "name": "python",
+            "pygments_lexer": "ipython3",
+        },
     },
 }
+_PICTURE = re.compile(r"\{picture (\w+)\}")
 _FENCE = re.compile(r"^```(.*?)\n(.*?)^```$\n?", re.M | re.S)
 _TAGS = {"setup": [], "error": ["raises-exception"], "vary": ["numbers-vary"]}
 
@@ -71,6 +98,16 @@ class Lesson:
         return self.head["number"]
 
     @property
+    def kernel(self) -> str:
+        """The language of its notebook."""
+        return self.head.get("kernel", "llvm")
+
+    @property
+    def magic(self) -> str:
+        """What a magic begins with there."""
+        return "%jit " if self.kernel == "python" else "%"
+
+    @property
     def title(self) -> str:
         return self.head["title"]
 
@@ -93,12 +130,12 @@ def read(path: Path) -> Lesson:
         _text(lesson, text[at : match.start()])
         words = match[1].split() or [""]
         kind, body = words[0], match[2].rstrip("\n")
-        if kind == "llvm":
+        if kind == lesson.kernel:
             named = words[1:2] in (["stub"], ["solution"])
             kind = words[1] if named else "code"
             name = words[2] if named else ""
             lesson.parts.append(Part(kind, body, name, tuple(words[1:])))
-        elif kind in ("exercise", "why"):
+        elif kind in ("exercise", "why", "shows", "given"):
             lesson.parts.append(Part(kind, body, words[1] if len(words) > 1 else ""))
         else:  # a fence to be read
             _text(lesson, match[0])
@@ -124,15 +161,16 @@ def lessons() -> list[Lesson]:
 # -- notebooks -----------------------------------------------------------------------------------
 
 
-def notebook(cells: list[dict[str, Any]]) -> str:
+def notebook(cells: list[dict[str, Any]], kernel: str = "llvm") -> str:
     """A notebook without outputs: what it shows is to be predicted, then measured here."""
     for number, cell in enumerate(cells):
         cell["id"] = f"{cell['cell_type']}-{number}"
-    book = {"cells": cells, "metadata": METADATA, "nbformat": 4, "nbformat_minor": 5}
+    book = {"cells": cells, "metadata": METADATA[kernel], "nbformat": 4, "nbformat_minor": 5}
     return json.dumps(book, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
 
 
 def markdown(text: str) -> dict[str, Any]:
+    text = _PICTURE.sub(lambda m: f"![{PICTURES[m[1]].alt}](pictures/{m[1]}.svg)", text)
     return {"cell_type": "markdown", "metadata": {}, "source": text}
 
 
@@ -182,7 +220,9 @@ def _rule_words(rule: str) -> str:
         }
         return f"at most {match[1]} {what[match[2]]}"
     return {
-        "a tail call": "a tail call: a jump in place of a call and `ret`, or `musttail`",
+        "a tail call": "a tail call: one whose value is returned as it is, and that becomes a jump",
+        "a tail call to itself": "a call to itself whose value is returned as it is, of which no "
+        "`call` is left",
         "direct calls": "every call is direct: none through a pointer or an entry",
     }[rule]
 
@@ -198,10 +238,10 @@ def lesson_notebook(lesson: Lesson, known: dict[str, Lesson]) -> str:
                 cells.append(code(part.body, *(t for w in part.words for t in _TAGS[w])))
             case "stub":
                 if rules := rules_text(lesson.exercises[part.name]):
-                    cells.append(markdown(rules))
+                    cells.append(markdown(rules.replace("`%", f"`{lesson.magic}")))
                 cells.append(code(part.body, "exercise"))
-                cells.append(code(f"%check {part.name}", "check", "raises-exception"))
-    return notebook(cells)
+                cells.append(code(f"{lesson.magic}check {part.name}", "check", "raises-exception"))
+    return notebook(cells, lesson.kernel)
 
 
 def solutions_notebook(lesson: Lesson) -> str:
@@ -218,10 +258,10 @@ def solutions_notebook(lesson: Lesson) -> str:
                 cells.append(code(part.body))
             case "solution":
                 cells.append(code(part.body, "solution"))
-                cells.append(code(f"%check {part.name}", "check"))
+                cells.append(code(f"{lesson.magic}check {part.name}", "check"))
             case "why":
                 cells.append(markdown(part.body))
-    return notebook(cells)
+    return notebook(cells, lesson.kernel)
 
 
 # -- the map -------------------------------------------------------------------------------------
@@ -313,7 +353,6 @@ def index(course: list[Lesson]) -> str:
 
 def make(folder: Path) -> None:
     """Write the whole course into `folder`; what is not of this course there stays."""
-    sys.path.insert(0, str(ROOT))  # this tree's, installed or not
     from jitkernel import Session
     from jitkernel.grading import make_exercise
 
@@ -330,6 +369,9 @@ def make(folder: Path) -> None:
         for lesson in course:
             for name, source in lesson.exercises.items():
                 make_exercise(session, name, source).write(folder / "exercises")
+    (folder / "pictures").mkdir(exist_ok=True)
+    for name, picture in PICTURES.items():
+        (folder / "pictures" / f"{name}.svg").write_text(picture.svg(), encoding="utf-8")
     (folder / "map.svg").write_text(map_svg(course), encoding="utf-8")
     text = index(course)
     (folder / "README.md").write_text(text, encoding="utf-8")

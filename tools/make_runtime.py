@@ -10,13 +10,14 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from zlib import crc32
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from jitkernel.compiler.pool import CompilerPool  # noqa: E402
 from jitkernel.compiler.records import Options, Request  # noqa: E402
-from jitkernel.executor.runtime import digest, runtime_ir  # noqa: E402
+from jitkernel.executor.runtime import made_of, runtime_ir  # noqa: E402
 from jitkernel.settings import SessionSettings  # noqa: E402
 
 NATIVE = ROOT / "jitkernel" / "executor" / "native"
@@ -31,9 +32,8 @@ def make(text: str) -> tuple[bytes, str]:
 
 
 if __name__ == "__main__":
-    text = runtime_ir()
-    code, llvm = make(text)
-    facts = {"text": digest(text.encode()), "object": digest(code), "llvm": llvm}
+    code, llvm = make(runtime_ir())
+    facts = {"made of": made_of(), "object": crc32(code), "llvm": llvm}
     (NATIVE / "runtime.o").write_bytes(code)
     (NATIVE / "runtime.json").write_text(json.dumps(facts, indent=1) + "\n")
     print(f"{NATIVE / 'runtime.o'}: {len(code)} bytes, by LLVM {llvm}")
