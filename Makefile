@@ -41,7 +41,7 @@ dask-tour: $(VENV)/.dask
 
 test: $(VENV)/.test
 	@tools/debian_packages ld:binutils gcc:gcc
-	@STEP_SHOW=1 tools/step 'tests' $(PY) -m pytest -n $(JOBS) $(PYTEST_ARGS)
+	@STEP_SHOW=1 tools/step 'tests' $(PY) -m pytest -n $(JOBS) --dist worksteal $(PYTEST_ARGS)
 
 mutants: $(VENV)/.test
 	@tools/debian_packages ld:binutils gcc:gcc

@@ -33,7 +33,7 @@ class Stamp:
             f._replace(name=name) if f.name == _NAME else f for f in old.compiled.summary.functions
         )
         compiled = old.compiled._replace(
-            object=self.object(i),
+            code=self.object(i),
             summary=old.compiled.summary._replace(functions=functions),
         )
         return CompiledCell(

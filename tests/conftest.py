@@ -12,10 +12,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from jitkernel import Session
 
 sys.path.insert(0, str(Path(__file__).parent))  # what tests of several folders share
+# With a time limit for an example, drawing ten of them may take a second at most: less than a
+# machine that does other work may need.
+settings.register_profile("no time limit", deadline=None)
+settings.load_profile("no time limit")
+_ABSENT = str(Path(__file__).parent / "absent")  # what no process of a test imports
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -33,8 +39,11 @@ def pytest_configure(config: pytest.Config) -> None:
     press it, whoever runs them."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    sys.path.insert(0, _ABSENT)
     if hasattr(config, "workerinput"):
         return
+    paths = [_ABSENT, os.environ.get("PYTHONPATH", "")]
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())
     config.stash[_SCRATCH] = os.environ["TMPDIR"] = tempfile.mkdtemp(prefix="jitkernel-tests-")
     tempfile.tempdir = None

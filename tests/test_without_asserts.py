@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -58,11 +59,14 @@ def run(*options: str, code: str, tmp_path: Path, **env: str) -> subprocess.Comp
     )
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(ROOT)))
-def test_nothing_is_left_to_assert(path: Path) -> None:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    found = [n.lineno for n in ast.walk(tree) if isinstance(n, ast.Assert)]
-    assert not found, f"{path}: assert statements in lines {found}"
+def test_nothing_is_left_to_assert() -> None:
+    found = []
+    for path in MODULES:
+        text = path.read_text(encoding="utf-8")
+        if re.search(r"\bassert\b", text):
+            nodes = ast.walk(ast.parse(text))
+            found += [f"{path}:{n.lineno}" for n in nodes if isinstance(n, ast.Assert)]
+    assert MODULES and not found, f"assert statements: {found}"
 
 
 @pytest.mark.parametrize("level", ["1", "2"])

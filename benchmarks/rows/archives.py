@@ -21,6 +21,7 @@ __all__ = ["whole_archives"]
 _FOLDER = Path("/usr/lib/x86_64-linux-gnu")
 _NAMES = ("z", "bz2", "lzma", "zstd", "sqlite3", "lua5.4")
 _BAR = 3  # us for a relocation
+_RATIO = 2.5  # to GNU ld, in sum
 
 
 def whole_archives(scale: Scale) -> Iterator[Figure]:
@@ -35,6 +36,7 @@ def whole_archives(scale: Scale) -> Iterator[Figure]:
         yield Figure("whole archives", None, "us", note="no static library is installed")
         return
     each: list[float] = []
+    sums = [0.0, 0.0]  # of those that GNU ld links as well
     for path in found:
         count = _relocations(str(path))
         rounds = scale.pick(3, 7)
@@ -44,12 +46,17 @@ def whole_archives(scale: Scale) -> Iterator[Figure]:
             theirs.append(_theirs(path))
         each.append(statistics.median(ours) / 1e3 / count)
         known = [t for t in theirs if t is not None]
+        if known:
+            sums[0] += statistics.median(ours)
+            sums[1] += statistics.median(known)
         ld = f"{statistics.median(known) / 1e3 / count:.2f} us" if known else "not there"
         yield Figure(
             f"%link {path.name} --whole, a relocation", each[-1], "us",
             note=f"{count:,} relocations, {statistics.median(ours) / 1e6:.1f} ms; GNU ld {ld}",
         )  # fmt: skip
     yield Figure(f"median of {len(each)} archives", statistics.median(each), "us", _BAR)
+    if sums[1]:
+        yield Figure("all of them, and GNU ld", sums[0] / sums[1], "x", _RATIO)
 
 
 def _relocations(path: str) -> int:
