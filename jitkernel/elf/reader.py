@@ -196,13 +196,19 @@ class ElfObject:
     def shared_names(self) -> list[str]:
         """The names of the symbols that are not local, from symbol `locals` on."""
         if self._shared is None:
-            first, find, table = self.locals, self.strings.find, self.strings
-            self._shared = [
-                table[name : find(0, name)].decode("utf-8", "surrogateescape")
-                if info & 15 != c.STT_SECTION and find(0, name) >= 0
-                else self.symbol_name(index)
-                for index, (name, info, _, _, _, _) in enumerate(self.symbols[first:], first)
-            ]
+            first, table = self.locals, self.strings
+            if table.isascii() and table.endswith(b"\0"):  # as nearly always: cut out of one text
+                text = table.decode("ascii")
+                find = text.find
+                self._shared = [
+                    text[name : find("\0", name)]
+                    if info & 15 != c.STT_SECTION
+                    else self.symbol_name(index)
+                    for index, (name, info, _, _, _, _) in enumerate(self.symbols[first:], first)
+                ]
+            else:
+                names = range(first, len(self.symbols))
+                self._shared = [self.symbol_name(index) for index in names]
         return self._shared
 
     def content(self, index: int) -> bytes:
