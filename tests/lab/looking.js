@@ -180,15 +180,18 @@
 
   /** Opens every `details` by its own summary; complains of those that then show nothing. */
   const folded = () =>
-    outputs().flatMap(([i, output]) =>
-      [...output.querySelectorAll("details")].flatMap((details) => {
+    outputs().flatMap(([i, output]) => {
+      for (const button of output.querySelectorAll("button"))  // a slider shows one at a time
+        if (button.textContent === "show all") button.click();
+      return [...output.querySelectorAll("details")].flatMap((details) => {
         const summary = details.querySelector(":scope > summary");
         if (!summary) return [[i, "details without a summary"]];
         const before = details.open ? 0 : details.getBoundingClientRect().height;
         if (!details.open) summary.click();
         const opened = details.open && details.getBoundingClientRect().height > before + 5;
         return opened ? [] : [[i, `does not open: ${summary.innerText.slice(0, 60)}`]];
-      }));
+      });
+    });
 
   /** Cell by cell, the text of each output as it is shown. */
   const shown = () => cells().map((cell) =>
