@@ -193,7 +193,7 @@ class JITKernelApp(IPKernelApp):
 
         def on_sigint(*_: Any) -> None:
             # Not from here: the main thread may hold a lock that an interrupt takes.
-            if self.kernel is not None:
+            if self.kernel is not None and not loop.is_closed():  # it ends: nothing runs any more
                 loop.call_soon_threadsafe(self.kernel.interrupt)
 
         signal.signal(signal.SIGINT, on_sigint)
