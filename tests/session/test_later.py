@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import threading
 import time
+import weakref
 
 import pytest
 
+from jitkernel import Session
 from jitkernel.errors import Fault, UsageError
 
 RUNS = "void tell(int n); int run(int n) { tell(n); return n + 1; }"
@@ -139,6 +141,16 @@ def test_one_that_was_defined_again_before_is_left_alone(s):
     s.on_hot("slow", 2, lambda f: pytest.fail("it is another function now"))
     s.run("define i32 @slow() { ret i32 7 }")
     assert [s.call("user") for _ in range(4)] == [7] * 4
+
+
+def test_a_session_that_nobody_has_ends():
+    other = Session(capacity=64 << 20)
+    other.run(SLOW)
+    other.on_hot("slow", 2, lambda f: FAST)
+    assert [other.call("user") for _ in range(3)] == [1, 1, 2]
+    gone = weakref.ref(other)
+    del other
+    assert gone() is None
 
 
 def test_statics_keep_their_values(s):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
+from weakref import ref
 
 from jitkernel.errors import UsageError
 from jitkernel.ir.model import Module, call
@@ -49,20 +50,21 @@ def counting(text: str, function: str, most: int, hot: str) -> str:
 
 @record
 class _Hot:
-    """The Python function that a counter calls when it is full; the same for the same request."""
+    """The Python function that a counter calls when it is full; the same for the same request.
+    The session has it, and not the other way round: one that nobody else has ends."""
 
-    session: Session
+    session: ref[Session]
     name: str
     most: int
     translate: Callable[[FunctionHandle], str | None]
 
     def __call__(self) -> None:
-        self.session.later(self.again)
+        if (session := self.session()) is not None:
+            session.later(self.again, session)
 
-    def again(self) -> None:
+    def again(self, session: Session) -> None:
         """Define the function again, unless somebody has, meanwhile."""
-        session, name = self.session, self.name
-        core = session._core
+        core, name = session._core, self.name
         if core.program.owner(name) != core.program.owner(f"{name}.calls"):
             return
         text = self.translate(session[name])
@@ -84,7 +86,7 @@ def count_calls(
     if name not in Module(request.source).functions:
         called = core.program.called(name)
         raise UsageError(f"{called} is no function with code of its own: nothing can count calls")
-    hot = _Hot(session, name, most, translate)
+    hot = _Hot(ref(session), name, most, translate)
     source, _ = core.python_functions.add(f"{name}.hot", hot, "void ()")
     # Calls stay calls, so that loops come to the next definition.
     options = replace(same_options(request.options), inline="off")
