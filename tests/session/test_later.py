@@ -176,8 +176,9 @@ def test_threads_come_to_the_new_definition(s):
         s.serve(0.02)
     calls, rounds = s["f.calls"].value, s["rounds"].value
     s.serve(0.05)
-    assert s["f.calls"].value == calls  # nobody counts any more
-    assert s["rounds"].value > rounds
+    # Nobody counts any more, but for a call that each thread may have been in.
+    assert s["f.calls"].value <= calls + 4
+    assert s["rounds"].value > rounds + 4
     s.call("finish")
     assert (s["wrong"].value, calls >= 100_000) == (0, True)
 
