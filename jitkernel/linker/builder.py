@@ -324,16 +324,16 @@ class Builder:
         if part.gone:
             part.nowhere = self._gone()
         self.kinds.update([info & 15 for info in {symbol[1] for symbol in obj.symbols}])
-        known, found, first = self.globals, part.shared, obj.locals
+        known, first = self.globals, obj.locals
         before = len(known)
-        for name, (_, info, other, section, value, size) in zip(
-            obj.shared_names, obj.symbols[first:], strict=True
+        names = obj.shared_names
+        found = [*map(known.get, names)]
+        for at, (symbol, (_, info, other, section, value, size)) in enumerate(
+            zip(found, obj.symbols[first:], strict=True)
         ):
-            symbol = known.get(name)
             if symbol is not None and section == 0 and not other & 3:  # most are of this kind
                 if symbol.info >> 4 == c.STB_WEAK:
                     _refer(symbol, info)
-                found.append(symbol)
                 continue
             where: SectionDraft | int = section
             if 0 < section < c.SHN_LORESERVE:
@@ -341,12 +341,12 @@ class Builder:
                 if draft is None:  # in a group that another object has: that one's definition
                     value = size = 0
                 where = draft or 0
+            name = names[at]
             fresh = SymbolDraft(name, info, other, where, value, size, label)
-            if symbol is None:
-                symbol = known[name] = fresh
-            else:
+            found[at] = symbol = known.setdefault(name, fresh)
+            if symbol is not fresh:
                 _merge(symbol, fresh)
-            found.append(symbol)
+        part.shared += found
         if self._all is not None:
             self._all += [*(part.own(made=True) or ()), *list(known.values())[before:]]
         return part

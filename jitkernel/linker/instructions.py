@@ -142,8 +142,20 @@ def _operand(code: bytes | bytearray, at: int) -> tuple[int, int, int]:
 
 def instruction_at(code: bytes | bytearray, start: int, field: int) -> Instruction | None:
     """The instruction that has the byte at `field`, read from `start` on, where one begins."""
+    behind, operands = _BEHIND, _OPERANDS
     try:
         while start <= field:
+            at = start
+            if code[at] & 0xF0 == 0x40:
+                at += 1
+            if (size := behind[code[at]]) >= 0:  # its length is looked up
+                modrm = code[at + 1]
+                end = at + 1 + size + operands[modrm]
+                if modrm in _SIB_ALONE and code[at + 2] & 7 == 5:
+                    end += 4
+                if end <= field:
+                    start = end
+                    continue
             found = _parts(code, start)
             start = found[1]
             if start > field:
@@ -151,3 +163,20 @@ def instruction_at(code: bytes | bytearray, start: int, field: int) -> Instructi
     except IndexError:
         pass
     return None
+
+
+def _modrm_size(modrm: int) -> int:
+    """The bytes of a ModRM byte and what belongs to it, less the displacement that a SIB byte
+    alone tells of."""
+    return _operand(bytes((modrm, 0, 0, 0)), 0)[1]
+
+
+_OPERANDS: Final = [_modrm_size(modrm) for modrm in range(256)]
+_SIB_ALONE: Final = frozenset(range(0x04, 0x40, 8))  # where a base of 5 is a displacement
+#: Of one-byte opcodes with a ModRM byte: the immediate's size where that is always the same, else
+#: -1.
+_SIZES: Final = {"": 0, "b": 1}
+_BEHIND: Final = [
+    _SIZES.get(_IMMEDIATES.get(op, ""), -1) if op in _MODRM and op not in (0xF6, 0xF7) else -1
+    for op in range(256)
+]

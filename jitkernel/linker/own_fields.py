@@ -30,49 +30,51 @@ class OwnFields:
 
     def __init__(self, resolution: Resolution, arena: Arena):
         self._targets, self._base = resolution.targets, arena.base
-        #: an offset into the slab, None where that is not known yet, or its fields not for here;
+        #: an offset into the slab, None where that is not known yet, or its fields not for here
+        self._places: list[int | None] = []
         #: where in the slab there are fields of calls with the usual addend, None where none are
         #: noted
-        self._known: list[tuple[int | None, list[int] | None]] = []
+        self._calls: list[list[int] | None] = []
         # Whatever a call goes to, its field can hold the distance.
         all_near = arena.capacity < _NEAR
         for target in self._targets:
+            place: int | None = None
+            noted: list[int] | None = None
             if target.__class__ is int:
-                self._known.append((target - self._base, None))
-            elif target is None:
-                self._known.append((None, None))
-            else:
+                place = target - self._base
+            elif target is not None:
                 own = resolution.exports.get(target)  # type: ignore[arg-type]
                 if own is None:
-                    self._known.append((None, [] if all_near else None))
-                else:
-                    defined = own[0] is SymbolState.DEFINED
-                    self._known.append((own[1] - self._base, []) if defined else (None, None))
+                    noted = [] if all_near else None
+                elif own[0] is SymbolState.DEFINED:
+                    place, noted = own[1] - self._base, []
+            self._places.append(place)
+            self._calls.append(noted)
 
     def write(self, table: Relocations, buffer: bytearray, start: int) -> list[Entry]:
         """Write the fields into a section's bytes, which will be at `start` in the slab; the
         relocations of the others."""
         columns = table.columns
-        if max(columns.symbols) >= len(self._known):
+        if max(columns.symbols) >= len(self._places):
             return [*table]
         left: list[Entry] = []
-        known, base, last, pack_into = self._known, self._base, len(buffer) - 4, _I32.pack_into
+        places, calls, pack_into = self._places, self._calls, _I32.pack_into
+        last, after = len(buffer) - 4, start + 4  # of a call's field
         for offset, type, number, addend in zip(*columns, strict=True):
-            place, noted = known[number]
             try:
-                if noted is not None:
-                    if type == BRANCH and addend == -4 and offset <= last:
-                        if place is not None:
-                            pack_into(buffer, offset, place - 4 - start - offset)
-                        noted.append(start + offset)
-                        continue
-                elif place is not None:
-                    if type == PC32 or type == BRANCH:
-                        pack_into(buffer, offset, place + addend - start - offset)
-                        continue
-                    if type == _ABSOLUTE:
-                        _U64.pack_into(buffer, offset, place + base + addend & _WORD)
-                        continue
+                if (noted := calls[number]) is None:
+                    if (place := places[number]) is not None:
+                        if type == PC32 or type == BRANCH:
+                            pack_into(buffer, offset, place + addend - start - offset)
+                            continue
+                        if type == _ABSOLUTE:
+                            _U64.pack_into(buffer, offset, place + self._base + addend & _WORD)
+                            continue
+                elif type == BRANCH and addend == -4 and offset <= last:
+                    if (place := places[number]) is not None:
+                        pack_into(buffer, offset, place - after - offset)
+                    noted.append(start + offset)
+                    continue
             except struct.error:  # it does not fit its field, or that the section
                 pass
             left.append((offset, number << 32 | type, addend))
@@ -80,13 +82,13 @@ class OwnFields:
 
     def calls(self) -> Iterator[tuple[Symbol, list[int]]]:
         """Symbols of others, and where in the slab the fields of calls of them are, addend -4."""
-        for target, (place, noted) in zip(self._targets, self._known, strict=True):
+        for target, place, noted in zip(self._targets, self._places, self._calls, strict=True):
             if noted and place is None:
                 yield target, noted  # type: ignore[misc]
 
     def uses(self) -> Iterator[tuple[Symbol, bytes]]:
         """The symbols that are called, and packed sites of each."""
-        for target, (_, noted) in zip(self._targets, self._known, strict=True):
+        for target, noted in zip(self._targets, self._calls, strict=True):
             if noted:
                 words = _CALL * len(noted)
                 words[::4] = array("I", noted)

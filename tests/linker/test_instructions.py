@@ -7,6 +7,8 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from toolchain import assemble, compile_c, needs, tool
 
 from jitkernel.linker.instructions import decode, instruction_at
@@ -104,3 +106,17 @@ def test_where_the_operand_is():
     )  # fmt: skip
     assert instruction_at(code, 8, 10).start == 8
     assert instruction_at(code[:5], 0, 3) is None  # the code ends within it
+
+
+@given(st.binary(min_size=1, max_size=40), st.integers(0, 39), st.booleans())
+def test_what_a_field_belongs_to(data, field, wide):
+    """Found as by one instruction after the other; what has a REX prefix comes often."""
+    code, start = (b"\x48" if wide else b"") + data, 0
+    found = None
+    try:
+        while start <= field:
+            found = decode(code, start)
+            start = found.end
+    except IndexError:
+        found = None
+    assert instruction_at(code, 0, field) == found
