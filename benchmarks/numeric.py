@@ -11,7 +11,7 @@ clang and gcc do so where the processor can; numba does not unless it is told `f
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,13 @@ class Program:
         declared = self.declared.replace(f"{self.name}(", f"{name or self.name}(", 1)
         said = "" if contracted else "#pragma STDC FP_CONTRACT OFF\n"
         return f"{declared} {{\n{said}{self.body.removeprefix('{').lstrip()}\n"
+
+    def renamed(self, name: str) -> Program:
+        """The same program as a function that nothing has been compiled for."""
+        declared, python = (
+            text.replace(f"{self.name}(", f"{name}(", 1) for text in (self.declared, self.python)
+        )
+        return replace(self, name=name, declared=declared, python=python)
 
 
 def _random(*shape: int) -> Any:

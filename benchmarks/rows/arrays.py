@@ -76,7 +76,7 @@ def calls(scale: Scale) -> Iterator[Figure]:
 
 def numeric(scale: Scale) -> Iterator[Figure]:
     """Six programs through C cells, numba and cffi: run time, and the first call with all that it
-    takes to get there.
+    takes to get there, of several functions that differ in their name, in turns.
 
     All compute the same to the bit, which is looked at: multiplications and additions are rounded
     one by one, as numba has them (see `benchmarks.numeric`).  How much quicker or slower a cell is
@@ -107,18 +107,19 @@ def numeric(scale: Scale) -> Iterator[Figure]:
         s.run("int ready(void) { return 1; }", "c")
         s.call("ready")
         for program in PROGRAMS[: 1 if scale.name == "tiny" else None]:
-            began = {}
             runs: dict[str, Callable[[], object]] = {}
             results: dict[str, bytes] = {}
-            for name, make in sides.items():
-                given = program.arguments()
-                if name == "C cell":
-                    given = _shared(s, program)
-                start = time.perf_counter()
-                runs[name] = make(s, program, given, folder)
-                result = runs[name]()
-                began[name] = (time.perf_counter() - start) * 1e3
-                results[name] = _bytes(result, given)
+            firsts: dict[str, list[float]] = {name: [] for name in sides}
+            for number in range(scale.pick(3, 7, 15)):  # of the first the run time is looked at
+                for name, make in sides.items():
+                    given = _shared(s, program) if name == "C cell" else program.arguments()
+                    anew = program.renamed(f"{program.name}_{number}") if number else program
+                    start = time.perf_counter()
+                    run = make(s, anew, given, folder)
+                    result = run()
+                    firsts[name].append((time.perf_counter() - start) * 1e3)
+                    if not number:
+                        runs[name], results[name] = run, _bytes(result, given)
             places = _places(s, program)
             native = {"clang": _clang(program, folder)} if shutil.which("gcc") else {}
             contracted = {"contracted": _contracted(s, program)}
@@ -140,8 +141,8 @@ def numeric(scale: Scale) -> Iterator[Figure]:
                 note=f"of the cell's time: {found.median('contracted'):.2f} ms",
             )  # fmt: skip
             yield from _where_it_lies(found, places, sets)
-            if "numba" in began:
-                yield from _first_calls(program, found, began)
+            if "numba" in firsts:
+                yield from _first_calls(program, found, Comparison(firsts))
     yield Figure("geometric mean of run times", statistics.geometric_mean(ratios), "x")
 
 
@@ -163,14 +164,15 @@ def _where_it_lies(
         )  # fmt: skip
 
 
-def _first_calls(program: Program, found: Comparison, began: dict[str, float]) -> Iterator[Figure]:
-    """How long each side took to its first result, in milliseconds."""
+def _first_calls(program: Program, found: Comparison, firsts: Comparison) -> Iterator[Figure]:
+    """How long each side took to the first result of a function that is new, in milliseconds."""
+    first = {name: firsts.median(name) for name in firsts.blocks}
     yield Figure(
-        f"{program.name}: first call, C cell / numba",
-        began["C cell"] / began["numba"], "x", 0.2,
-        note=", ".join(f"{n} {t:.0f} ms" for n, t in began.items()),
+        f"{program.name}: first call, C cell / numba", firsts.ratio("C cell", "numba"), "x", 0.2,
+        note=", ".join(f"{n} {t:.0f} ms" for n, t in first.items())
+        + f"; {firsts.spread('C cell', 'numba')}",
     )  # fmt: skip
-    more = {n: t - found.median(n) for n, t in began.items()}
+    more = {n: t - found.median(n) for n, t in first.items()}
     yield Figure(
         "  without a call's own time", more["C cell"] / more["numba"], "x",
         note=", ".join(f"{n} {t:.0f} ms" for n, t in more.items()),

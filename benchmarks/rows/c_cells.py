@@ -26,6 +26,8 @@ from unittest import mock
 from benchmarks.c_programs import HEADERS, PROGRAMS, TIMED, in_cells, main_renamed, names
 from benchmarks.harness import Comparison, Figure, Scale
 from jitkernel import Session
+from jitkernel.compiler import answers, pool
+from jitkernel.compiler.records import Compiled
 from jitkernel.languages.c.clang import Clang
 
 __all__ = ["generated_code", "latency"]
@@ -151,8 +153,8 @@ def _timed(process: subprocess.Popen[bytes]) -> float:
 
 
 def latency(scale: Scale) -> Iterator[Figure]:
-    """Cells that define a function, and that show an expression: all, and the share that is not
-    clang's; with headers, and among many names."""
+    """Cells that define a function, show an expression, and do something: all, the share that is
+    not clang's, and what is neither clang's nor LLVM's; with headers, and among many names."""
     if not importlib.util.find_spec("ziglang"):
         yield Figure("C cells", None, "ms", note="not installed: pip install 'jitkernel[c]'")
         return
@@ -166,45 +168,62 @@ def latency(scale: Scale) -> Iterator[Figure]:
         (f"{count:,} names: ", many, None, None),
         (f"{count:,} names, 16 headers: ", _cells(f"{HEADERS}\n{names(count)}", times), None, None),
     ):
-        for kind, (whole, own) in took.items():
+        for kind, (whole, own, neither) in took.items():
             yield Figure(f"{what}{kind}", whole, "ms", bar)
             yield Figure(f"{what}{kind}, without clang's time", own, "ms", own_bar)
-    for kind, (_, own) in many.items():
+            yield Figure(
+                f"{what}{kind}, without clang's and LLVM's", neither, "ms", None if what else 2
+            )
+    for kind, (_, own, _) in many.items():
         yield Figure(
             f"{kind}: what {count:,} names add to our share", own - plain[kind][1], "ms", 3
         )
     yield from _clang_repl(times)
 
 
-def _cells(before: str, times: int) -> dict[str, tuple[float, float]]:
-    """Milliseconds of a cell of each kind behind the cell `before`: the whole, and our share."""
-    spent = 0.0
+def _cells(before: str, times: int) -> dict[str, tuple[float, float, float]]:
+    """Milliseconds of a cell of each kind behind the cell `before`: the whole, our share with what
+    LLVM takes, and without."""
+    clang = llvm = 0.0
 
     def run(self: Clang, *arguments: Any, **named: Any) -> Any:
-        nonlocal spent
+        nonlocal clang
         start = time.perf_counter()
         try:
             return original(self, *arguments, **named)
         finally:
-            spent += time.perf_counter() - start
+            clang += time.perf_counter() - start
+
+    def compiled(header: dict[str, Any], blob: bytes) -> Compiled:
+        nonlocal llvm
+        made = answers.compiled(header, blob)
+        llvm += sum(made.times[stage] for stage in ("parse", "verify", "optimise", "emit")) / 1e9
+        return made
 
     original = Clang._run
     kinds = {
         "define a function": "int f{0}(int x) {{ return x * {0} + 1; }}",
         "show an expression": "f1({0}) + 2",
+        "do something": "counted += f1({0});",
     }
     found = {}
-    with mock.patch.object(Clang, "_run", run), Session() as s:
+    with (
+        mock.patch.object(Clang, "_run", run),
+        mock.patch.object(pool, "compiled", compiled),
+        Session() as s,
+    ):
         s.run(before, "c")
-        s.run(_HOW, "c")
+        s.run(f"{_HOW}\nlong counted;", "c")
         for kind, text in kinds.items():
-            whole, own = [], []
+            rows = []
             for number in range(2, times + 7):
-                spent, start = 0.0, time.perf_counter()
+                clang = llvm = 0.0
+                start = time.perf_counter()
                 s.run(text.format(number), "c")
-                whole.append(time.perf_counter() - start)
-                own.append(whole[-1] - spent)
-            found[kind] = (statistics.median(whole[5:]) * 1e3, statistics.median(own[5:]) * 1e3)
+                whole = time.perf_counter() - start
+                rows.append((whole, whole - clang, whole - clang - llvm))
+            all_, own, neither = map(statistics.median, zip(*rows[5:], strict=True))
+            found[kind] = (all_ * 1e3, own * 1e3, neither * 1e3)
     return found
 
 
