@@ -346,7 +346,7 @@ class Builder:
             found[at] = symbol = known.setdefault(name, fresh)
             if symbol is not fresh:
                 _merge(symbol, fresh)
-        part.shared += found
+        part.shared += filter(None, found)  # all of them, now
         if self._all is not None:
             self._all += [*(part.own(made=True) or ()), *list(known.values())[before:]]
         return part
