@@ -136,8 +136,8 @@ _LIBC = (
     "clearerr_unlocked "
     "stdin stdout stderr _IO_list_all malloc free fopencookie fdopen setvbuf fclose "
     "pthread_attr_init pthread_attr_setstacksize pthread_create pthread_join "
-    "__register_frame __deregister_frame ftrylockfile funlockfile __errno_location "
-    "sigprocmask pthread_sigmask sigaction signal"
+    "__register_frame __deregister_frame _Unwind_Find_FDE ftrylockfile funlockfile "
+    "__errno_location sigprocmask pthread_sigmask sigaction signal"
 ).split()
 
 #: What `jk_up` uses of Python, in words called `python_NAME`.

@@ -32,8 +32,7 @@ _TABLES = (
     b".llvm_stackmaps\0", b".llvm_faultmaps\0", b".llvm_bb_addr_map\0", b"xray_instr_map\0",
     b"__patchable_function_entries\0",
 )  # fmt: skip
-#: Labels that LLVM puts on such tables, and that a program reads them by.
-_LABELS = (b"__LLVM_StackMaps\0", b"__LLVM_FaultMaps\0")
+_LABELS = tuple(label.encode() + b"\0" for label in c.TABLE_LABELS)
 
 _UNSIZED = (c.STT_FUNC, c.STT_NOTYPE, c.STT_OBJECT)
 _SECTION_ALLOC, _SECTION_WRITE, _SECTION_CODE = c.SHF_ALLOC, c.SHF_WRITE, c.SHF_EXECINSTR

@@ -79,6 +79,9 @@ class Linker(Recorded):
         self.on_unlink: Callable[[Image], object] = lambda image: None
         #: bytes of text that the images of cells take
         self.code = 0
+        #: the stack maps of images that have gone, while threads may still be in their code, which
+        #: stays so long: by the code, where each is and how large
+        self.departed: RecordedDict[Extent, tuple[int, int]] = RecordedDict()
         #: by COMDAT group: the image that provides it, and those that would have it
         self.groups: RecordedDict[str, Image] = RecordedDict()
         self.copies: RecordedDict[str, RecordedList[Image]] = RecordedDict()
@@ -308,9 +311,14 @@ class Linker(Recorded):
     def release(self, image: Image) -> None:
         """Give an image's extents back, those of its blocks that nobody else holds too: it still
         tells which those were."""
+        text, maps = image.text, [place for s, *place in image.exports if s.name == c.STACK_MAPS]
+        for gone in [extent for extent in self.departed if extent not in self.arena.deferred]:
+            del self.departed[gone]
         self.release_code(image)
         for block in image.blocks:
             self.release_block(block)
+        if maps and text is not None and text in self.arena.deferred:
+            self.departed[text] = (maps[0][0], maps[0][1])
 
     def release_code(self, image: Image, instead: Extent | None = None) -> None:
         """Give back what an image occupies apart from constants and variables; its code is at

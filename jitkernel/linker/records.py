@@ -12,6 +12,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from jitkernel.arena import Extent
+from jitkernel.elf.constants import TABLE_LABELS
 from jitkernel.ir.names import CONTROL
 from jitkernel.linker.x86_64 import STUB_SIZE
 from jitkernel.record import NamedTuple, record
@@ -282,8 +283,12 @@ class Image(_NewImage, Recorded):
 
     @property
     def superseded(self) -> bool:
-        """True if it defines something and all of it has been redefined by others."""
-        return bool(self.exports) and all(s.image is not self for s, _, _ in self.exports)
+        """True if it defines something, and all of it has been redefined by others, but for labels
+        of tables about its code that nobody reads."""
+        return bool(self.exports) and all(
+            s.image is not self or (s.name in TABLE_LABELS and not s.users)
+            for s, _, _ in self.exports
+        )
 
     def __repr__(self) -> str:
         return f"<Image of cell {self.cell}>"

@@ -139,6 +139,8 @@ def test_placing_does_not_slow_down_with_what_is_live(live):
         within(large_against_small, 1.2)
     finally:
         gc.unfreeze()
+        gc.collect()
+        gc.freeze()  # as `conftest` has it: else each later collection takes 0.1 s
     for linker, images in sessions:
         linker.check()
         usage = linker.arena.usage()["text"]

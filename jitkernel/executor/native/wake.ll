@@ -56,7 +56,7 @@ answered:
   %target = load volatile i64, ptr $wake_target
   br i1 %parent, label %renew, label %leave  ; what is registered is said for the parent alone
 renew:
-  call void @renew_unwind()
+  call void @renew_and_sort()
   br label %leave
 leave:
   call void @let_go()

@@ -7,12 +7,13 @@ through functions given by the session.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter, itemgetter
 from sys import intern
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.compiler.records import Compiled, FunctionInfo, Summary, VariableInfo
+from jitkernel.elf.constants import STACK_MAPS
 from jitkernel.errors import CompileError
 from jitkernel.ir.module import global_values
 from jitkernel.ir.names import CONTROL
@@ -53,6 +54,8 @@ from jitkernel.session.saved.store import Store
 from jitkernel.wording import cut_list
 
 if TYPE_CHECKING:
+    from jitkernel.arena import Extent
+    from jitkernel.elf.stack_maps import StackMaps
     from jitkernel.session.engine import Engine
 
 _WEAK = frozenset(
@@ -145,6 +148,33 @@ class Program(Recorded):
         """The number of the cell that defines what a user calls `name`, 0 for none."""
         symbol = self.named(name)
         return symbol.cell if symbol is not None else 0
+
+    def stack_maps(self) -> Iterator[tuple[Extent | None, StackMaps]]:
+        """The stack maps of the cells that are in memory, as they stand in the arena, and of former
+        code that threads may still be in; with the extent of the code."""
+        from jitkernel.elf.stack_maps import read_stack_maps  # few programs have any
+
+        arena = self.linker.arena
+        tables: list[tuple[Extent | None, int, int]] = [
+            (cell.image.text, address, size)
+            for _, cell in sorted(self.cells.items()) if cell.image is not None
+            for symbol, address, size in cell.image.exports if symbol.name == STACK_MAPS
+        ]  # fmt: skip
+        departed = self.linker.departed.items()
+        tables += [(text, *place) for text, place in departed if text in arena.deferred]
+        for text, address, size in tables:
+            yield text, read_stack_maps(arena.read(address, size))
+
+    def check(self) -> None:
+        """Prove the books of the linker and the notes, and that stack maps are of the code that
+        their cells have.  Raises AssertionError."""
+        self.linker.check()
+        self.state.notes.check()
+        for text, maps in self.stack_maps():
+            for point in maps.records:
+                begin, at = point.function.address, point.address
+                if text is None or not text.start <= begin < at <= text.stop:
+                    raise AssertionError(f"a stack map is of {at:#x}, which is not there")
 
     def holders(self, names: Iterable[str]) -> set[int]:
         """The numbers of the cells whose code has bodies or values of these names in it."""
@@ -398,7 +428,6 @@ class Program(Recorded):
             if other is old or not (other.strings or self.state.defines(other)):
                 self.leaving.append(other)
             return
-        remaining = other.exports
         if other is old:
             kept = self.linker.dependents(image)
             for symbol, others in kept.items():
@@ -411,7 +440,7 @@ class Program(Recorded):
                 )
             if kept:
                 return
-        elif remaining or not image.exports:
+        elif not image.superseded:
             return
         self.leaving.append(other)
 

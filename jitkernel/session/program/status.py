@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from jitkernel.elf.constants import TABLE_LABELS
 from jitkernel.ir.names import CONTROL, quote_name, shown
 from jitkernel.linker import Image
 from jitkernel.linker.records import SITE, holds
@@ -96,6 +97,8 @@ def _moves(
         if moved is None or moved.image is not image:
             continue
         users = {i: p for i, p in (moved.users or {}).items() if i is not image and i.cell}
+        if name in TABLE_LABELS and not users:
+            continue  # each cell has such a table, and nobody reads this one by its label
         holders = sum(map(holds, users.values()))  # each has one site that is no use
         uses = sum(map(len, users.values())) // SITE.size - holders
         called = name.removeprefix(CONTROL) if name in spelled else program.called(name)
