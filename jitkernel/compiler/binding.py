@@ -145,11 +145,16 @@ PROTECTED = 2  # LLVMVisibility of llvm-c/Core.h
 
 
 class LLVMError(Exception):
-    """A refusal of LLVM, in its words: `stage` is "parse", "verify" or "emit"."""
+    """A refusal of LLVM, in its words: `stage` is "parse", "verify", "optimise" or "emit"."""
 
     def __init__(self, stage: str, message: str):
         self.stage, self.message = stage, message
         super().__init__(message)
+
+
+# Whether LLVM was told to allocate registers as for optimised code, which it cannot be told to
+# forget: then it is told for each module.  (`-regalloc` it reads once in its life.)
+_optimised: bool | None = None
 
 
 def set_option(*words: str) -> None:
@@ -426,11 +431,20 @@ class Machine:
         return used
 
     def run_passes(self, module: int, names: tuple[str, ...]) -> tuple[int, int]:
-        """Run passes of `SINGLE`, in order; what is left of them is for `dispose`."""
+        """Run passes that are not of `IN_DEFAULT` alone, in order; what is left of them is for
+        `dispose`.  Raises LLVMError where this llvmlite cannot."""
         builder = lib.CreatePassBuilder(self._reference, self._tuning)
         passes = lib.CreateNewModulePassManager()
         for name in names:
-            getattr(lib, f"module_Add{SINGLE[name]}Pass")(passes)
+            if name in SINGLE:
+                getattr(lib, f"module_Add{SINGLE[name]}Pass")(passes)
+                continue
+            from jitkernel.compiler.hidden import parse_pipeline  # few cells need one
+
+            try:
+                parse_pipeline(_FILE, lib.CreatePassBuilder, builder, passes, name)
+            except LookupError as error:
+                raise LLVMError("optimise", f"the pass {name} cannot be run: {error}") from None
         _run(passes, module, builder)
         return builder, passes
 
@@ -450,8 +464,14 @@ class Machine:
         lib.DisposeNewModulePassManger(passes)
         lib.DisposePassBuilder(builder)
 
-    def emit(self, module: int, assembly: bool = False) -> bytes:
-        """The module as an object file (or as assembly text)."""
+    def emit(self, module: int, assembly: bool = False, regalloc: str = "") -> bytes:
+        """The module as an object file (or as assembly text), by the register allocator that is
+        asked for, `greedy` or `fast`."""
+        global _optimised
+        optimised = regalloc == "greedy" if regalloc else self.opt_level > 0
+        if optimised != _optimised and (regalloc or _optimised is not None):
+            set_option(f"-optimize-regalloc={str(optimised).lower()}")
+            _optimised = optimised
         out = c_void_p()
         buffer = lib.TargetMachineEmitToMemory(
             self._reference, module, 0 if assembly else 1, byref(out)

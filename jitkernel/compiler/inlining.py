@@ -154,12 +154,17 @@ def held(
 def mark(module: int, context: int, prefix: bytes, names: Mapping[str, int]) -> None:
     """Let the object that a module becomes say that it holds these symbols, and which texts of
     them: their numbers are the addends, 0 for the module's own."""
-    words = [b'module asm ".section %s,\\22\\22,@progbits"\n' % HELD]
+    lines = [b".section %s,\\22\\22,@progbits" % HELD]
     for name, number in names.items():
         where = b"\\22%s\\22+%d" % (name.encode(), number)
-        words.append(b'module asm ".reloc 0, BFD_RELOC_NONE, %s"\n' % where)
-    words.append(b'module asm ".text"\n')
-    binding.link(module, binding.parse(context, prefix + b"".join(words)))
+        lines.append(b".reloc 0, BFD_RELOC_NONE, %s" % where)
+    assemble(module, context, prefix, [*lines, b".text"])
+
+
+def assemble(module: int, context: int, prefix: bytes, lines: Iterable[bytes]) -> None:
+    """Let lines of assembly stand in front of the code that a module becomes."""
+    text = b"".join(b'module asm "%s"\n' % line for line in lines)
+    binding.link(module, binding.parse(context, prefix + text))
 
 
 def names_held(request: Request, rows: Sequence[list[Any]], told: Watch) -> list[str]:

@@ -7,17 +7,20 @@ others: the address of a row says which section it is of.
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 from functools import lru_cache
 
 from jitkernel.compiler.records import BODY, LineTable, Request
 from jitkernel.elf import read_object
-from jitkernel.elf.constants import SHF_EXECINSTR
+from jitkernel.elf.constants import SHF_EXECINSTR, STT_FUNC
 from jitkernel.elf.dwarf.lines import read_lines
 from jitkernel.elf.dwarf.sections import placed_sections
 from jitkernel.errors import LinkError
 from jitkernel.ir.debug_info import with_locations
 
 _APART = 40  # bits of an offset in a section
+LINE = 64  # bytes of a line of the cache, by which loops are aligned
+_EIGHT = frozenset({1, 24, 25, 29})  # R_X86_64_64, PC64, GOTOFF64, GOTPC64: fields of 8 bytes
 
 
 def located(request: Request, bodies: bool = False) -> Request | None:
@@ -33,10 +36,9 @@ def located(request: Request, bodies: bool = False) -> Request | None:
     texts = [
         _with_locations(lent.text, 2 - BODY * k - 1) for k, lent in enumerate(request.bodies, 1)
     ]
-    found = [
-        lent._replace(key=f"{lent.key}, {k}", text=text)
+    found = [  # a constant has no locations, and is looked into
+        lent._replace(key=f"{lent.key}, {k}", text=text) if text else lent
         for k, (lent, text) in enumerate(zip(request.bodies, texts, strict=True), 1)
-        if text
     ]
     return request._replace(bodies=found)
 
@@ -48,15 +50,65 @@ _with_locations = lru_cache(maxsize=4)(with_locations)
 def table_of(code: bytes, made: bytes) -> LineTable:
     """The table of an object that was compiled with locations to be the code of another one; empty
     where it is not that, or cannot be read."""
+    return beside(code, made)[1]
+
+
+def beside(code: bytes, made: bytes, only: str = "") -> tuple[int, LineTable]:
+    """The bytes of an object's code, or of that of the function `only` if that is there, where one
+    that was compiled with locations has the same, and the table of those lines; -1 where it has
+    not."""
     try:
-        return line_table(made) if same_code(code, made) else ()
+        if not extent(code, only)[1]:
+            same = _code(code)
+            size = sum(len(content) for _, content in same)
+            return (size, line_table(made)) if same == _code(made) else (-1, ())
+        left, right = _Body(code, only), _Body(made, only)
+        if left.masked(right.fields) != right.masked(left.fields):
+            return -1, ()
+        rows = [
+            (left.section, left.start + offset - right.start, line)
+            for section, offset, line in line_table(made)
+            if section == right.section and right.start <= offset <= right.stop
+        ]
+        return len(left.content), tuple(rows)
     except (LinkError, struct.error, IndexError, UnicodeError):
-        return ()
+        return -1, ()
 
 
-def same_code(left: bytes, right: bytes) -> bool:
-    """True if two objects hold the same bytes in the same executable sections."""
-    return _code(left) == _code(right)
+def extent(code: bytes, name: str) -> tuple[int, int]:
+    """The bytes before a function in its section of an object, and its own; 0 where it is not
+    there."""
+    try:
+        body = _Body(code, name)
+    except (LinkError, struct.error, IndexError, UnicodeError):
+        return 0, 0
+    return body.start, len(body.content)
+
+
+class _Body:
+    """A function in an object: the section that it is in, from where to where, its bytes, and the
+    fields that relocations fill, from its start on.  No bytes where it is not there."""
+
+    def __init__(self, data: bytes, name: str):
+        elf = read_object(data)
+        self.section, self.start, self.stop, self.content = "", 0, 0, b""
+        self.fields: dict[int, int] = {}
+        for index, (_, info, _, section, value, size) in enumerate(elf.symbols):
+            if info & 15 == STT_FUNC and section and elf.symbol_name(index) == name:
+                self.section, self.start, self.stop = (
+                    elf.section_name(section), value, value + size
+                )  # fmt: skip
+                self.content = elf.content(section)[value : value + size]
+                for offset, kind, _ in elf.tables.get(section, ()):
+                    if value <= offset < value + size:
+                        self.fields[offset - value] = 8 if kind & 0xFFFFFFFF in _EIGHT else 4
+
+    def masked(self, others: Mapping[int, int]) -> bytearray:
+        """The bytes, but those that relocations fill here or in another object."""
+        found = bytearray(self.content)
+        for offset, size in [*self.fields.items(), *others.items()]:
+            found[offset : offset + size] = bytes(size)
+        return found
 
 
 def _code(data: bytes) -> list[tuple[str, bytes]]:

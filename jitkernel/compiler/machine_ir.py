@@ -1,4 +1,4 @@
-"""A function's machine IR at the stages that matter, and its spills.  Start from `MachineLog`.
+"""A function's machine IR at the stages that matter, and its spills.  Start from `MachineTrace`.
 
 The text is LLVM's (docs/MIRLangRef).  Spill slots are the stack objects that register allocation
 made: those that it has and instruction selection had not.
@@ -9,8 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from jitkernel.compiler.line_table import beside
+from jitkernel.compiler.pass_dumps import CODE, Dumps
+from jitkernel.compiler.pass_log import PassRun
+from jitkernel.compiler.records import LineTable
+from jitkernel.ir.names import written
 from jitkernel.regex import regex
 
 LEFT_OUT = "Left out: the implicit operands $rsp and $ssp, and $eflags where it is dead."
@@ -41,7 +46,9 @@ _UNUSED = regex(r", implicit-def dead \$eflags\b")
 _VIRTUAL = regex(r"(?<![\w.])%(\d+)\b")
 # Facts of blocks, and in front of them stack objects, constants and tables of jumps.
 _NOT_INSTRUCTIONS = ("successors:", "liveins:", ";", "callSites:", "fi#", "cp#", "%jump-table.")
-_BLOCK = regex(r"bb\.\d+(?:\.(\"[^\"]*\"|[^\s:(]+))?")
+#: The line that a block begins with: its number, and the label of LLVM's block, if it is of one.
+BLOCK = regex(r"bb\.(\d+)(?:\.(\"[^\"]*\"|[^\s:(]+))?")
+_LOCATED = regex(r"(?m),? debug-location !\d+|; cell\.ll:\d+[^\n]*$")
 _SOURCE = regex(r"; \S[^;]*?:(\d+)(?:\s*@\[.*\])?\Z")
 # What is no instruction of the machine's: llvm/include/llvm/Support/TargetOpcodes.def.
 _META = regex(
@@ -80,35 +87,51 @@ class Stage:
 
 
 class MachineTrace(NamedTuple):
-    """Code generation, watched: the stages of each function that reached it, and the object."""
+    """One compile, watched: the stages of each function that reached code generation, and what it
+    was made of and became.
+
+    `before` and `after` are the module before its first pass and after its last; of a trace of one
+    function `before` has that one alone.  `runs` are the passes, with their times.  `same` are the
+    bytes of code, of the one function or of all, where that is what was compiled before, -1 where
+    it is not or was not asked for; `lines` their lines (see `CompilerPool.lines`, with `bodies`).
+    `allocation` is the text of each function as register allocation finds it and as it leaves it.
+    `stopped` says where it was, in a trace that was interrupted, as far as it came.
+    """
 
     stages: dict[str, list[Stage]]
-    object: bytes
-
-
-class MachineLog(NamedTuple):
-    """LLVM's log of code generation by function, of which what is asked for is read."""
-
-    looks: dict[str, list[_Look]]
-    object: bytes
+    before: str
+    after: str
+    runs: tuple[PassRun, ...]
+    same: int
+    lines: LineTable
+    allocation: dict[str, tuple[str, str]]
+    stopped: str = ""
 
     @staticmethod
-    def of(answer: dict[str, Any], log: bytes) -> MachineLog:
-        """From what the worker sends."""
+    def of(dumps: Dumps, only: str, is_located: bool, code: bytes) -> MachineTrace | None:
+        """From what the worker left, of the one function `only`, or of all; None where that is too
+        little.  `is_located`: instructions have locations, which are not shown.  `code` is the
+        object that was compiled before."""
         found: dict[str, list[_Look]] = {}
+        made, log = dumps.get("object"), dumps.logged(CODE)
         heads = list(_HEAD.finditer(log))
         for index, head in enumerate(heads):
             stop = heads[index + 1].start() if index + 1 < len(heads) else len(log)
             name = head["function"].decode("utf-8", "surrogateescape")
-            text = log[head.start("text") : stop]
-            look = _Look(head["when"] == b"Before", head["pass"].decode(), text)
-            found.setdefault(name, []).append(look)
-        return MachineLog(found, bytes.fromhex(answer["object"]))
-
-    def trace(self, only: str = "") -> MachineTrace:
-        """The stages of each function, or of the one function `only`."""
-        found = {n: _stages(looks) for n, looks in self.looks.items() if only in ("", n)}
-        return MachineTrace(found, self.object)
+            if only in ("", name):
+                text = log[head.start("text") : stop]
+                look = _Look(head["when"] == b"Before", head["pass"].decode(), text, is_located)
+                found.setdefault(name, []).append(look)
+        if made is None and not found:
+            return None
+        stopped = "" if made is not None else f"code generation of {written([*found][-1])}"
+        stages = {name: _stages(looks) for name, looks in found.items()}
+        again = bytes.fromhex(made or "")
+        same, lines = beside(code, again, only)
+        return MachineTrace(
+            stages, dumps.get("first"), dumps.get("last"), tuple(dumps.runs()), same, lines,
+            {name: _around_allocation(looks) for name, looks in found.items()}, stopped,
+        )  # fmt: skip
 
 
 class _Look(NamedTuple):
@@ -117,11 +140,13 @@ class _Look(NamedTuple):
     before: bool
     name: str
     printed: bytes
+    is_located: bool
 
     @property
     def text(self) -> str:
         """The text, less the numbers that live ranges are told in."""
-        return _INDEX.sub("", self.printed.decode("utf-8", "surrogateescape"))
+        text = _INDEX.sub("", self.printed.decode("utf-8", "surrogateescape"))
+        return _LOCATED.sub("", text) if self.is_located else text
 
 
 def _stages(looks: Sequence[_Look]) -> list[Stage]:
@@ -140,11 +165,19 @@ def _stages(looks: Sequence[_Look]) -> list[Stage]:
     ]
 
 
+def _around_allocation(looks: Sequence[_Look]) -> tuple[str, str]:
+    """The text of a function before the last pass that allocates registers, and after all."""
+    found = [k for k in looks if k.name in _ALLOCATION]
+    before = [k.text for k in found if k.before]
+    after = [k.text for k in found if not k.before]
+    return before[-1] if before else "", after[-1] if after else ""
+
+
 def emitted(stage: Stage) -> list[int]:
     """The numbers of the lines that are an instruction of the machine's each, in order."""
     return [
         number for number, line in enumerate(stage.lines)
-        if _is_instruction(line) and not _META.match(line.lstrip())
+        if is_instruction(line) and not _META.match(line.lstrip())
     ]  # fmt: skip
 
 
@@ -152,8 +185,8 @@ def blocks_of(stage: Stage) -> list[str]:
     """The label of LLVM's block that each line is in; "" where none is told."""
     found, label = [], ""
     for line in stage.lines:
-        if (match := _BLOCK.match(line)) is not None:
-            label = (match[1] or "").strip('"')
+        if (match := BLOCK.match(line)) is not None:
+            label = (match[2] or "").strip('"')
         found.append(label)
     return found
 
@@ -164,7 +197,13 @@ def line_of(line: str) -> int:
     return int(found[1]) if found is not None else 0
 
 
-def _is_instruction(line: str) -> bool:
+def plain(text: str) -> str:
+    """Machine IR without what it says at every instruction: see `LEFT_OUT`."""
+    return _UNUSED.sub("", _ALWAYS.sub("", _MASK.sub("<regmask>", text)))
+
+
+def is_instruction(line: str) -> bool:
+    """True of a line that is an instruction."""
     return line.startswith("  ") and not line.lstrip().startswith(_NOT_INSTRUCTIONS)
 
 
@@ -178,14 +217,13 @@ def _stage(name: str, step: _Look, own: set[int] | None) -> Stage:
     printed = step.text
     objects = _objects(printed)
     slots = {n: s for n, s in objects.items() if n not in own} if own is not None else {}
-    text = _NO_POINTS.sub("", printed.strip("\n"))
-    text = _UNUSED.sub("", _ALWAYS.sub("", _MASK.sub("<regmask>", text)))
+    text = plain(_NO_POINTS.sub("", printed.strip("\n")))
     lines = [line.rstrip() for line in text.splitlines()]
     marks = []
     instructions = 0
     for line in lines:
         words = []
-        if _is_instruction(line):
+        if is_instruction(line):
             instructions += not _META.match(line.lstrip())  # those have no bytes
             if slots:
                 words += ["spill" for n in _STORE.findall(line) if int(n) in slots][:1]

@@ -6,6 +6,8 @@ changes, whatever the pass did.  Names change no code.  Start from `name_values`
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 from jitkernel.compiler import binding
 from jitkernel.compiler.binding import lib
 
@@ -16,6 +18,23 @@ VALUE, BLOCK = "v", "b"
 def name_values(module: int) -> bool:
     """Name the arguments, blocks and instructions of a module that have no name, each by the number
     that LLVM prints it with; true if there were any."""
+    found = False
+    for value, prefix, number in _numbered(binding.functions(module)):
+        lib.SetValueName(value, b"%s%d" % (prefix.encode(), number))
+        found = True
+    return found
+
+
+def number_blocks(functions: Iterable[int]) -> None:
+    """Name the blocks of functions that have no name by the number alone that LLVM prints them
+    with: its own numbers change while it generates code."""
+    for value, prefix, number in _numbered(functions):
+        if prefix == BLOCK:
+            lib.SetValueName(value, b"%d" % number)
+
+
+def _numbered(functions: Iterable[int]) -> Iterator[tuple[int, str, int]]:
+    """The values that have only a number, with it."""
     nothing: dict[int, bool] = {}  # by type: no value is of it
 
     def is_void(value: int) -> bool:
@@ -24,17 +43,14 @@ def name_values(module: int) -> bool:
             nothing[kind] = binding.print_type(kind) == "void"
         return nothing[kind]
 
-    found = False
-    for function in binding.functions(module):
+    for function in functions:
         if lib.IsDeclaration(function):
             continue
         number = 0
         for value, prefix in _values(function):
-            if lib.GetValueName(value) or (prefix == VALUE and is_void(value)):
-                continue
-            lib.SetValueName(value, b"%s%d" % (prefix.encode(), number))
-            number, found = number + 1, True
-    return found
+            if not lib.GetValueName(value) and (prefix == BLOCK or not is_void(value)):
+                yield value, prefix, number
+                number += 1
 
 
 def _values(function: int) -> list[tuple[int, str]]:

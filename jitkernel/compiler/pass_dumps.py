@@ -17,6 +17,8 @@ from typing import Any
 from jitkernel.compiler.pass_log import PassRun
 
 _BEFORE, _AFTER = "-before.ll", "-after.ll"
+#: What is written to standard error: by passes, and while code is generated.
+PASSES, CODE = "passes.log", "code.log"
 #: What a compile is told so that LLVM prints to the folder that it is in.
 HERE = "-ir-dump-directory=."
 
@@ -36,6 +38,19 @@ class Dumps:
             json.dump(value, file)
         os.rename(f"{path}.part", path)
 
+    def log(self, of: str) -> int:
+        """A descriptor of a file for what is written to standard error: by PASSES, or while CODE is
+        generated."""
+        return os.open(os.path.join(self.folder, of), os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
+
+    def empty(self) -> None:
+        """Take away what passes have printed."""
+        for manager in self._managers():
+            path = os.path.join(self.folder, str(manager))
+            for name in os.listdir(path):
+                os.unlink(os.path.join(path, name))
+            os.rmdir(path)
+
     def enter(self) -> None:
         """Be in the folder of the next pass manager, also where the last one ran in a child."""
         folder = os.path.join(self.folder, str(len(self._managers()) + 1))
@@ -52,6 +67,14 @@ class Dumps:
         with open(path, encoding="utf-8", errors="surrogatepass") as file:
             return json.load(file)
 
+    def logged(self, of: str) -> bytes:
+        """All that was written to such a file so far."""
+        path = os.path.join(self.folder, of)
+        if not os.path.exists(path):
+            return b""
+        with open(path, "rb") as file:
+            return file.read()
+
     def runs(self) -> list[PassRun]:
         """The passes of the compile, all that there will be; none while they are still counted."""
         return [PassRun(*row) for row in self.get("runs") or ()]
@@ -63,6 +86,14 @@ class Dumps:
             if numbers := [number for number, _ in self._names(manager)]:
                 return manager, max(numbers)
         return 0, 0
+
+    def fits(self) -> bool:
+        """True if LLVM printed at those passes that `runs` has by the numbers."""
+        titles = {(run.manager, run.number): run.title for run in self.runs()}
+        return all(
+            name.rpartition("-")[0].endswith(f"-{titles.get((manager, number))}")
+            for manager in self._managers() for number, name in self._names(manager)
+        )  # fmt: skip
 
     def texts(self, whole: bool) -> dict[tuple[int, int, bool], str]:
         """The paths of what LLVM printed, by manager and number of a pass and whether it was after

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from jitkernel.compiler.pass_dumps import Dumps, text_of
+from jitkernel.compiler.pass_dumps import PASSES, Dumps, text_of
 from jitkernel.compiler.pass_log import MODULE, PassRun, functions_of, loop_of, read_log
 from jitkernel.compiler.passes import may_change, name_of
 from jitkernel.ir.names import written
@@ -186,19 +186,23 @@ class LoopStep(NamedTuple):
 
 class LoopTrace(NamedTuple):
     """The passes over one loop.  `loops` are all loops of its function: the labels that each one's
-    header had, in order, and the number of passes over it."""
+    header had, in order, and the number of passes over it.  `stopped` as in a `PassTrace`."""
 
     loops: tuple[tuple[tuple[str, ...], int], ...]
     steps: tuple[LoopStep, ...]
     ran: int
+    stopped: str = ""
 
     @staticmethod
-    def of(answer: dict[str, Any], log: bytes) -> LoopTrace:
-        """From what the worker sends."""
-        loops = tuple((tuple(labels), count) for labels, count in answer["loops"])
-        steps = []
+    def of(dumps: Dumps) -> LoopTrace | None:
+        """From what the worker left; None where that is too little."""
+        loops = dumps.get("loops")
+        if loops is None:
+            return None
+        steps, entries = [], [*read_log(dumps.logged(PASSES))]
+        whole = dumps.get("last")
         before = ""
-        for entry in read_log(log):
+        for entry in entries if whole else entries[:-1]:  # which may be half
             if entry.kind == "before":
                 before = _loop(entry.text)
             elif entry.kind == "after":
@@ -206,7 +210,11 @@ class LoopTrace(NamedTuple):
                 after = "" if gone else _loop(entry.text)
                 if after != before:
                     steps.append(LoopStep(name_of(entry.title), entry.unit, before, after))
-        return LoopTrace(loops, tuple(steps), len(answer["runs"]))
+        runs = dumps.runs()
+        done = sum(entry.kind == "after" for entry in entries)
+        stopped = "" if whole else f"pass {done + 1} of {len(runs)} over this loop"
+        found = tuple((tuple(labels), count) for labels, count in loops)
+        return LoopTrace(found, tuple(steps), len(runs), stopped)
 
 
 def _loop(text: str) -> str:

@@ -2,7 +2,8 @@
 
 LLVM can log what each pass does, but its options are the whole process's and stay, and it writes to
 standard error.  So children are forked: options never reach the process that forks.  All of them
-compile through `pipeline`, as the worker that made the cell did.
+compile through `pipeline`, as the worker that made the cell did, and leave what they see in a
+folder (`pass_dumps`) as they go on.
 
 `trace` asks two, one after the other.  The first only has the passes counted: when each began, and
 on what.  In the second LLVM prints what each pass finds where another one may have changed it, by
@@ -20,7 +21,6 @@ written.
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import struct
@@ -28,15 +28,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jitkernel.compiler import binding, pipeline
-from jitkernel.compiler.binding import LLVMError
+from jitkernel.compiler.binding import LLVMError, lib
 from jitkernel.compiler.forks import Fork, content
-from jitkernel.compiler.naming import name_values
-from jitkernel.compiler.pass_dumps import HERE, Dumps
-from jitkernel.compiler.pass_log import END, looks, loop_of, loop_runs, pass_runs
+from jitkernel.compiler.naming import name_values, number_blocks
+from jitkernel.compiler.pass_dumps import CODE, HERE, PASSES, Dumps
+from jitkernel.compiler.pass_log import END, PassRun, looks, loop_of, loop_runs, pass_runs
 from jitkernel.compiler.pipeline import Seen, watched
 from jitkernel.compiler.records import Request
 from jitkernel.errors import CompileError
 from jitkernel.ir.module import functions
+from jitkernel.ir.names import written
 
 _STDERR = 2
 _SMALL = 4  # so many times a function's size is a module of which it is a small part
@@ -61,6 +62,7 @@ _REMARKS_ON_CODE = (
 )  # fmt: skip
 
 Answer = tuple[dict[str, Any], bytes]
+_NOTHING: Answer = ({}, b"")  # what there is to tell is in a folder
 
 
 def ends(request: Request) -> Answer:
@@ -71,15 +73,16 @@ def ends(request: Request) -> Answer:
     return found, b""
 
 
-def trace(request: Request, only: str, folder: str) -> Answer:
+def trace(request: Request, only: str, known: list[list[Any]], folder: str) -> Answer:
     """Leave in a folder (see `pass_dumps`) the passes that run, the module before and after them,
     and what of it they change: of all functions, or of the one that is called `only`.  Raises
     CompileError.
 
-    Where that is a small part of its module, the module is never printed.
+    Where that is a small part of its module, the module is never printed.  `known` are the passes
+    where somebody has counted them already; if it were others, they are counted anew.
     """
     dumps = Dumps(folder)
-    runs = pass_runs(_counted(request))
+    runs = [PassRun(*row) for row in known] or _counted(request)
     sizes = {f.name: f.end - f.start for f in functions(request.source, "define")}
     small = only in sizes and sizes[only] * _SMALL < sum(sizes.values())
     before, after = looks(runs, only, not small)
@@ -90,88 +93,155 @@ def trace(request: Request, only: str, folder: str) -> Answer:
         for when, numbers in lists.items() if numbers
     ]  # fmt: skip
 
-    def work() -> bytes:
+    def work() -> None:
         binding.set_option(_NO_REMARKS, HERE, *options)
         binding.before_passes = dumps.enter
         _between_ends(request, dumps.put)
-        return b"{}"
 
-    _watched(work)
-    return {}, b""
+    _logged(work, dumps.log(PASSES))
+    if known and not dumps.fits():
+        dumps.empty()
+        return trace(request, only, [], folder)
+    return _NOTHING
 
 
-def loop_trace(request: Request, only: str, header: str) -> Answer:
+def counted(request: Request, folder: str) -> Answer:
+    """Leave in a folder the passes that run, and nothing of what they do.  Raises CompileError."""
+    Dumps(folder).put("runs", _counted(request))
+    return _NOTHING
+
+
+def loop_trace(request: Request, only: str, header: str, folder: str) -> Answer:
     """The same for the passes over one loop, by a label that its header has at some time; `loops`
     are all loops of the function, each with the labels that its header had and its number of
-    passes.  The log is empty where there is no such loop."""
-    runs = pass_runs(_counted(request))
-    found = loop_runs(runs, only)
+    passes.  There is no log where there is no such loop."""
+    dumps = Dumps(folder)
+    found = loop_runs(_counted(request), only)
     loops = [[*dict.fromkeys(loop_of(run.unit)[0] for run in own)] for own in found]
     chosen = next((own for own, labels in zip(found, loops, strict=True) if header in labels), [])
-    answer: dict[str, Any] = {
-        "loops": [[labels, len(own)] for labels, own in zip(loops, found, strict=True)],
-        "runs": chosen,
-    }
-    if not chosen:
-        return answer, b""
-    numbers = ",".join(str(run.number) for run in chosen)
-    options = [f"-print-before-pass-number={numbers}", f"-print-after-pass-number={numbers}"]
-    told, log = _logged(request, options)
-    return {**told, **answer}, log
+    dumps.put("runs", chosen)
+    dumps.put("loops", [[labels, len(own)] for labels, own in zip(loops, found, strict=True)])
+    if chosen:
+        numbers = ",".join(str(run.number) for run in chosen)
+
+        def work() -> None:
+            where = (f"-print-{when}-pass-number={numbers}" for when in ("before", "after"))
+            binding.set_option(_NO_REMARKS, *where)
+            _between_ends(request, lambda name, value: None)
+
+        _logged(work, dumps.log(PASSES))
+    dumps.put("last", True)
+    return _NOTHING
 
 
-def machine(request: Request) -> Answer:
-    """The log of code generation at the stages that are shown, and the object."""
+def machine(request: Request, only: str, at: int, counted: bool, folder: str) -> Answer:
+    """Leave in a folder the log of code generation at the stages that are shown, the object, the
+    module before its passes and after them, and the passes that ran, if they are to be `counted`:
+    all of one compile.
 
-    def work() -> bytes:
+    Where there is a function that is called `only`, it alone gets code, so many bytes behind a line
+    of the cache (`at`): loops are aligned by it.  Blocks that have only a number are called by that
+    in the log.
+    """
+    dumps = Dumps(folder)
+
+    def watch(stage: str, module: int) -> Sequence[bytes] | None:
+        one = _function(module, only)
+        if stage == "optimise":
+            text = binding.print_value(one) if one else binding.print_module(module)
+            dumps.put("first", text)
+        elif stage == "optimised":
+            os.write(_STDERR, END)
+            text = binding.print_module(module)
+            dumps.put("last", text)
+            number_blocks([one] if one else binding.functions(module))
+            if one and " alias " not in text and " ifunc " not in text:
+                _leave_out(module, one, text)
+        else:
+            os.dup2(dumps.log(CODE), _STDERR)
+            binding.set_option(*_MACHINE)
+            return (b".text", b".p2align 6", b".skip %d" % at) if at else None
+        return None
+
+    def work() -> None:
+        dumps.put("object", watched(request, watch).hex())
+
+    try:
+        if counted:
+            dumps.put("runs", _counted(request, work))
+        else:
+            _logged(work, dumps.log(PASSES))
+    except CompileError:
+        if not only:
+            raise
+        return machine(request, "", 0, counted, folder)  # something needs what was left out
+    return _NOTHING
+
+
+def _function(module: int, name: str) -> int:
+    """The function of that name that the module defines; 0 for none."""
+    defined = (f for f in binding.functions(module) if not lib.IsDeclaration(f))
+    return next((f for f in defined if name and binding.name_of(f) == name), 0)
+
+
+def _leave_out(module: int, kept: int, text: str) -> None:
+    """Have no code generated of other functions than one, as if it were elsewhere; but of those
+    whose blocks' addresses somebody takes: they are symbols in their code."""
+    for function in binding.functions(module):
+        if function != kept and not lib.IsDeclaration(function):
+            if f"blockaddress({written(binding.name_of(function))}," not in text:
+                lib.SetLinkage(function, binding.AVAILABLE)
+
+
+def remarks(request: Request, folder: str) -> Answer:
+    """Leave in a folder the remarks of passes on a module, in the log of those that ran; of code
+    generation those of register allocation.  Raises CompileError."""
+    dumps = Dumps(folder)
+
+    def work() -> None:
+        binding.set_option("-print-pass-numbers", *_REMARKS)
+
         def watch(stage: str, module: int) -> None:
-            if stage == "emit":
-                binding.set_option(*_MACHINE)
+            if stage == "optimised":  # not later: it would be taken out what was inlined
+                os.dup2(dumps.log(CODE), _STDERR)
+                binding.set_option(*_REMARKS_ON_CODE)
 
-        return json.dumps({"object": watched(request, watch).hex()}).encode()
+        watched(request, watch)
 
-    return _watched(work)
-
-
-def remarks(request: Request) -> Answer:
-    """The remarks of passes on a module, in the log of those that ran; of code generation those of
-    register allocation.  Raises CompileError."""
-    return {}, b"".join(data for _, data in _counted(request, _REMARKS, _REMARKS_ON_CODE))
+    _logged(work, dumps.log(PASSES))
+    dumps.put("last", True)
+    return _NOTHING
 
 
 # -- the child that counts
 
 
-def _counted(
-    request: Request, options: Sequence[str] = (_NO_REMARKS,), then: Sequence[str] = ()
-) -> list[tuple[int, bytes]]:
-    """The log that LLVM writes when it counts the passes over a module, with the system's times;
-    `options` make it write more.  The module is emitted only where there are options for that."""
+def _counted(request: Request, work: Callable[[], object] | None = None) -> list[PassRun]:
+    """The passes over a module, as LLVM counts them, with the system's times.
+
+    That is done in some `work` of the caller's, if there is any, which writes END behind them, and
+    what else it has to say to another standard error."""
     pipeline.machine(request.options)  # an error is the request's, and the children inherit it
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     try:
 
-        def work() -> bytes:
-            binding.set_option("-print-pass-numbers", *options)
-
+        def passes() -> None:
             def watch(stage: str, module: int) -> None:
                 if stage == "optimised":
                     os.write(_STDERR, END)
-                    if not then:
-                        raise Seen
-                    binding.set_option(*then)
+                    raise Seen
 
             watched(request, watch)
-            return b"{}"
 
-        child = Fork(lambda: _refusals(work), theirs.fileno())
+        def count() -> None:
+            binding.set_option("-print-pass-numbers", _NO_REMARKS)
+            (work or passes)()
+
+        child = Fork(lambda: _refusals(count), theirs.fileno())
         theirs.close()
         parts = _stamped(ours)
-        found = child.result()
-        if found is None:
-            raise CompileError(_ended(b"".join(data for _, data in parts)))
-        _refuse(json.loads(found))
-        return parts
+        _refuse(child, lambda: b"".join(data for _, data in parts))
+        return pass_runs(parts)
     finally:
         ours.close()
 
@@ -195,18 +265,6 @@ def _stamped(sock: socket.socket) -> list[tuple[int, bytes]]:
 # -- the children that print
 
 
-def _logged(request: Request, options: list[str]) -> Answer:
-    """The answer with what `_between_ends` tells, and the log that some options make LLVM write."""
-
-    def work() -> bytes:
-        binding.set_option("-print-pass-numbers", _NO_REMARKS, *options)
-        answer: dict[str, Any] = {}
-        _between_ends(request, answer.__setitem__)
-        return json.dumps(answer).encode()
-
-    return _watched(work)
-
-
 def _between_ends(request: Request, tell: Callable[[str, Any], None]) -> None:
     """Run the passes over a module.  Told are its text `first`, with whether values were given
     names, and its text `last`, with whether it is well formed."""
@@ -227,33 +285,28 @@ def _between_ends(request: Request, tell: Callable[[str, Any], None]) -> None:
     watched(request, watch)
 
 
-def _watched(work: Callable[[], bytes]) -> Answer:
-    """The answer of some work in a child, which is JSON, and what LLVM wrote meanwhile."""
-    log = os.memfd_create("jitkernel-log")
+def _logged(work: Callable[[], object], log: int) -> None:
+    """Do some work in a child, and what LLVM says meanwhile goes to a file, which is closed."""
     try:
-        found = Fork(lambda: _refusals(work), log).result()
-        text = content(log)
+        child = Fork(lambda: _refusals(work), log)
+        _refuse(child, lambda: content(log))
     finally:
         os.close(log)
-    if found is None:
-        raise CompileError(_ended(text))
-    answer = json.loads(found)
-    _refuse(answer)
-    return answer, text
 
 
-def _refusals(work: Callable[[], bytes]) -> bytes:
+def _refusals(work: Callable[[], object]) -> bytes:
     try:
-        return work()
+        work()
     except CompileError as error:
-        return json.dumps({"refused": str(error)}).encode()
+        return str(error).encode("utf-8", "surrogateescape")
+    return b""
 
 
-def _refuse(answer: dict[str, Any]) -> None:
-    if "refused" in answer:
-        raise CompileError(answer["refused"])
-
-
-def _ended(log: bytes) -> str:
-    words = log[-2000:].decode("utf-8", "replace").strip().rpartition("***\n")[2]
-    return f"LLVM ended while its passes were watched: {words}"
+def _refuse(child: Fork, log: Callable[[], bytes]) -> None:
+    """Wait for a child.  Raises CompileError with what it refused, or how it ended, by its log."""
+    found = child.result()
+    if found is None:
+        words = log()[-2000:].decode("utf-8", "replace").strip().rpartition("***\n")[2]
+        raise CompileError(f"LLVM ended while its passes were watched: {words}")
+    if found:
+        raise CompileError(found.decode("utf-8", "surrogateescape"))

@@ -1,8 +1,9 @@
 """The passes that a pipeline may name, and what LLVM calls them where.  Start from `parse_passes`.
 
-No LLVM here.  Two kinds of passes can be asked for: those that llvmlite's pass managers can be
-given one by one (`SINGLE`), and those that exist for it only inside LLVM's default pipeline
-(`IN_DEFAULT`): such a one runs as the default pipeline with every other pass switched off.
+No LLVM here.  Three kinds of passes can be asked for: those that llvmlite's pass managers can be
+given one by one (`SINGLE`), those that exist for it only inside LLVM's default pipeline
+(`IN_DEFAULT`): such a one runs as the default pipeline with every other pass switched off; and
+what that has not, which LLVM reads from text (`hidden.parse_pipeline`).
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from jitkernel.wording import did_you_mean
 
 #: The passes: name in pipelines, class in LLVM's logs less `Pass`, what it does.  A `+`: llvmlite's
 #: pass managers can be given it, by LLVMPY_module_Add(class)Pass; a `-`: the default pipeline does
-#: without.  Nothing is said of what may not be asked for: parts of the default pipeline that change
-#: nothing in a cell, or that the session relies on.  LLVM's own page is llvm.org/docs/Passes.html.
+#: without; with a `-` alone it is read from text.  Nothing is said of what may not be asked for:
+#: parts of the default pipeline that change nothing in a cell, or that the session relies on.
+#: LLVM's own page is llvm.org/docs/Passes.html.
 _TABLE = """
 adce ADCE+: removes what has no effect: all is dead until something needs it, branches too
 aggressive-instcombine AggressiveInstCombine+: replaces patterns over several instructions, beyond
@@ -106,6 +108,8 @@ recompute-globalsaa RecomputeGlobalsAA:
 reg2mem RegToMem+-: turns values that live across blocks into variables in memory, phis too
 rel-lookup-table-converter RelLookupTableConverter: stores offsets instead of addresses in lookup
   tables
+rewrite-statepoints-for-gc RewriteStatepointsForGC-: makes calls in functions with a `gc` strategy
+  safepoints
 rpo-function-attrs ReversePostOrderFunctionAttrs+: works out what functions do not do, callers first
 sccp SCCP+: propagates constants and the branches that they decide together
 simple-loop-unswitch SimpleLoopUnswitch: takes a test that does not change out of a loop, which it
@@ -145,7 +149,10 @@ _CHANGING = frozenset({*DESCRIPTIONS, *_COROUTINES})
 #: printing a loop costs as much as printing its function, nor those that change nothing in a cell.
 PRINTED = ",".join(sorted(_CHANGING - _EACH_LOOP))
 KNOWN = tuple(sorted(DESCRIPTIONS))
-IN_DEFAULT = frozenset(KNOWN) - frozenset(SINGLE)
+IN_DEFAULT = _OPTIONAL.intersection(KNOWN) - frozenset(SINGLE)
+#: Functions that name one of LLVM's strategies for statepoints are not whole before this pass has
+#: run, whatever else does (llvm/lib/IR/BuiltinGCs.cpp, UseRS4GC).
+STATEPOINTS = "rewrite-statepoints-for-gc"
 
 
 def name_of(class_name: str) -> str:

@@ -6,7 +6,7 @@ building the next pass pipeline) is left to `tidy`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 from time import perf_counter_ns
@@ -17,15 +17,17 @@ from jitkernel.compiler.binding import LLVMError, Machine, lib
 from jitkernel.compiler.context_pool import ContextPool
 from jitkernel.compiler.diagnose import parse_error, verify_error
 from jitkernel.compiler.forks import in_child
-from jitkernel.compiler.passes import PRINTED, SINGLE, disabled_for, parse_passes
+from jitkernel.compiler.passes import IN_DEFAULT, PRINTED, STATEPOINTS, disabled_for, parse_passes
 from jitkernel.compiler.prepare import PREFIX_LINES, Prepared, place, prepare
 from jitkernel.compiler.records import FOLLOWED, HOMES, Options, Request
 from jitkernel.compiler.summary import summarise
 from jitkernel.errors import CompileError, Diagnostic
 from jitkernel.ir.module import has_switch
 from jitkernel.ir.names import CONTROL
+from jitkernel.ir.safepoints import has_statepoints, with_leaf_assembly
 
 _machines: dict[tuple[Any, ...], Machine] = {}
+_ALLOCATORS = ("", "greedy", "fast")
 _MODELS = {
     "reloc": ("default", "static", "pic", "dynamicnopic"),
     "code_model": ("default", "jitdefault", "small", "kernel", "medium", "large"),
@@ -46,6 +48,10 @@ contexts = ContextPool()
 _cleanups: list[Callable[[], object]] = []
 
 
+#: Who is shown a module at a stage of its compile; see `compile_module`.
+Watch = Callable[[str, int], "Sequence[bytes] | None"]
+
+
 class Seen(Exception):
     """A watcher of a compile has seen what there was to see: nothing more is compiled."""
 
@@ -56,6 +62,8 @@ class _Apart(CompileError):
 
 def machine(options: Options) -> Machine:
     """The TargetMachine for these options; raises CompileError where LLVM has none."""
+    if options.regalloc not in _ALLOCATORS:
+        raise CompileError(f"there is no register allocator {options.regalloc!r}: greedy or fast")
     key = (options.opt_level, options.cpu, options.reloc, options.code_model)
     if key not in _machines:
         try:
@@ -95,13 +103,13 @@ def release(cells: list[int], shared: bool) -> tuple[dict[str, Any], bytes]:
 
 
 def compile_module(
-    request: Request, watch: Callable[[str, int], None] | None = None
+    request: Request, watch: Watch | None = None
 ) -> tuple[bytes, list[Any], list[int], list[Any]]:
     """Object, summary rows, times in nanoseconds, warnings; raises CompileError.
 
     `watch` is shown the module when it is to be optimised (`optimise`), when it is (`optimised`)
-    and when it is to be emitted (`emit`), and may raise `Seen`; what is watched goes with its
-    context, and gets no warnings of what is undefined.
+    and when it is to be emitted (`emit`), and may raise `Seen`, or then give assembly to stand in
+    front; what is watched goes with its context, and gets no warnings of what is undefined.
     """
     source, options, policy, cell = request.source, request.options, request.context, request.cell
     if watch:
@@ -140,9 +148,9 @@ def compile_module(
         if held:
             inlining.mark(made, context, target.prefix, inlining.numbered(request, held))
         optimised = perf_counter_ns()
-        if watch:
-            watch("emit", made)
-        code = target.emit(made)
+        if watch and (asked := watch("emit", made)):
+            inlining.assemble(made, context, target.prefix, asked)
+        code = target.emit(made, regalloc=options.regalloc)
         if ready.loaded:
             from jitkernel.compiler.loaderless import without_loader  # few cells need it
 
@@ -206,7 +214,7 @@ def _undefined(request: Request, made: int) -> list[Diagnostic]:
     options = request.options
     level = f"--passes {options.passes}" if options.passes else f"-O{options.opt_level}"
 
-    def again(watch: Callable[[str, int], None]) -> None:
+    def again(watch: Watch) -> None:
         compile_module(request, watch)
 
     return [
@@ -218,12 +226,24 @@ def _undefined(request: Request, made: int) -> list[Diagnostic]:
 def _optimise(target: Machine, module: int, options: Options, source: str) -> int:
     """Run the passes; the module that they leave, which may be another one."""
     if options.passes:
-        return _run_chosen(target, module, parse_passes(options.passes))
-    if options.opt_level and has_switch(source, _MANY_CASES):
-        module = _with_tables(target, module)
-    used = target.optimise(module)
-    _cleanups.append(lambda: target.dispose(used))
-    return module
+        module = _run_chosen(target, module, parse_passes(options.passes))
+    else:
+        if options.opt_level and has_switch(source, _MANY_CASES):
+            module = _with_tables(target, module)
+        used = target.optimise(module)
+        _cleanups.append(lambda: target.dispose(used))
+    return with_safepoints(target, module, source)
+
+
+def with_safepoints(target: Machine, module: int, source: str) -> int:
+    """The module of a text, after all other passes, with the statepoints that a strategy of garbage
+    collection asks for; LLVM optimises little across those (Statepoints.html)."""
+    if not has_statepoints(source):
+        return module
+    text = binding.print_module(module)
+    marked = with_leaf_assembly(text)
+    module = module if marked == text else _parsed(marked.encode())
+    return _run_chosen(target, module, (STATEPOINTS,))
 
 
 def _with_tables(target: Machine, module: int) -> int:
@@ -244,13 +264,13 @@ def _with_tables(target: Machine, module: int) -> int:
 
 def _run_chosen(target: Machine, module: int, names: tuple[str, ...]) -> int:
     """Run the passes that somebody chose, in order; the module that came out."""
-    for single, group in groupby(names, SINGLE.__contains__):
-        if single:
-            used = target.run_passes(module, tuple(group))
-            _cleanups.append(lambda used=used: target.dispose(used))  # type: ignore[misc]
-        else:
+    for alone, group in groupby(names, IN_DEFAULT.__contains__):
+        if alone:
             for name in group:
                 module = _run_alone(target, module, name)
+        else:
+            used = target.run_passes(module, tuple(group))
+            _cleanups.append(lambda used=used: target.dispose(used))  # type: ignore[misc]
     return module
 
 
@@ -302,7 +322,7 @@ def _refusal(
     return CompileError(error.message)
 
 
-def watched(request: Request, watch: Callable[[str, int], None]) -> bytes:
+def watched(request: Request, watch: Watch) -> bytes:
     """The object of a module whose compile somebody watches, empty where that one has seen enough
     before there is one.  Raises CompileError."""
     try:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from functools import partial
 from queue import SimpleQueue
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from jitkernel.compiler.answers import ask, compiled, interrupted, refuse
 from jitkernel.compiler.questions import Question, question
@@ -34,14 +34,16 @@ from jitkernel.settings import SessionSettings
 if TYPE_CHECKING:
     from jitkernel.compiler.cache import ObjectCache
     from jitkernel.compiler.machine_ir import MachineTrace
+    from jitkernel.compiler.pass_dumps import Dumps
+    from jitkernel.compiler.pass_log import PassRun
     from jitkernel.compiler.pass_trace import LoopTrace, PassTrace
-    from jitkernel.compiler.remarks import Remark
+    from jitkernel.compiler.remarks import Remarks
 
-_Trace = TypeVar("_Trace")
+_Trace = TypeVar("_Trace", bound="_Traces")
+_Traces: TypeAlias = "PassTrace | LoopTrace | MachineTrace | Remarks | tuple[PassRun, ...]"
 _COMPILE, _CONTEXTS = "pipeline:compiled", "its contexts"
 _NO_LIMIT = 1e6  # seconds
 _LARGE = 64 << 10  # bytes of a request that may take a second and more
-_WORDS = {"remarks": "the remarks", "loop_trace": "the loop", "machine": "code generation"}
 _TRIES = 3  # the worker may have been killed, and the spare with it that forks the next one
 
 
@@ -70,7 +72,8 @@ class CompilerPool:
         self._lock = threading.RLock()  # one call at a time
         self._identity: Identity | None = None
         self._traced: dict[str, tuple[tuple[Any, ...], Any]] = {}
-        self.partial: PassTrace | None = None  # of the last trace, where that was interrupted
+        #: the last trace or remarks as far as they came, where that was interrupted
+        self.partial: _Traces | None = None
 
     # -- life
 
@@ -293,48 +296,51 @@ class CompilerPool:
         Raises CompileError."""
         from jitkernel.compiler.remarks import inlined  # few sessions ask
 
-        return inlined(self.remarks(request))
+        return inlined(self.remarks(request).found)
 
-    def remarks(
-        self, request: Request, tick: Callable[[str], None] | None = None
-    ) -> tuple[Remark, ...]:
+    def remarks(self, request: Request, tick: Callable[[str], None] | None = None) -> Remarks:
         """The remarks of LLVM's passes on a module, each once, in order.  Their lines are those of
-        `line_table.located`."""
+        `line_table.located`.
+
+        `tick` is told twice a second how far it is.  The latest answer is kept, for a view is often
+        followed by another one of the same cell; so it is with the three below.  Where this is
+        interrupted, `partial` is what there was of it.
+        """
         from jitkernel.compiler.line_table import located
-        from jitkernel.compiler.remarks import remarks_of  # few sessions ask
+        from jitkernel.compiler.remarks import Remarks  # few sessions ask
 
         asked = located(request, bodies=True) or request
-        return self._watched("remarks", remarks_of, tick, asked)
+        return self._watched("remarks", "the remarks", Remarks.of, tick, (asked,), asked)
 
     def trace(
         self, request: Request, only: str = "", tick: Callable[[str], None] | None = None
     ) -> PassTrace:
-        """A trace of what each pass does to the module, or to the one function `only`.
+        """A trace of what each pass does to the module, or to the one function `only`."""
+        from jitkernel.compiler.pass_trace import PassTrace, place  # few sessions ask
 
-        `tick` is told twice a second how far it is.  The latest answer is kept, for a view is often
-        followed by another one of the same cell; so it is with the two below.  Where this is
-        interrupted, `partial` is what there was of it.
-        """
-        from jitkernel.compiler.pass_dumps import Dumps  # few sessions ask
-        from jitkernel.compiler.pass_trace import PassTrace, place
+        asked = request, only
+        seen = self._traced.get("machine")  # it has counted the passes
+        known = seen[1].runs if seen is not None and seen[0] == asked and seen[1].same >= 0 else ()
 
-        with self._lock:
-            known = self._traced.get("trace")
-            self.partial = None
-            if known is None or known[0] != (request, only):
-                with TemporaryDirectory(prefix="jitkernel-", ignore_cleanup_errors=True) as folder:
-                    dumps = Dumps(folder)
+        def words(dumps: Dumps) -> str:
+            return place(dumps) or "counting the passes"
 
-                    told = _telling(tick, lambda: place(dumps) or "counting the passes")
-                    try:
-                        self._answer("pass_tracing:trace", request, only, folder, tick=told)
-                    except Interrupted:
-                        self.partial = PassTrace.of(dumps, only)
-                        raise
-                    made: Any = PassTrace.of(dumps, only)  # all of it is there
-                known = self._traced["trace"] = (request, only), made
-        trace: PassTrace = known[1]
-        return trace
+        def read(dumps: Dumps) -> PassTrace | None:
+            return PassTrace.of(dumps, only)
+
+        return self._watched("trace", words, read, tick, asked, *asked, known)
+
+    def pass_runs(
+        self, request: Request, tick: Callable[[str], None] | None = None
+    ) -> tuple[PassRun, ...]:
+        """The passes that run over a module, with their times, and nothing of what they do."""
+
+        def read(dumps: Dumps) -> tuple[PassRun, ...] | None:
+            return tuple(dumps.runs()) or None
+
+        return (
+            self._watched("counted", "counting the passes", read, tick, (request,), request) or ()
+        )
 
     def loop_trace(
         self, request: Request, only: str, header: str, tick: Callable[[str], None] | None = None
@@ -343,15 +349,48 @@ class CompilerPool:
         its header says which."""
         from jitkernel.compiler.pass_trace import LoopTrace  # few sessions ask
 
-        return self._watched("loop_trace", LoopTrace.of, tick, request, only, header)
+        asked = request, only, header
+        return self._watched("loop_trace", "the loop", LoopTrace.of, tick, asked, *asked)
 
     def machine(
-        self, request: Request, only: str = "", tick: Callable[[str], None] | None = None
+        self,
+        request: Request,
+        only: str = "",
+        tick: Callable[[str], None] | None = None,
+        code: bytes = b"",
+        counted: bool = False,
     ) -> MachineTrace:
-        """The machine IR of each function, or of the one function `only`, and the object."""
-        from jitkernel.compiler.machine_ir import MachineLog  # few sessions ask
+        """The machine IR of each function, or of the one function `only`, and what else is known of
+        such a compile.
 
-        return self._watched("machine", MachineLog.of, tick, request).trace(only)
+        `code` is the object that the request has become, where that is at hand: then it is said
+        whether this is the same code.  Of `only` nothing else gets code, where that makes none that
+        is different.  `counted`: the passes are counted, for a `trace`.
+        """
+        from jitkernel.compiler.line_table import LINE, beside, extent, located
+        from jitkernel.compiler.machine_ir import MachineTrace  # few sessions ask
+
+        text = None if request.options.debug else located(request, bodies=True)
+        start, size = extent(code, only)
+
+        def ask(asked: Request, alone: str) -> MachineTrace:
+            def read(dumps: Dumps) -> MachineTrace | None:
+                return MachineTrace.of(dumps, only, asked is not request, code)
+
+            given = asked, alone, start % LINE, counted
+            return self._watched("machine", "code generation", read, tick, (request, only), *given)
+
+        made = ask(text or request, only if size or not code else "")
+        if size and made.same < 0 and text is not None:
+            # What stands before it in a file has a part in how its loops are padded.
+            same, lines = beside(code, self.compile(text).object, only)
+            made = made._replace(same=same, lines=lines)
+            self._traced["machine"] = (request, only), made
+        for alone in (only, ""):  # locations have a part in its code, or what was left out
+            if code and made.same < 0:
+                del self._traced["machine"]
+                made = ask(request, alone)
+        return made
 
     def ends(self, request: Request) -> tuple[str, str]:
         """The module before its first pass and after its last, all values named.  Raises
@@ -362,17 +401,32 @@ class CompilerPool:
     def _watched(
         self,
         function: str,
-        read: Callable[[dict[str, Any], bytes], _Trace],
+        words: str | Callable[[Dumps], str],
+        read: Callable[[Dumps], _Trace | None],
         tick: Callable[[str], None] | None,
+        asked: tuple[Any, ...],
         *given: Any,
     ) -> _Trace:
+        """The trace that a worker makes of what it is given, in a folder of which `read` makes a
+        record, or that was made last, where the same was asked for."""
+        from jitkernel.compiler.pass_dumps import Dumps  # few sessions ask
+
         with self._lock:
             known = self._traced.get(function)
-            if known is None or known[0] != given:
-                told = _telling(tick, lambda: _WORDS[function])
-                answer = self._answer(f"pass_tracing:{function}", *given, tick=told)
-                known = self._traced[function] = given, read(*answer)
-            return known[1]
+            self.partial = None
+            if known is None or known[0] != asked:
+                with TemporaryDirectory(prefix="jitkernel-", ignore_cleanup_errors=True) as folder:
+                    dumps = Dumps(folder)
+                    told = _telling(tick, lambda: words if isinstance(words, str) else words(dumps))
+                    try:
+                        self._answer(f"pass_tracing:{function}", *given, folder, tick=told)
+                    except Interrupted:
+                        self.partial = read(dumps)
+                        raise
+                    made: Any = read(dumps)  # all of it is there
+                known = self._traced[function] = asked, made
+        found: _Trace = known[1]
+        return found
 
     def _answer(
         self,

@@ -154,7 +154,8 @@ def merged(
                 made["bitcode"] = binding.bitcode(module)
             if "object" in forms:
                 target.dispose(target.optimise(module))
-                made["object"] = target.emit(module)
+                source = "\n".join(part.request.source for part in parts)
+                made["object"] = target.emit(pipeline.with_safepoints(target, module, source))
     except LLVMError as error:
         raise CompileError(f"the cells cannot be made one module: {error.message}") from None
     every = [made[form] for form in forms]

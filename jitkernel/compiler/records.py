@@ -37,7 +37,8 @@ class Options(NamedTuple):
     `passes.parse_passes`.  `keep_cpu` takes the CPU that functions name at their word also where it
     is what compilers write when nobody has chosen one: see `ir.attributes`.  `debug` asks for code
     that a debugger can follow, see `homes`: HOMES at -O0, whatever level and passes are asked for,
-    FOLLOWED as they are.
+    FOLLOWED as they are.  `regalloc` is LLVM's register allocator, `greedy` or `fast`; empty: the
+    level's, which is `fast` at -O0 and else `greedy`.
     """
 
     opt_level: int = 2
@@ -51,11 +52,12 @@ class Options(NamedTuple):
     keep_cpu: bool = False
     inline: bool = True
     debug: int = 0
+    regalloc: str = ""
 
     def row(self) -> list[int | str]:
-        """The form it travels in, and is stored in: `Options(*row)` is this again.  That of what is
-        not compiled to be debugged is as it was before there was any such."""
-        values = self if self.debug else self[:-1]
+        """The form it travels in, and is stored in: `Options(*row)` is this again.  It ends
+        behind the last option that is asked for, of those that came later than others."""
+        values = self if self.regalloc else self[:11] if self.debug else self[:10]
         return [int(value) if isinstance(value, bool) else value for value in values]
 
 

@@ -1,4 +1,4 @@
-"""What LLVM's passes say of what they did and did not do: remarks.  Start from `remarks_of`.
+"""What LLVM's passes say of what they did and did not do: remarks.  Start from `Remarks`.
 
 Runs in the kernel process; `pass_tracing.remarks` is the other side.  A remark does not say which
 pass it is of: the log has a line before each pass, and what follows is that one's.
@@ -7,9 +7,10 @@ pass it is of: the log has a line before each pass, and what follows is that one
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from jitkernel.compiler.pass_log import END, MODULE, functions_of, read_log
+from jitkernel.compiler.pass_dumps import CODE, PASSES, Dumps
+from jitkernel.compiler.pass_log import MODULE, functions_of, read_log
 from jitkernel.compiler.passes import name_of
 from jitkernel.regex import regex
 
@@ -56,25 +57,41 @@ class Remark(NamedTuple):
         return DONE if _DID.search(self.text) else SAID
 
 
-def remarks_of(answer: dict[str, Any], log: bytes) -> tuple[Remark, ...]:
-    """The remarks of a log, in order.  A loop is looked at again after inlining: what is said twice
-    of the same place is one."""
-    over_ir, _, over_code = log.partition(b"\n" + END)
-    found: dict[Remark, int] = {}
-    name = unit = ""
-    for entry in read_log(over_ir + b"\n"):
-        if entry.kind != "running":
-            continue
-        unit, _, said = entry.unit.partition("\n")
-        name = name_of(entry.title)
-        names = functions_of(unit) if unit != MODULE else ()
-        for line in said.split("\n"):
-            if remark := _read(line, name, names[0] if len(names) == 1 else ""):
+class Remarks(NamedTuple):
+    """The remarks of one compile, in order; `stopped` says where it was, where it was interrupted.
+
+    A loop is looked at again after inlining: what is said twice of the same place is one.
+    """
+
+    found: tuple[Remark, ...]
+    stopped: str = ""
+
+    @staticmethod
+    def of(dumps: Dumps) -> Remarks | None:
+        """From what the worker left; None where that is nothing."""
+        found: dict[Remark, int] = {}
+        name = unit = ""
+        passes = 0
+        for entry in read_log(dumps.logged(PASSES)):
+            if entry.kind != "running":
+                continue
+            unit, _, said = entry.unit.partition("\n")
+            name, passes = name_of(entry.title), passes + 1
+            names = functions_of(unit) if unit != MODULE else ()
+            for line in said.split("\n"):
+                if remark := _read(line, name, names[0] if len(names) == 1 else ""):
+                    found[remark] = found.get(remark, 0) + 1
+        over_code = dumps.logged(CODE)
+        for line in over_code.decode("utf-8", "replace").split("\n"):
+            if remark := _read(line, ALLOCATION, ""):
                 found[remark] = found.get(remark, 0) + 1
-    for line in over_code.decode("utf-8", "replace").split("\n"):
-        if remark := _read(line, ALLOCATION, ""):
-            found[remark] = found.get(remark, 0) + 1
-    return tuple(remark._replace(times=times) for remark, times in found.items())
+        stopped = ""
+        if dumps.get("last") is None:
+            stopped = "code generation" if over_code else f"pass {passes}, {name}"
+        if stopped and not found:
+            return None
+        every = (remark._replace(times=times) for remark, times in found.items())
+        return Remarks(tuple(every), stopped)
 
 
 def _read(line: str, name: str, function: str) -> Remark | None:

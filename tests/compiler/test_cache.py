@@ -66,6 +66,7 @@ OTHERS: dict[str, Callable[[Request], Request]] = {
     "passes": lambda r: r._replace(options=r.options._replace(passes="sroa")),
     "inline": lambda r: r._replace(options=r.options._replace(inline=False)),
     "debug": lambda r: r._replace(options=r.options._replace(debug=True)),
+    "regalloc": lambda r: r._replace(options=r.options._replace(regalloc="fast")),
     "near": lambda r: r._replace(near=frozenset({"f"})),
     "bodies": lambda r: r._replace(bodies=(Lent("k", "f", "define i32 @f() { ret i32 1 }"),)),
     "keep_cpu": lambda r: r._replace(options=r.options._replace(keep_cpu=True)),

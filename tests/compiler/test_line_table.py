@@ -7,9 +7,9 @@ import io
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from jitkernel.compiler.line_table import line_table, same_code
+from jitkernel.compiler.line_table import beside, extent, line_table
 from jitkernel.compiler.pool import CompilerPool
-from jitkernel.compiler.records import LineTable, Options, Request
+from jitkernel.compiler.records import Lent, LineTable, Options, Request
 from jitkernel.ir.debug_info import with_locations
 
 SOURCE = """; a cell
@@ -109,4 +109,20 @@ def test_without_lines_the_table_is_empty(pool: CompilerPool, source: str) -> No
 def test_code_is_compared(pool: CompilerPool) -> None:
     one = pool.compile(Request("define i32 @f() { ret i32 1 }")).object
     two = pool.compile(Request("define i32 @f() { ret i32 2 }")).object
-    assert same_code(one, one) and not same_code(one, two)
+    assert beside(one, one)[0] >= 0 > beside(one, two)[0]
+
+
+def test_lines_of_code_that_looks_into_a_constant_of_another_cell(pool: CompilerPool) -> None:
+    """It is lent to that compile too, though there is nothing in it to locate."""
+    lent = Lent("c0ffee", "t", "@t = constant [2 x i32] [i32 7, i32 8]\n", telling=True)
+    source = (
+        "@t = external constant [2 x i32]\ndefine i32 @f(i32 %x) {\n"
+        "  %p = getelementptr [2 x i32], ptr @t, i32 0, i32 1\n  %v = load i32, ptr %p\n"
+        "  %r = mul i32 %v, %x\n  ret i32 %r\n}\n"
+    )
+    request = Request(source, bodies=(lent,))
+    compiled = pool.compile(request).object
+    assert compiled != pool.compile(Request(source)).object, "the load is gone"
+    assert pool.lines(request, compiled, bodies=True)
+    made = pool.machine(request, "f", code=compiled)
+    assert made.same == extent(compiled, "f")[1] > 0 and made.lines

@@ -13,11 +13,24 @@ from pathlib import Path
 import pytest
 
 from jitkernel.compiler import answers
+from jitkernel.compiler.line_table import extent
+from jitkernel.compiler.machine_ir import blocks_of
 from jitkernel.compiler.pass_trace import LOOPS, MANAGER
-from jitkernel.compiler.passes import IN_DEFAULT, KNOWN, SINGLE, name_of, parse_passes
+from jitkernel.compiler.passes import (
+    IN_DEFAULT,
+    KNOWN,
+    SINGLE,
+    STATEPOINTS,
+    name_of,
+    parse_passes,
+)
 from jitkernel.compiler.pool import CompilerPool
 from jitkernel.compiler.records import Options, Request
+from jitkernel.elf import read_object
+from jitkernel.elf.constants import SHF_EXECINSTR
 from jitkernel.errors import CompileError, Interrupted, WorkerDied
+from jitkernel.ir.model.module import function_of
+from jitkernel.ir.module import functions
 from jitkernel.ir.names import decode_name, written
 from jitkernel.ir.printed import parts, quiet
 from jitkernel.settings import SessionSettings
@@ -76,6 +89,12 @@ define i32 @slow(i32 %x) noinline optnone {
 """
 
 
+def _code(made: bytes) -> list[bytes]:
+    """The bytes of the sections that are executed."""
+    elf = read_object(made)
+    return [elf.content(n) for n, s in enumerate(elf.sections) if s[2] & SHF_EXECINSTR]
+
+
 @pytest.mark.parametrize("source", [LOOP, CALLS, FROZEN], ids=["loop", "calls", "optnone"])
 @pytest.mark.parametrize(
     "options",
@@ -95,8 +114,9 @@ def test_what_is_told_is_what_was_compiled(
     request = Request(source, options, nobuiltin=frozenset({"sum", "user"}))
     seen = pool.trace(request)
     assert seen.verified and seen.ran >= len(seen.steps)
-    made = pool.machine(request)
-    assert made.object == pool.compile(request).object
+    compiled = pool.compile(request).object
+    made = pool.machine(request, code=compiled)
+    assert made.same == sum(map(len, _code(compiled))) and made.lines
     assert made.stages, "code generation always does something"
     before, after = pool.ends(request)
     assert (seen.before, seen.after) == (parts(before), parts(after))
@@ -156,6 +176,67 @@ def test_who_changed_something_is_whom_llvm_names(pool: CompilerPool, source: st
     loops = {name_of(title) for title, unit in found if unit.startswith("loop %")}
     ran = {n for s in pool.trace(Request(source)).steps if s.name == LOOPS for n, _ in s.ran}
     assert loops <= ran
+
+
+@pytest.mark.parametrize("skipped", [0, 1, 2, 5])
+def test_one_function_of_several_is_what_was_compiled(pool: CompilerPool, skipped: int) -> None:
+    """It alone gets code, where it stood, with its lines and stages; and its passes are counted."""
+    source = many(skipped) + LOOP + CALLS
+    request = Request(source, nobuiltin=frozenset({"user"}))
+    compiled = pool.compile(request).object
+    whole, one = (pool.machine(request, only, None, compiled, True) for only in ("", "sum"))
+    start, size = extent(compiled, "sum")
+    assert one.same == size > 0 and one.stages["sum"] == whole.stages["sum"]
+    inside = [row for row in whole.lines if start <= row[1] < start + size]
+    assert [row for row in one.lines if row[1] < start + size] == inside != []
+    assert parts(one.before)["@sum"] == parts(whole.before)["@sum"] and one.after == whole.after
+    known, fresh = pool.trace(request, "sum"), CompilerPool.trace
+    pool._traced.clear()
+    assert [s.texts for s in known.steps] == [s.texts for s in fresh(pool, request, "sum").steps]
+    assert known.ran == pool.trace(request, "sum").ran == len(one.runs)
+
+
+def test_passes_that_were_counted_wrongly_are_counted_anew(pool: CompilerPool) -> None:
+    request = Request(LOOP)
+    seen = pool.trace(request)
+    runs = tuple(
+        run._replace(number=run.number + 1) for run in pool.machine(request, counted=True).runs
+    )
+    pool._traced = {"machine": ((request, ""), pool.machine(request)._replace(runs=runs, same=1))}
+    assert pool.trace(request).steps[0].texts == seen.steps[0].texts
+
+
+def test_one_function_of_those_that_cannot_be_left_out(pool: CompilerPool) -> None:
+    """Of one whose blocks' addresses somebody has, or that has another name."""
+    other = """
+define i32 @goes(i32 %x) {
+  %p = getelementptr [2 x ptr], ptr @to, i32 0, i32 %x
+  %t = load ptr, ptr %p
+  indirectbr ptr %t, [label %a, label %b]
+a:
+  ret i32 1
+b:
+  ret i32 2
+}
+@to = global [2 x ptr] [ptr blockaddress(@goes, %a), ptr blockaddress(@goes, %b)]
+"""
+    for source in (other, CALLS + "@again = alias i32 (i32), ptr @user\n"):
+        request = Request(LOOP + source)
+        compiled = pool.compile(request).object
+        assert pool.machine(request, "sum", None, compiled).same == extent(compiled, "sum")[1]
+
+
+def test_blocks_that_have_only_a_number_are_called_by_it_in_machine_ir(pool: CompilerPool) -> None:
+    source = re.sub(r"%(entry|loop|body|exit)\b", lambda m: f"%{NUMBERS[m[1]]}", LOOP)
+    source = re.sub(r"(?m)^(\w+):", lambda m: f"{NUMBERS[m[1]]}:", source)
+    source = re.sub(r"%(i|s)\b", r"%\1.addr", source).replace("0:\n", "")
+    made = pool.machine(Request(source, Options(opt_level=0)), "sum")
+    final = next(s for s in made.stages["sum"] if s.name == "final")
+    printed = [block.name for block in function_of(next(functions(made.after, "define"))).blocks]
+    assert [*dict.fromkeys(filter(None, blocks_of(final)))] == printed == ["0", "1", "2", "3"]
+
+
+NUMBERS = {"entry": "0", "loop": "1", "body": "2", "exit": "3"}
 
 
 def test_times_are_told_for_every_step(pool: CompilerPool) -> None:
@@ -457,7 +538,7 @@ def test_a_pass_of_the_default_pipeline_runs_without_the_others(
 
 def test_the_names_of_passes() -> None:
     assert parse_passes(" sroa, instcombine ") == ("sroa", "instcombine")
-    assert set(KNOWN) == IN_DEFAULT | set(SINGLE)
+    assert set(KNOWN) == IN_DEFAULT | set(SINGLE) | {STATEPOINTS}
     assert "loop-vectorize" in KNOWN and "verify" not in KNOWN
     with pytest.raises(
         CompileError, match="no pass 'instcombin'; did you mean instcombine"

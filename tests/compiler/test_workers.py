@@ -243,7 +243,8 @@ def test_workers_that_end_before_they_begin_are_not_tried_for_ever(tmp_path: Pat
             with pytest.raises(WorkerDied, match=r"\(exit status 3\) before it compiled") as caught:
                 pool.compile(Request(SQUARE))
             assert not caught.value.begun
-    assert 2 <= len(starts.read_text()) <= 4  # the last is the next request's, started ahead
+    # Three tries, and for each one that was started ahead, and may have ended before it was lent.
+    assert 2 <= len(starts.read_text()) <= 6
 
 
 def test_a_compile_that_takes_too_long() -> None:
