@@ -27,7 +27,10 @@ _LARGEST, _LARGEST_ALL = 400, 600
 _SMALL = 120  # characters of a constant that is copied
 _REFUSED = regex(
     r"\b(?:noinline|optnone|naked|returns_twice|strictfp|indirectbr|callbr|blockaddress|"
-    r"thread_local|va_arg|llvm\.va_start|llvm\.eh\.\w+|prefix|prologue|comdat)\b"
+    r"thread_local|va_arg|llvm\.va_start|llvm\.eh\.\w+|prefix|prologue|comdat|"
+    # what these leave is the physical frame, with all that it was inlined into
+    r"llvm\.experimental\.(?:deoptimize|guard))\b"
+    r'|\bgc "'  # whoever holds it has references, too: see `ir.safepoints`
 )
 _LENT_LINKAGE = ("", "external")
 #: Attributes that say nothing of what a function does: the rest may be relied on where it is

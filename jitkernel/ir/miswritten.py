@@ -12,16 +12,19 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from jitkernel.errors import Diagnostic
+from jitkernel.ir.instructions import Instruction
 from jitkernel.ir.keywords import (
     BINARY_OPCODES,
+    CAST_OPCODES,
     ENTITY_WORDS,
     FLOAT_TYPES,
     OPCODES,
     VARIABLE_WORDS,
     nearest,
 )
-from jitkernel.ir.names import NAME, decode_name, unescape
+from jitkernel.ir.names import NAME, decode_name, labels_in, unescape
 from jitkernel.ir.text import SCALAR, integer_bits, without_comments
+from jitkernel.ir.types import VOID
 from jitkernel.record import record
 from jitkernel.regex import regex
 
@@ -56,7 +59,7 @@ def repaired(
 ) -> str:
     """The probable meaning of a line that LLVM refused, as a sentence; "" where nothing is known.
     `source` is the cell and `number` the line's, from 1; `type_of` knows the session's
-    variables."""
+    globals: `i32` of a variable, `i32 (ptr)` of a function."""
     return str(said(_RULES, _code(line), _Cell(source, number, type_of)))
 
 
@@ -75,14 +78,38 @@ class _Cell:
         name = re.escape(value) + r"(?![-\w$.])"
         if value[0] == "@":
             found = re.search(name + rf"\s*=[^=\n]*?\b(?:global|constant)\s+({_T})", self.source)
-            return found[1] if found else self.variable(decode_name(value[1:])) or "i32"
-        if found := re.search(rf"({_T})(?:\s+\w+)*\s+{name}", self.source):
+            known = found[1] if found else self.variable(decode_name(value[1:])) or "i32"
+            return "ptr" if known.endswith(")") else known
+        if made := re.search(rf"(?m)^[ \t]*({name}[ \t]*=.*)$", self.source):
+            type = Instruction.read(made[1]).type()
+            if type not in (None, VOID) and self._is_type(str(type)):
+                return str(type)
+        found = re.search(rf"({_T})(?:[ \t]+\w+)*[ \t]+{name}", self.source)
+        return found[1] if found else "i32"
+
+    def _is_type(self, text: str) -> bool:
+        """False of `%x` where an instruction has it for its type and no line says that it is one:
+        there the type has been left out."""
+        named = rf"(?m)^\s*{re.escape(text)}\s*=\s*type\b"
+        return text[0] != "%" or re.search(named, self.source) is not None
+
+    def returned(self, name: str) -> str:
+        """The type that a call of a function has in front, by the cell or the session: what it
+        returns, its whole type if it ends with dots; i32 where neither tells."""
+        head = rf"\b(?:define|declare)\b[^@\n]*?({_T}|void)\s+@{re.escape(name)}\s*\("
+        if found := re.search(head, self.source):
             return found[1]
-        words = r"\s*=\s*(\w+)(?:\s+(?:nuw|nsw|exact|fast))*\s+"
-        made = re.search(name + words + rf"({_T})", self.source)
-        if made and made[1] in ("alloca", "getelementptr"):
-            return "ptr"
-        return made[2] if made and made[1] not in ("icmp", "fcmp") else "i32"
+        known = self.variable(decode_name(name))
+        return known if known.endswith("...)") else known.rpartition(" (")[0] or "i32"
+
+    def typed(self, operand: str) -> str | None:
+        """An operand with its type in front; None for what is more than a value and its type."""
+        match = re.fullmatch(rf"(?:({_T})\s+)?({_V})", operand)
+        if match is None:
+            return None
+        value = match[2]
+        type = match[1] or ("ptr" if value[0] == "@" else self.type_of(value))
+        return f"{type} {value}"
 
 
 def _code(line: str) -> str:
@@ -93,7 +120,7 @@ def _code(line: str) -> str:
 
 def _branch(m: re.Match[str], cell: _Cell) -> str:
     condition, one, other = m[1], m[2], m[3]
-    right = f"br i1 {condition}, label {one}, label {other}"
+    right = f"br i1 {condition}, label %{one}, label %{other}"
     return "" if _code(m.string) == right else f"write `{right}`"
 
 
@@ -110,6 +137,8 @@ def _compare(m: re.Match[str], cell: _Cell) -> str:
 def _store(m: re.Match[str], cell: _Cell) -> str:
     type, value, to = m[1], m[2], m[3]
     right = f"store {(type or '').strip() or cell.type_of(value)} {value}, ptr {to}"
+    if _code(m.string) == right:
+        return ""
     return f"write `{right}`: the value and the address have their types in front"
 
 
@@ -122,6 +151,9 @@ def _load(m: re.Match[str], cell: _Cell) -> str:
 
 
 def _parameters(m: re.Match[str], cell: _Cell) -> str:
+    untyped = re.search(rf"(?:\A|,)\s*(%{NAME})\s*(?=[,)])", m[1])
+    if untyped and not re.search(rf"{re.escape(untyped[1])}\s*=\s*type\b", cell.source):
+        return f"each parameter has its type in front: `i32 {untyped[1]}`"
     bare = re.search(rf"({_T})\s+([A-Za-z_]\w*)\s*(?=[,)])", m[1])
     if bare is None or bare[2] in _ATTRIBUTES:
         return ""
@@ -191,15 +223,82 @@ def _operator(m: re.Match[str], cell: _Cell) -> str:
 
 
 def _bare_operands(m: re.Match[str], cell: _Cell) -> str:
-    opcode, one, rest = m[1], m[2], m[3]
-    return f"the operands' type comes first: `{opcode} {cell.type_of(one)} {one}, {rest}`"
+    opcode, one, other = m[1], m[2], m[3]
+    return f"the operands' type comes first: `{opcode} {cell.type_of(one)} {one}, {other}`"
+
+
+def _select(m: re.Match[str], cell: _Cell) -> str:
+    condition, first, one, second, other = m[1], m[2], m[3], m[4], m[5]
+    if first and second and first != second:
+        return ""
+    named = other if one[0] not in "%@" else one
+    type = first or second or cell.type_of(named)
+    return _typed_each(f"select i1 {condition}, {type} {one}, {type} {other}", m)
+
+
+def _typed_each(right: str, m: re.Match[str]) -> str:
+    same = _code(m.string).endswith(right)
+    return "" if same else f"each operand has its type in front: `{right}`"
+
+
+def _phi(m: re.Match[str], cell: _Cell) -> str:
+    pairs = re.findall(rf"\[\s*(?:{_T}\s+)?({_V})\s*,\s*(?:label\s+)?%?({NAME})\s*\]", m[2])
+    if len(pairs) != m[2].count("[") or (pairs and m[2][0] != "["):
+        return ""
+    values = [value for value, _ in pairs if value[0] in "%@"]
+    type = m[1] or (cell.type_of(values[0]) if values else "i32")
+    if not pairs:
+        return f"a pair for each block that jumps here: `phi {type} [ value, %block ], ...`"
+    labels = labels_in(cell.source)
+    told = [
+        f"[ {block}, {value} ]"
+        if value[1:] in labels and block not in labels
+        else f"[ {value}, %{block} ]"
+        for value, block in pairs
+    ]
+    right = f"phi {type} {', '.join(told)}"
+    if "".join(_code(m.string).split()).endswith("".join(right.split())):
+        return ""
+    return f"write `{right}`: the type, then a value and its block in each pair"
+
+
+def _call(m: re.Match[str], cell: _Cell) -> str:
+    word, type, sigil, name, inside = m[1], m[2], m[3], m[4], m[5].strip()
+    arguments = [cell.typed(part.strip()) for part in inside.split(",")] if inside else []
+    if not (word or sigil) or None in arguments:
+        return ""
+    right = f"call {type or cell.returned(name)} @{name}({', '.join(map(str, arguments))})"
+    if not word:
+        return f"inside a function a call is an instruction: `{right}`"
+    return "" if _code(m.string).endswith(right) else f"write `{right}`"
+
+
+def _element(m: re.Match[str], cell: _Cell) -> str:
+    inbounds, type, address, index = m[1] or "", m[2] or "i32", m[3], m[4]
+    right = f"getelementptr {inbounds}{type}, ptr {address}, {cell.typed(index)}"
+    if _code(m.string).endswith(right):
+        return ""
+    return f"write `{right}`: the elements' type, the address, the index"
+
+
+def _indexed(m: re.Match[str], cell: _Cell) -> str:
+    return (
+        f"IR has no `a[i]`: `%p = getelementptr i32, ptr {m[1]}, {cell.typed(m[2])}` gives the "
+        "element's address, and `load i32, ptr %p` or `store i32 ..., ptr %p` goes there"
+    )
+
+
+def _cast(m: re.Match[str], cell: _Cell) -> str:
+    opcode, type, value, to = m[1], m[2], m[3], m[4]
+    right = f"{opcode} {(type or '').strip() or cell.type_of(value)} {value} to {to}"
+    return "" if _code(m.string).endswith(right) else f"write `{right}`"
 
 
 def _constant(m: re.Match[str], cell: _Cell) -> str:
-    type = cell.type_of(m[2])
+    type = m[2] or cell.type_of(m[3])
     return (
         "a %name is what an instruction gives; a constant is written where it is used, and "
-        f"`@{m[1][1:]} = {'i64' if type == 'i32' else type} {m[2]}` makes a variable"
+        f"`@{m[1][1:]} = {'i64' if type == 'i32' and not m[2] else type} {m[3]}` makes a variable"
     )
 
 
@@ -216,11 +315,18 @@ _OPERATORS = {
     "<=": ("icmp sle", "fcmp ole"), ">": ("icmp sgt", "fcmp ogt"), ">=": ("icmp sge", "fcmp oge"),
     "==": ("icmp eq", "fcmp oeq"), "!=": ("icmp ne", "fcmp une"),
 }  # fmt: skip
-_BINARY = "|".join(BINARY_OPCODES)
+_FLAGS = r"(?:\s+(?:nuw|nsw|exact|fast))*"
+_OPERATION = (
+    rf"(?:{'|'.join(BINARY_OPCODES)}){_FLAGS}|icmp\s+(?:eq|ne|[su][lg][te])"
+    r"|fcmp\s+(?:[ou](?:eq|ne|[lg][te])|ord|uno)"
+)
 _R = rf"(?:%{NAME}\s*=\s*)?"
 # What a line matches, and what it should be: with the groups in it, or told by a function.
 _RULES = rules(
-    (rf"br\s+(?:i1\s+)?({_V})\s*,\s*(?:label\s+)?(%{NAME})\s*,\s*(?:label\s+)?(%{NAME})$", _branch),
+    (
+        rf"br\s+(?:i1\s+)?({_V})\s*,\s*(?:label\s+)?%?({NAME})\s*,\s*(?:label\s+)?%?({NAME})$",
+        _branch,
+    ),
     (rf"br\s+(?!label\b)%?({NAME})$", r"write `br label %\1`"),
     (rf"{_R}(icmp|fcmp)\s+(lt|le|gt|ge|eq|ne|[<>]=?|[!=]=)\s+(.+)$", _compare),
     (
@@ -228,7 +334,7 @@ _RULES = rules(
         r"say how to compare (eq, ne, slt, sle, sgt, sge, ult, ...): `icmp eq \1`",
     ),
     (rf"{_R}fcmp\s+({_T}\s+.+)$", r"say how to compare (oeq, olt, ogt, ...): `fcmp oeq \1`"),
-    (rf"store\s+({_T}\s+)?({_V})\s*,\s*([%@]{NAME})$", _store),
+    (rf"store\s+({_T}\s+)?({_V})\s*,\s*(?:ptr\s+)?([%@]{NAME})$", _store),
     (rf"(%{NAME}\s*=\s*)?load\s+({_T}\s*\*?\s*)?,?\s*([%@]{NAME})$", _load),
     (
         r"(define|declare)\s+[^@(]*?\b([A-Za-z_]\w*)\s*\(",
@@ -238,9 +344,35 @@ _RULES = rules(
     (r"ret$", _return),
     (rf"ret\s+([%@]{NAME})$", _bare_return),
     (rf"(%{NAME})\s*=\s*({_V})\s*([-+*/%&|^]|<<|>>|[<>]=?|[!=]=)\s*({_V})$", _operator),
-    (rf"{_R}({_BINARY})\s+(%{NAME})\s*,\s*(.+)$", _bare_operands),
+    (rf"{_R}({_OPERATION})\s+(%{NAME})\s*,\s*(?:(?:{SCALAR})\s+)?(.+)$", _bare_operands),
+    (
+        rf"{_R}({_OPERATION})\s+({_T})\s+({_V})\s*,\s*(?:{SCALAR})\s+({_V})$",
+        r"the type of both operands is written once: `\1 \2 \3, \4`",
+    ),
+    (
+        rf"{_R}({_OPERATION})\s+({_T})\s*,\s*({_V})\s*,\s*({_V})$",
+        r"no comma stands after the type: `\1 \2 \3, \4`",
+    ),
+    (
+        rf"{_R}select\s+(?:i1\s+)?({_V})\s*,\s*(?:({_T})\s+)?({_V})\s*,\s*(?:({_T})\s+)?({_V})$",
+        _select,
+    ),
+    (rf"{_R}phi\b\s*({SCALAR})?\s*(.*)$", _phi),
+    (rf'{_R}(call\s+)?(?:((?:{SCALAR})|void)\s+)?(@)?({NAME})\s*\(([^"()]*)\)$', _call),
+    (
+        rf"{_R}getelementptr\s+(inbounds\s+)?(?:({_T})\s*,\s*)?(?:ptr\s+)?([%@]{NAME})\s*,"
+        rf"\s*((?:i\d+\s+)?{_V})$",
+        _element,
+    ),
+    (rf"{_R}({'|'.join(CAST_OPCODES)})\s+({_T}\s+)?({_V})\s*(?:,|to|\s)\s*({_T})$", _cast),
+    (rf".*?(%{NAME})\[\s*(?:i\d+\s+)?({_V})\s*\]", _indexed),
     (rf"(%{NAME})\s*=\s*\*\s*(%{NAME})$", r"memory is read by a load: `\1 = load i32, ptr \2`"),
-    (rf"(%{NAME})\s*=\s*([-+]?[\d.]+)$", _constant),
+    (rf"(%{NAME})\s*=\s*(?:({SCALAR})\s+)?([-+]?[\d.]+)$", _constant),
+    (
+        rf"(%{NAME})\s*=\s*(?:(?:{SCALAR})\s+)?(%{NAME})$",
+        r"a %name is what an instruction gives: write \2 wherever \1 is meant",
+    ),
+    (r"(define|declare)\s+@", r"the type that it returns comes first: `\1 i32 @...`"),
     (
         r"(?:if|while|for)\b\s*\(",
         "IR has no statements of C: compare with `%c = icmp slt i32 ...`, then "

@@ -28,7 +28,8 @@ _MAGIC = b"%s%d" % (_FORM, VERSION)
 _HEAD = struct.Struct("<4sIII")  # magic; bytes of header, object and bitcode
 _LARGEST = 1 << 30  # bytes of what is packed
 #: All that a header says but its prototype, in the order of `Content.encoded`.
-_HEADER = (str, str, (str,) * 5, (str,) * 5, tuple(map(type, Options().row())), dict)
+_HEADER = (str, str, (str,) * 5, (str,) * 5, [object], dict)
+_OPTIONS = [tuple(map(type, of.row())) for of in (Options(), Options(regalloc="fast"))]
 
 
 @dataclass(frozen=True)
@@ -104,6 +105,7 @@ def read_content(data: bytes) -> Content:
         *plain, prototype = json.loads(header)
         check(plain, _HEADER)
         name, entry, signature, made_by, options, needs = plain
+        check(options, _OPTIONS[len(options) > len(_OPTIONS[0])])
         check(list(needs.values()), [str])
         found = Content(
             name, entry, Signature(*signature), Identity(*made_by), Options(*options), needs,

@@ -89,6 +89,7 @@ class Core:
         self.signals = Signals(self.interrupt, lambda: self.operating and not self.foreign)
         self.cleanups = Cleanups()
         self.deferred = Deferred(self)  # what callbacks have put off
+        self.raised = 0  # the identity of what one has raised last
         self.sink: Sink = Streams()  # who hears what no cell or call has a sink for
         self.store = store or Store(settings.store_path)
         self.restored: Restored | None = None
@@ -322,8 +323,12 @@ class Core:
 
     def ask(self, number: int, frame: bytes) -> bytes:
         """Run a function of Python's for the program."""
-        with self.deferred.held():
-            return self.python_functions.call(number, frame)
+        try:
+            with self.deferred.held():
+                return self.python_functions.call(number, frame)
+        except Exception as error:
+            self.raised = id(error)
+            raise
 
     def name_of(self, address: int) -> str:
         """The name of an address of the program's code."""

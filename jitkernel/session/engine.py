@@ -380,6 +380,7 @@ class Engine:
     def resume_world(self) -> None:
         """The program's threads go on."""
         if self._parked:
+            self.tell_unwind()
             self.executor.unpark()
             self._parked = False
             self.paused += perf_counter_ns() - self._paused_at

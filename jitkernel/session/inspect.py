@@ -16,11 +16,12 @@ from jitkernel.wording import did_you_mean
 
 if TYPE_CHECKING:
     from jitkernel.compiler.machine_ir import MachineTrace
+    from jitkernel.compiler.pass_log import PassRun
     from jitkernel.compiler.pass_trace import LoopTrace, PassTrace
     from jitkernel.compiler.records import Request
-    from jitkernel.compiler.remarks import Remark
+    from jitkernel.compiler.remarks import Remark, Remarks
     from jitkernel.languages.llvm.plan import Plan
-    from jitkernel.linker.linkmap import LinkMap
+    from jitkernel.linker.linkmap import LinkMap, MappedSymbol
     from jitkernel.session.core import Core
     from jitkernel.session.debugging.debugger import Debugger
     from jitkernel.session.engine import Engine
@@ -214,6 +215,15 @@ class Inspect:
             return None
         return read_link_map(self.program.linker, cell.image, data)
 
+    def own_symbols(self, number: int) -> Sequence[MappedSymbol]:
+        """The symbols alone of a cell's link map; none where it is not in memory."""
+        cell, data = self.program.cells.get(number), self.object(number)
+        if cell is None or cell.image is None or not data:
+            return ()
+        from jitkernel.linker.linkmap import read_symbols  # few sessions ask
+
+        return read_symbols(self.program.linker, cell.image, data)
+
     @property
     def debugger(self) -> Debugger | None:
         """The session's debugger, where somebody has used it."""
@@ -232,9 +242,18 @@ class Inspect:
         """
         return self.engine.pool.trace(request, only, tick)
 
+    @operation()
+    def pass_runs(
+        self, request: Request, tick: Callable[[str], None] | None = None
+    ) -> tuple[PassRun, ...]:
+        """The passes that run over a module, with their times, and nothing of what they do."""
+        return self.engine.pool.pass_runs(request, tick)
+
     @property
-    def partial(self) -> PassTrace | None:
-        """The last trace as far as it came, where that was interrupted."""
+    def partial(
+        self,
+    ) -> PassTrace | LoopTrace | MachineTrace | Remarks | tuple[PassRun, ...] | None:
+        """The last of these traces, or of remarks, as far as it came, where it was interrupted."""
         return self.engine.pool.partial
 
     @operation()
@@ -246,17 +265,23 @@ class Inspect:
 
     @operation()
     def machine(
-        self, request: Request, only: str = "", tick: Callable[[str], None] | None = None
+        self,
+        request: Request,
+        only: str = "",
+        tick: Callable[[str], None] | None = None,
+        code: bytes = b"",
+        counted: bool = False,
     ) -> MachineTrace:
-        """The machine IR of a module's functions, compiled again, or of the one function `only`."""
-        return self.engine.pool.machine(request, only, tick)
+        """The machine IR of a module's functions, compiled again, or of the one function `only`;
+        `code` is the object that it is compared with.  `counted`: `passes` is asked for next."""
+        return self.engine.pool.machine(request, only, tick, code, counted)
 
     @operation()
     def remarks(
         self, request: Request, tick: Callable[[str], None] | None = None
     ) -> tuple[Remark, ...]:
         """The remarks of LLVM's passes on a module, compiled again."""
-        return self.engine.pool.remarks(request, tick)
+        return self.engine.pool.remarks(request, tick).found
 
     @operation()
     def ends(self, request: Request) -> tuple[str, str]:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from jitkernel.compiler.modules import Source
     from jitkernel.compiler.records import ContextAccount
+    from jitkernel.elf.stack_maps import StackMaps
     from jitkernel.session.core import Core
     from jitkernel.session.frontend import FrontendSide
     from jitkernel.session.handles import CompiledCell, SymbolTable
@@ -309,6 +310,28 @@ class Running:
         """
         return self._core.program.state.types
 
+    @property
+    def stack_maps(self) -> StackMaps:
+        """The stack maps of the cells that are in memory, as they stand there: which values are
+        where at calls with a `deopt` bundle, statepoints, `llvm.experimental.stackmap`.  Those of
+        former code stay while threads of the program may be in it.
+
+        >>> made = s.run(
+        ...     "declare void @llvm.experimental.stackmap(i64, i32, ...)\\n"
+        ...     "define void @mapped(i64 %x) {\\n"
+        ...     "  call void (i64, i32, ...) @llvm.experimental.stackmap(i64 7, i32 0, i64 %x)\\n"
+        ...     "  ret void\\n"
+        ...     "}"
+        ... )
+        >>> [point] = s.stack_maps.records
+        >>> point.id, point.function.stack_size, str(point.locations[0])
+        (7, 8, 'r5 (8 bytes)')
+        """
+        from jitkernel.elf.stack_maps import StackMaps
+
+        with self._core.lock:
+            return StackMaps.joined(maps for _, maps in self._core.program.stack_maps())
+
     def __contains__(self, name: object) -> bool:
         symbol = self.symbols.get(str(name))
         return symbol is not None and symbol.defined
@@ -343,8 +366,7 @@ class Running:
     @operation()
     def check(self) -> None:
         """Prove the books of arena, unwind region, linker and notes; raises AssertionError."""
-        self._core.program.linker.check()
-        self._core.program.state.notes.check()
+        self._core.program.check()
 
     @checked
     def describe(self, address: int) -> str:

@@ -97,7 +97,8 @@ class CellOptions:
     `sanitize` lets clang check a C cell for undefined behaviour, and stop where there is any; a
     pointer beyond its array, or into memory that was freed, it does not know from others.
     `file` is the path of the file that the cell is the text of, "" for none.  `inline` is `on` or
-    `off`, empty: as the session has it.
+    `off`, empty: as the session has it.  `regalloc` is LLVM's register allocator, `greedy` or
+    `fast`, which allocates block by block; empty: the level's.
     """
 
     opt_level: int | None = None
@@ -112,13 +113,14 @@ class CellOptions:
     sanitize: bool = False
     file: str = ""
     inline: str = ""
+    regalloc: str = ""
 
     @property
     def words(self) -> str:
         """The differences from the session's settings: `-O0, closed`."""
         level = "" if self.opt_level is None else f"-O{self.opt_level}"
         inline = f"inline={self.inline}" if self.inline else ""
-        words = level, self.passes, self.cpu, "closed" * self.closed, inline
+        words = level, self.passes, self.cpu, "closed" * self.closed, inline, self.regalloc
         return ", ".join(filter(None, words))
 
 
@@ -134,6 +136,7 @@ def same_options(options: Options, passes: str = "") -> CellOptions:
         closed=options.closed,
         ignore_optnone=options.ignore_optnone,
         keep_cpu=options.keep_cpu,
+        regalloc=options.regalloc,
         keep_data=True,
         passes=passes or options.passes,
     )
@@ -150,6 +153,7 @@ def options_for(cell: CellOptions, settings: SessionSettings, arena: Arena) -> O
         opt_level=level, cpu=cpu, reloc=reloc, closed=cell.closed,
         ignore_optnone=cell.ignore_optnone, passes=passes, keep_cpu=cell.keep_cpu,
         inline=settings.inlining if not cell.inline else cell.inline == "on",
+        regalloc=cell.regalloc,
     )  # fmt: skip
 
 
@@ -159,7 +163,13 @@ def for_debugging(options: Options, optimised: bool = False) -> Options:
     if optimised and (options.opt_level or options.passes):
         return options._replace(closed=False, debug=FOLLOWED)
     return options._replace(
-        opt_level=0, passes="", closed=False, ignore_optnone=False, inline=False, debug=HOMES
+        opt_level=0,
+        passes="",
+        regalloc="",
+        closed=False,
+        ignore_optnone=False,
+        inline=False,
+        debug=HOMES,
     )
 
 

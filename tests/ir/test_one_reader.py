@@ -13,8 +13,11 @@ READERS = [
     "compiler", "languages/llvm", "languages/c/module.py", "transform", "grading/rules.py",
     "session/run", "values/debug_info.py", "views/diff.py",
 ]  # fmt: skip
-#: What reads other texts: LLVM's messages, its log, its machine code, the table of passes, triples.
-OTHERS = {"diagnose", "inlining", "remarks", "pass_log", "machine_ir", "passes", "products"}
+#: What reads other texts: LLVM's messages, its log, its machine IR, the table of passes, triples.
+OTHERS = {
+    "allocation", "diagnose", "inlining", "machine_code", "machine_ir", "pass_log", "passes",
+    "products", "remarks",
+}  # fmt: skip
 
 
 def compiles(path: Path) -> bool:

@@ -119,7 +119,7 @@ CASES = [
     (
         body(" %x = call i32 @sq(7)", " ret i32 %x"),
         "expected type",
-        "each argument has its type in front: `(i32 7)`",
+        "write `call i32 @sq(i32 7)`",
         (2, 20),
     ),
     (
@@ -179,7 +179,7 @@ CASES = [
     (
         body(" @sq(7)", " ret i32 0"),
         "expected instruction opcode",
-        "a call is written `call TYPE @f(...)`",
+        "inside a function a call is an instruction: `call i32 @sq(i32 7)`",
         (2, 2),
     ),
     (

@@ -13,12 +13,24 @@ from jitkernel.ir.miswritten import repaired
 
 BLOCKS = "a:\n  ret i32 1\nb:\n  ret i32 2"
 END = "  ret i32 1"
+LOOP = """define i32 @f(i32 %x) {{
+a:
+  br label %l
+l:
+  %i = {}
+  %j = add i32 %i, 1
+  %c = icmp slt i32 %j, %x
+  br i1 %c, label %l, label %b
+b:
+  ret i32 %j
+}}"""
 
 
 @pytest.fixture(scope="module")
 def session() -> Iterator[Session]:
     with Session(capacity=64 << 20, spare=False) as s:
         s.run('@wide = global i64 7\n@text = global [3 x i8] c"hi\\00"')
+        s.run("define double @halved(double %d, ptr %p) {\n  ret double 0.5\n}")
         yield s
 
 
@@ -58,6 +70,29 @@ def function(line: str, rest: str) -> str:
         ("%r = load @wide", "load i64, ptr @wide", END),
         ("%r = add double %d, 2.0", "fadd double %d, 2.0", END),
         ("%r = fmul i32 %x, 2 ; twice", "mul i32 %x, 2", END),
+        ("br %c, label a, label b", "br i1 %c, label %a, label %b", BLOCKS),
+        ("store %x, ptr %p", "store i32 %x, ptr %p", END),
+        ("%r = icmp sgt %x, 3", "icmp sgt i32 %x, 3", END),
+        ("%r = icmp ult %w, i64 3", "icmp ult i64 %w, 3", END),
+        ("%r = fcmp olt %d, 3.0", "fcmp olt double %d, 3.0", END),
+        ("%r = add nsw %x, 1", "add nsw i32 %x, 1", END),
+        ("%r = add i32 %x, i32 1", "add i32 %x, 1", END),
+        ("%r = icmp eq i32 %x, i32 1", "icmp eq i32 %x, 1", END),
+        ("%r = add nsw i32, %x, 1", "add nsw i32 %x, 1", END),
+        ("%r = select %c, %w, 5", "select i1 %c, i64 %w, i64 5", END),
+        ("%r = select i1 %c, i32 %x, 5", "select i1 %c, i32 %x, i32 5", END),
+        ("%r = sext %x to i64", "sext i32 %x to i64", END),
+        ("%r = sext i32 %x, i64", "sext i32 %x to i64", END),
+        ("%r = zext i1 %c i32", "zext i1 %c to i32", END),
+        ("%r = getelementptr ptr %p, i32 1", "getelementptr i32, ptr %p, i32 1", END),
+        ("%r = getelementptr i64, %p, %w", "getelementptr i64, ptr %p, i64 %w", END),
+        ("%r = getelementptr inbounds %p, 1", "getelementptr inbounds i32, ptr %p, i32 1", END),
+        ("%r = @abs(%x)", "call i32 @abs(i32 %x)", END),
+        ("%r = call @labs(%w)", "call i64 @labs(i64 %w)", END),
+        ("%r = call i64 @labs(%w)", "call i64 @labs(i64 %w)", END),
+        ("%r = call i32 abs(i32 %x)", "call i32 @abs(i32 %x)", END),
+        ("%r = @printf(%p, %d)", "call i32 (ptr, ...) @printf(ptr %p, double %d)", END),
+        ("%r = @halved(%d, @wide)", "call double @halved(double %d, ptr @wide)", END),
     ],
 )
 def test_the_hint_is_a_line_that_llvm_takes(
@@ -99,9 +134,26 @@ def test_the_hint_is_a_line_that_llvm_takes(
             "load @wide",
             "`@wide` alone shows it; as an instruction, write `%v = load i64, ptr @wide`",
         ),
+        (
+            "define @f() {\n  ret i32 1\n}",
+            "the type that it returns comes first: `define i32 @...`",
+        ),
+        ("define i32 @f(i32 %x, %y) {\n  ret i32 1\n}", "type in front: `i32 %y`"),
+        (function("%r = i32 5", END), "a constant is written where it is used"),
+        (function("%r = i32 %x", END), "write %x wherever %r is meant"),
+        (function("%r = load i32, ptr %p[%w]", END), "`%p = getelementptr i32, ptr %p, i64 %w`"),
+        (function("br label %l\nl", END), "a label ends with a colon: `l:`"),
+        (function("%r = select i1 %c, i64 1, i64 2", "  ret %r"), "`ret i64 %r`"),
+        (function("%r = select i1 %c, i32 %x, i32 %x", "  ret %r"), "`ret i32 %r`"),
+        (function("%r = sext i32 %x to i64", "  ret %r"), "`ret i64 %r`"),
+        (function("br label %l\nl:\n  %r = phi [ 1, %0 ]", END), "`phi i32 [ 1, %0 ]`"),
+        (LOOP.format("phi [0, %a], [%j, %l]"), "`phi i32 [ 0, %a ], [ %j, %l ]`"),
+        (LOOP.format("phi i32 [ 0, a ], [ i32 %j, label %l ]"), "`phi i32 [ 0, %a ], [ %j, %l ]`"),
+        (LOOP.format("phi i32 0, %a"), "`phi i32 [ value, %block ], ...`"),
+        (LOOP.format("phi i32 [ %a, 0 ], [ %l, %j ]"), "[ value, %block ]: the value comes first"),
         ('call i32 @puts("hi")', 'a line `@puts("hi")` of its own calls it'),
         ('call i32 @puts(ptr c"hi\\00")', '`@s = private constant [3 x i8] c"hi\\00"`'),
-        ("call i32 @abs(7)", "`(i32 7)`"),
+        ("call i32 @abs(7)", "write `call i32 @abs(i32 7)`"),
         (function("br label %l\nl:\n  %r = phi i32 [ 1, %zz ]", END), "no block is labelled zz"),
         ("@y = global ptr @_ZTIi", "`%lib libstdc++.so.6`"),
     ],
@@ -128,6 +180,11 @@ def test_the_hint_for_a_global_can_be_typed(session: Session) -> None:
         "store i32 %x, ptr %p, align 4", "%r = load i32, ptr %p, align 4, !tbaa !3",
         "%r = add nsw i32 %x, 1", "%r = fadd fast double %d, %d", "call void @f(ptr @s)",
         "define i32 @f(i32 noundef %x, ptr readonly) {", "%r = shl i32 %x, 1", "; br %c",
+        "%r = select i1 %c, i32 %x, i32 2", "%r = phi i32 [0, %a], [ %x, %b ]",
+        "%r = getelementptr inbounds i32, ptr %p, i64 1", "%r = sext i32 %x to i64",
+        "%r = call i32 @f(i32 %x, ptr null)", "call void @f()", "%r = call i32 %p(i32 %x)",
+        "store i32 %x, ptr %p", "%r = fcmp olt double %d, 3.0", "%r = phi %pt [ %x, %a ]",
+        "define %pt @f(i32 %x) {", "%r = phi [2 x i32] [ %x, %a ]", "%pt = type { i32 }",
     ],
 )  # fmt: skip
 def test_what_is_right_gets_no_hint(line: str) -> None:

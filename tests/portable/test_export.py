@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from jitkernel import Session
+from jitkernel.elf import read_object
+from jitkernel.elf.stack_maps import read_stack_maps
 from jitkernel.errors import LinkError, UsageError
 from jitkernel.portable import FORMS
 
@@ -71,6 +73,25 @@ def test_callees_of_other_cells_and_present_values(s: Session, tmp_path: Path) -
 
 
 @needs_ld
+def test_safepoints_leave_with_their_functions(s: Session, tmp_path: Path) -> None:
+    """A program's own collector finds them where a linker leaves `.llvm_stackmaps`."""
+    s.run(
+        "declare i64 @labs(i64)\ndefine i64 @far(i64 %x) noinline {\n"
+        "  %y = call i64 @labs(i64 %x)\n  ret i64 %y\n}"
+    )
+    s.run(
+        'define i64 @held(ptr addrspace(1) %o) gc "statepoint-example" {\n'
+        "  %a = call i64 @far(i64 3)\n  %b = load i64, ptr addrspace(1) %o\n"
+        "  %r = add i64 %a, %b\n  ret i64 %r\n}"
+    )
+    [point] = s.stack_maps.safepoints()
+    s.export("held", str(tmp_path / "held.o"))
+    obj = read_object((tmp_path / "held.o").read_bytes())
+    [index] = [i for i in range(len(obj.sections)) if obj.section_name(i) == ".llvm_stackmaps"]
+    [left] = read_stack_maps(bytes(obj.content(index))).safepoints()
+    assert (left.frame, left.pointers) == (point.frame, point.pointers) and left.pointers
+
+
 def test_handles_name_what_they_stand_for(s: Session, tmp_path: Path) -> None:
     s.run("@n = global i32 5\ndefine i32 @get() {\n  %x = load i32, ptr @n\n  ret i32 %x\n}")
     assert s.export(s["get"], tmp_path / "one.o").names == ("get",)

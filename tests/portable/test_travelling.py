@@ -14,6 +14,7 @@ from jitkernel.errors import Fault, JitError, LinkError, UsageError
 from jitkernel.portable.arrival import process_session
 from jitkernel.portable.content import VERSION, digest_of, read_content
 from jitkernel.portable.travelling import PortableFunction, arrive, portable
+from jitkernel.session import CellOptions
 
 G = """@k = constant i32 7
 @n = global i32 4
@@ -53,6 +54,11 @@ def test_what_it_calls_and_its_constants_come_along(s: Session) -> None:
     assert s["n"].value == 4
     assert (f.name, f.signature, f.__name__) == ("f", "i32 (i32)", "f")
     assert repr(f) == "<@f of another process>"
+
+
+def test_the_allocator_of_registers_travels(s: Session) -> None:
+    s.run(SQ, options=CellOptions(regalloc="fast"))
+    assert there(s, "sq")(3) == 9
 
 
 def test_globals_by_value_when_asked(s: Session) -> None:

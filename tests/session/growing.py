@@ -44,6 +44,13 @@ define { i8, [2 x i32] } @pair(i32 %n) {
 @big = global [100000 x i8] zeroinitializer"""
 
 
+MAPPED = """declare void @llvm.experimental.stackmap(i64, i32, ...)
+define void @mapped(i64 %x) {
+  call void (i64, i32, ...) @llvm.experimental.stackmap(i64 7, i32 0, i64 %x)
+  ret void
+}"""
+
+
 def function(name: str, number: int) -> str:
     return f"define i32 @{name}() {{\n  ret i32 {number}\n}}"
 
@@ -201,6 +208,7 @@ def operations(s: Session, folder: Path) -> dict[str, Callable[[int], Any]]:
         "types symbols cells source find": lambda i: (
             dict(s.types), dict(s.symbols), s.cells, s.source(s.symbols["f"].cell), s.find("f"),
         ),
+        "stack_maps": lambda i: (s.run(MAPPED), s.stack_maps),
         "describe memory memory_samples contexts": lambda i: (
             s.describe(4096), s.memory(), s.inspect.memory_samples(), s.contexts(), s._core.release_contexts(),
         ),

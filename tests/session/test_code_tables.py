@@ -8,6 +8,7 @@ import pytest
 from programs import constant
 
 from jitkernel import Session
+from jitkernel.elf.stack_maps import LocationKind
 from jitkernel.errors import EvictError
 
 READ = """@__LLVM_StackMaps = external global i8
@@ -28,6 +29,20 @@ define i64 @f(i64 %x) {{
   ret i64 %y
 }}
 @pointer = global ptr @f"""
+
+
+def guarded(name: str, limit: int = 10) -> str:
+    """A function that leaves by a `deopt` bundle where its argument is not below the limit."""
+    return f"""declare i64 @llvm.experimental.deoptimize.i64(...)
+define i64 @{name}(i64 %x) {{
+  %fits = icmp ult i64 %x, {limit}
+  br i1 %fits, label %on, label %out
+on:
+  ret i64 %x
+out:
+  %r = call i64 (...) @llvm.experimental.deoptimize.i64() [ "deopt"(i64 {limit}, i64 %x) ]
+  ret i64 %r
+}}"""
 
 
 def body(s: Session, name: str) -> int:
@@ -93,3 +108,72 @@ def test_any_section_that_goes_with_code(s: Session, section: str, of_code: bool
     asm = "\n".join(f'module asm "{line.replace(chr(34), chr(92) + "22")}"' for line in lines)
     s.run(f"{asm}\n@table = external global i64\n@at = global ptr @f\n{constant('f', 7)}")
     assert s.run("@table").value == (body(s, "f") if of_code else s["f"].address)
+
+
+def limits(s: Session) -> dict[str, int]:
+    """By the function whose present code has a record: the constant of its bundle."""
+    s.check()
+    names = {body(s, name): name for name in s.symbols if s.symbols[name].kind == "function"}
+    return {
+        names[record.function.address]: record.statepoint.deopt[0].constant or 0
+        for record in s.stack_maps.records
+    }
+
+
+def test_the_maps_of_all_cells_follow_their_code(s: Session) -> None:
+    s.run(guarded("f"))
+    s.run(guarded("g", 20), cell_id="g")
+    assert limits(s) == {"f": 10, "g": 20}
+    s.run(guarded("g", 30), cell_id="g")
+    assert limits(s) == {"f": 10, "g": 30}
+    s.undo()
+    assert limits(s) == {"f": 10, "g": 20}
+    s.redo()
+    s.run(guarded("f", 40) + "\n" + guarded("h").split("\n", 1)[1])
+    assert limits(s) == {"f": 40, "g": 30, "h": 10}
+    s.evict("g")
+    assert limits(s) == {"f": 40, "h": 10}
+    s.undo()
+    assert limits(s) == {"f": 40, "g": 30, "h": 10}
+    for record in s.stack_maps.records:
+        assert s.stack_maps.at(record.address) == record
+        value = record.statepoint.deopt[1]
+        assert (value.kind, value.register) == (LocationKind.INDIRECT, 7), "in the frame"
+
+
+def test_code_that_was_replaced_goes_with_its_map(s: Session) -> None:
+    """The label of the map alone is no reason to keep it: nobody reads the map by it."""
+    first = s.run(guarded("f")).cell
+    s.run("define i64 @f(i64 %x) {\n  ret i64 %x\n}")
+    assert first is not None and first.number not in [c.number for c in s.cells]
+    assert s.stack_maps.records == ()
+    s.undo()
+    assert limits(s) == {"f": 10}
+
+
+def test_code_that_was_replaced_stays_for_who_reads_its_map(s: Session) -> None:
+    s.run(mapped(3))
+    s.run(READ)
+    s.run("define i64 @f(i64 %x) {\n  ret i64 %x\n}\n@pointer = global ptr @f")
+    assert s.call("word", 0) & 0xFF == 3
+
+
+def test_a_map_of_other_code_is_found_by_check(s: Session) -> None:
+    s.run(guarded("f"))
+    table = s.inspect.program.linker.symbols["__LLVM_StackMaps"].address
+    held = s.inspect.engine.arena.read(table + 16, 8)
+    s.inspect.engine.arena.write(table + 16, bytes(8))
+    with pytest.raises(AssertionError, match="stack map"):
+        s.check()
+    s.inspect.engine.arena.write(table + 16, held)
+    s.check()
+
+
+def test_a_function_that_deoptimises_is_not_lent(s: Session) -> None:
+    """The continuation returns from the physical frame (LLVM Language Reference,
+    `llvm.experimental.deoptimize`): inlined, it would leave its caller too."""
+    s.run(guarded("f"))
+    caller = "  %r = call i64 @f(i64 %x)\n  %s = add i64 %r, 1\n  ret i64 %s\n}"
+    s.run(f"declare i64 @f(i64)\ndefine i64 @caller(i64 %x) {{\n{caller}")
+    assert all("f" not in s.inspect.held(c.number) for c in s.cells)
+    assert len(s.stack_maps.records) == 1, "the guard is there once"

@@ -350,3 +350,26 @@ def test_a_process_that_is_found_dead_is_told_in_the_cell_that_finds_it(s, how):
     assert executor.generation == generation + 1
     assert sum("memory from malloc" in note for note in told) == 1, told
     assert not any("malloc" in note for note in s.run(constant("later", 1)).notes)
+
+
+def test_an_address_in_the_code_that_calls_cells_is_called_so(s):
+    s.run(
+        "declare ptr @llvm.returnaddress(i32)\n"
+        "define ptr @back() {\n  %r = call ptr @llvm.returnaddress(i32 0)\n  ret ptr %r\n}"
+    )
+    back = s.call("back")
+    assert s.describe(back) == f"{back:#x} (what calls cells)"
+    assert s.inspect.name_of(back) == "what calls cells"
+
+
+def test_a_frame_whose_upper_end_has_no_page(s):
+    """Each begins with a page, so that the first write that fails is far above the stack pointer."""
+    s.run(
+        "__attribute__((naked)) void deep(void) {\n"
+        '  __asm__("and $-4096, %rsp; sub $4088, %rsp; 1: push %rbp; mov %rsp, %rbp;"\n'
+        '          "sub $4080, %rsp; movl $0, -4(%rbp); call 1b");\n'
+        "}",
+        "c",
+    )
+    with pytest.raises(Fault, match="the stack is used up"):
+        s.call("deep")

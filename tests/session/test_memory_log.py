@@ -66,6 +66,7 @@ def test_own_bytes_counts_what_is_no_files():
 
 @pytest.mark.process
 def test_a_session_notes_its_cells(s):
+    s.run("define i32 @one() {\n  ret i32 1\n}\n@one()")  # the program's process is there now
     s.run("@g = global i32 1")
     last = s.inspect.memory_samples()[-1]
     assert last.cell == s.number

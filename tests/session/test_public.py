@@ -15,7 +15,7 @@ OPERATIONS = """
     array budget call cells chdir check close closed compile configure contexts debugger describe
     evict export export_python find frontend gc hibernate inspect interrupt keep later link load memory
     number on_hot place portable read redo reproduce reset respawn restore restored run run_many save serve
-    setenv share sink source symbols time types undo unwatch value wake watch watched write
+    setenv share sink source stack_maps symbols time types undo unwatch value wake watch watched write
 """.split()
 FRONTEND = """
     aside begin_cell core count_edges drain end_cell idle look_after output_fds time_beside

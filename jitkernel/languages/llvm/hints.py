@@ -25,7 +25,7 @@ from jitkernel.ir.text import (
     type_at,
     without_strings,
 )
-from jitkernel.languages.llvm.prelude import PRELUDE
+from jitkernel.languages.llvm.prelude import PRELUDE, prelude_type
 from jitkernel.record import field, record
 from jitkernel.values import literals
 
@@ -33,7 +33,8 @@ from jitkernel.values import literals
 @record
 class Context:
     """The session's knowledge: its symbols; the locals of instruction blocks that have ended and
-    the private symbols, each with its cell's number; the type of a variable, "" for what is none.
+    the private symbols, each with its cell's number; the type of a global, `i32 (ptr)` of a
+    function, "" of what is none.
     """
 
     symbols: Collection[str] = ()
@@ -75,7 +76,7 @@ def _hint(diagnostic: Diagnostic, source: str, context: Context) -> str:
 #: What LLVM says where it met another word than it expected, also at the line after it.
 _SYNTAX = (
     "expected ", "invalid operand type", "constant expression type mismatch",
-    "use of undefined value '%",
+    "use of undefined value '%", "invalid type for function argument",
 )  # fmt: skip
 _NEXT_LINE = (
     "expected value token", "expected type", "expected comma", "expected instruction opcode",
@@ -87,13 +88,17 @@ def _miswritten(diagnostic: Diagnostic, source: str, context: Context) -> str:
     """A correction of a line that is nearly IR; LLVM may have noticed at the next one only."""
     if diagnostic.line < 1 or not diagnostic.message.startswith(_SYNTAX):
         return ""
-    if found := repaired(diagnostic.source, source, diagnostic.line, context.type_of):
+
+    def type_of(name: str) -> str:
+        return context.type_of(name) or str(prelude_type(name) or "")
+
+    if found := repaired(diagnostic.source, source, diagnostic.line, type_of):
         return found
     begins = not diagnostic.source[: max(diagnostic.column - 1, 0)].strip()
     if begins and diagnostic.message.startswith(_NEXT_LINE):
         lines = source.split("\n")[: diagnostic.line - 1]
         above = next((i for i in range(len(lines), 0, -1) if lines[i - 1].strip()), 0)
-        return repaired(lines[above - 1], source, above, context.type_of) if above else ""
+        return repaired(lines[above - 1], source, above, type_of) if above else ""
     return ""
 
 
@@ -206,6 +211,8 @@ def _expected_opcode(m: Match[str], spot: _Spot) -> str:
     word = spot.has("opcode")
     if not word:
         return ""
+    if rest.rstrip() == word and word in locals_in(spot.source):
+        return f"a label ends with a colon: `{word}:`"
     following = rest.partition(word)[2].lstrip()
     if following.startswith("=") and not following.startswith("=="):
         return f"names of values begin with %: %{word} = ..."
@@ -253,6 +260,8 @@ def _no_value(m: Match[str], spot: _Spot) -> str:
     word = spot.has("word")
     if not word:
         return "a value is missing here" if not spot.rest.strip() else ""
+    if word in KEYWORDS or integer_bits(word):
+        return ""
     close = nearest(word, ("true", "false", "null", "zeroinitializer", "undef", "poison"))
     return f"did you mean `{close}`?" if close else f"did you mean %{word} or @{word}?"
 
@@ -271,6 +280,8 @@ def _operand_type(m: Match[str], spot: _Spot) -> str:
         opcode = "trunc" if have > want else "sext (or zext)"
         return f"convert it first: {opcode} {got} ... to {wanted}"
     access = has_word(spot.before, "load", "store", "getelementptr", "atomicrmw", "cmpxchg")
+    if got == "label":
+        return "a pair of a phi is [ value, %block ]: the value comes first"
     if got == "ptr" and access and not spot.before.rstrip().endswith(f"store {wanted}"):
         return f"an address has the type ptr: write ptr {spot.rest.split(',')[0].strip()}"
     if got == "ptr":

@@ -30,6 +30,7 @@ from jitkernel.errors import CompileError, JitError
 from jitkernel.ir.marks import are_marked
 from jitkernel.ir.module import Entity
 from jitkernel.ir.names import CONTROL, quote_name, symbols_in
+from jitkernel.ir.safepoints import has_statepoints
 from jitkernel.ir.sharing import (
     ENTRY_OF,
     has_labels,
@@ -223,6 +224,11 @@ class Forms:
         own, ordinary = variables(source), variables(made.ordinary)
         if alone := [n for n, e in own.items() if e.is_local and "thread_local" in e.words]:
             return f"{alone[0]} of cell {cell.number} is thread-local and that cell's alone"
+        if has_statepoints(source):
+            return (
+                f"a collector follows the references of functions of cell {cell.number}, by tables "
+                "of the code that it always has"
+            )
         if hidden := hidden_aliases(source):
             return f"{hidden[0]} of cell {cell.number} is an alias or an ifunc of its own"
         symbols = [

@@ -35,6 +35,9 @@ _MEANING = {
     "SIGTRAP": "trap",
     "SIGABRT": "abort",
 }
+#: The bytes below the stack pointer, and above it, in which an access that fails is of the frame:
+#: pushes and probes, and the upper end of a frame that is all below the last page there is.
+_PROBED, _FRAME = 64 << 10, 1 << 20
 _FPE = {1: "integer division by zero or overflow", 3: "floating-point division by zero"}
 _MAX_FRAMES = 32
 # A failed check of clang's undefined behaviour sanitizer is, in trap mode, an `ud1` whose operand
@@ -206,7 +209,7 @@ def _fault(record: FaultRecord, places: Places) -> str:
             return f"{verb} address 0 (a null pointer)"
         if address < 4096:
             return f"{verb} address {address:#x} ({counted(address, 'byte')} from a null pointer)"
-        if record.sp and record.stack_top and record.sp - (64 << 10) <= address <= record.sp + 256:
+        if record.sp and record.sp - _PROBED <= address < min(record.stack_top, record.sp + _FRAME):
             return f"the stack is used up (endless recursion?): {verb} {address:#x}"
         if last := places.beyond(address):
             return f"{verb} address {address:#x}, behind all variables: the last one is {last}"

@@ -15,7 +15,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
 from jitkernel.arena.shared import called
-from jitkernel.compiler.records import LineTable, Request
+from jitkernel.compiler.records import BODY, LineTable, Request
 from jitkernel.elf import read_object
 from jitkernel.elf.exported import name_at
 from jitkernel.errors import JitError, present
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 # What is remembered: tables, and rows of all of them together, about 100 bytes each.
 _TABLES_KEPT, _ROWS_KEPT = 256, 20_000
+_TEXT_KEPT = 4 << 20  # letters of the module that was printed last
 
 
 class Places:
@@ -159,7 +160,8 @@ class Places:
             if zone == "text":
                 stub = self.stub(address & ~15)
                 entry = f"the entry of {self.called(stub.name)}" if stub else ""
-                words = self.code(address, returns) or entry
+                thunk = "what calls cells" if self.is_thunk(address) else ""
+                words = self.code(address, returns) or entry or thunk
                 return words or self._former(address) or "free text"
             if zone.startswith("runtime"):
                 return "the executor's runtime"
@@ -323,7 +325,9 @@ class LineTables:
 
     def __init__(self, program: Program, pool: CompilerPool):
         self._program, self._pool = program, pool
-        self.tables: dict[tuple[Request, bool], LineTable] = {}
+        self.tables: dict[_Key, LineTable] = {}
+        #: the module that was printed last, by whose it is: one view often follows another
+        self.shown: tuple[_Key, str] | None = None
         self.running: tuple[tuple[Image, Request, Record], ...] = ()
         # Of code that says its lines itself: its text, and the line in that.
         self.debugged: Callable[[int], tuple[str, int] | None] = lambda address: None
@@ -406,32 +410,35 @@ class LineTables:
     def _record(self, number: int) -> Record:
         return present(self._program.store.get(number), f"the record of cell {number}")
 
-    def places(self, number: int) -> list[tuple[int, int]]:
-        """Addresses from which on a cell's code comes from a line, ascending: of the cell, or of
-        what was inlined.  Empty where the lines cannot be told."""
+    def places(self, number: int, only: str = "") -> list[tuple[int, int]]:
+        """Addresses from which on a cell's code, or that of its function `only`, comes from a line,
+        ascending: of the cell, or of what was inlined.  Empty where the lines cannot be told."""
         cell, record = self._program.cells.get(number), self._record(number)
         if cell is None or cell.image is None or cell.image.text is None:
             return []
         request = self._program.lender.stored(record)
         try:
-            table = self._table(request, record.object, bodies=bool(request.bodies))
+            table = self._table(request, record.object, bool(request.bodies), only)
             return self._addresses(cell.image, record.object, table)
         except JitError:
             return []
 
-    def of_cell(self, number: int) -> list[tuple[int, int]]:
-        """Addresses from which on a cell's code comes from a line, ascending; line 0: from none.
+    def of_cell(self, number: int, only: str = "") -> list[tuple[int, int]]:
+        """Addresses from which on a cell's code, or that of its function `only`, comes from a line,
+        ascending; line 0: from none.
 
         Empty where the lines cannot be told.
         """
         cell, record = self._program.cells.get(number), self._program.store.get(number)
         if cell is None or cell.image is None or cell.image.text is None or record is None:
             return []
-        return self._rows(cell.image, self._program.lender.stored(record), record)
+        return self._rows(cell.image, self._program.lender.stored(record), record, only)
 
-    def _rows(self, image: Image, request: Request, record: Record) -> list[tuple[int, int]]:
+    def _rows(
+        self, image: Image, request: Request, record: Record, only: str = ""
+    ) -> list[tuple[int, int]]:
         try:
-            table = self._table(request, record.object)
+            table = self._table(request, record.object, only=only)
             rows = self._addresses(image, record.object, table)
         except JitError:
             return []
@@ -449,16 +456,23 @@ class LineTables:
             (starts[section] + offset, line) for section, offset, line in table if section in starts
         )
 
-    def _table(self, request: Request, code: bytes, bodies: bool = False) -> LineTable:
+    def _table(
+        self, request: Request, code: bytes, bodies: bool = False, only: str = ""
+    ) -> LineTable:
         """The line that each stretch of an object's code comes from, the object being what the
-        request has become; see `CompilerPool.lines`."""
-        table = self.tables.get(_key(request, bodies))
-        if table is None:
-            table = self._pool.lines(request, code, bodies)
-            self._keep(_key(request, bodies), table)
-        return table
+        request has become; see `CompilerPool.lines`.  Of the function `only` that is enough."""
+        key = _key(request, bodies)
+        for of in ("", only):
+            for with_bodies in (bodies, True):
+                table = self.tables.get((key[0], with_bodies, of))
+                if table is not None and (
+                    with_bodies == bodies or all(line < BODY for _, _, line in table)
+                ):
+                    return table
+        self._keep(key, self._pool.lines(request, code, bodies))
+        return self.tables[key]
 
-    def _keep(self, key: tuple[Request, bool], table: LineTable) -> None:
+    def _keep(self, key: _Key, table: LineTable) -> None:
         tables = self.tables
         rows = sum(map(len, tables.values())) + len(table)
         while tables and (len(tables) >= _TABLES_KEPT or rows > _ROWS_KEPT):
@@ -470,13 +484,37 @@ class LineTables:
         which need no compile of their own after this.  Raises CompileError."""
         record = self._record(number)
         request = self._program.lender.stored(record)
-        text, table = self._pool.located(request, record.object)
-        self._keep(_key(request, bool(request.bodies)), table)
-        return text
+        key = _key(request, bool(request.bodies))
+        if self.shown is None or self.shown[0] != key:
+            text, table = self._pool.located(request, record.object)
+            self._keep(key, table)
+            self._show(key, text)
+            return text
+        return self.shown[1]
+
+    def _show(self, key: _Key, text: str) -> None:
+        self.shown = (key, text) if len(text) <= _TEXT_KEPT else None
+
+    def last(self, number: int) -> str:
+        """The same if it was asked for last, else "": nothing is compiled."""
+        request = self._program.lender.stored(self._record(number))
+        known = self.shown is not None and self.shown[0] == _key(request, bool(request.bodies))
+        return self.shown[1] if self.shown is not None and known else ""
+
+    def known(self, number: int, only: str, table: LineTable, text: str) -> None:
+        """Take the text that somebody has of a cell, and its table, or that of its function `only`:
+        what `printed` would have made."""
+        request = self._program.lender.stored(self._record(number))
+        self._keep(_key(request, bool(request.bodies), only), table)
+        self._show(_key(request, bool(request.bodies)), text)
 
 
-def _key(request: Request, bodies: bool) -> tuple[Request, bool]:
-    return request._replace(label="", context="throwaway", cell=0), bodies
+#: Whose table it is: of a request, with or without lines of bodies, all or that of one function.
+_Key = tuple[Request, bool, str]
+
+
+def _key(request: Request, bodies: bool, only: str = "") -> _Key:
+    return request._replace(label="", context="throwaway", cell=0), bodies, only
 
 
 def _images(program: Program) -> list[Image]:

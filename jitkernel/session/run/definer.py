@@ -263,7 +263,7 @@ class Definer(Execution):
 
         def type_of(name: str) -> str:
             info = symbols[name].info if name in symbols else None
-            return info.shown if isinstance(info, Variable) else ""
+            return info.shown if info else ""
 
         context = Context(list(symbols), hidden.locals, hidden.private, type_of)
         found = [explain(d, source, context) for d in error.diagnostics]

@@ -266,8 +266,12 @@ def test_what_has_no_form_says_why(s: Session, forms: Forms) -> None:
     s.run("@i = internal ifunc i32 (i32), ptr @r\ndeclare i32 @abs(i32)\n"
           "define internal ptr @r() {\n  ret ptr @abs\n}\n"
           "define i32 @distance(i32 %x) {\n  %y = call i32 @i(i32 %x)\n  ret i32 %y\n}")  # fmt: skip
-    found = forms.want(range(first, first + 4))
-    words = ("thread-local", "no functions", "another form", "ifunc")
+    s.run(
+        'declare void @abort()\ndefine void @held(ptr addrspace(1) %o) gc "statepoint-example" {\n'
+        "  call void @abort()\n  ret void\n}"
+    )
+    found = forms.want(range(first, first + 5))
+    words = ("thread-local", "no functions", "another form", "ifunc", "a collector follows")
     assert all(word in found[first + at] for at, word in enumerate(words))
     with installed(forms):
         assert list(forms.objects()) == []
