@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from jitkernel.views.inlining import inlining
     from jitkernel.views.ir import ir
     from jitkernel.views.linked import linked
+    from jitkernel.views.live_ranges import live_ranges
     from jitkernel.views.memory import memory, residency
     from jitkernel.views.mir import mir
     from jitkernel.views.object import object
@@ -52,6 +53,7 @@ __all__ = [
     "layout",
     "loop",
     "linked",
+    "live_ranges",
     "memory",
     "mir",
     "object",

@@ -73,7 +73,8 @@ def asm(
     elif entry:
         raise UsageError("an entry is one function's: name it")
     cell, functions = code_of(session, target, traps=True)
-    rows = session.inspect.places.lines.of_cell(cell.number) if lines else []
+    only = functions[0].name if len(functions) == 1 else ""
+    rows = session.inspect.places.lines.of_cell(cell.number, only) if lines else []
     describe = describer(session, cell)
     views, used = [], set[int]()
     debugger = session.inspect.debugger
@@ -171,10 +172,9 @@ def wake(session: Session, cell: Cell) -> None:
 
 def _own(session: Session, cell: Cell) -> list[MappedSymbol]:
     """The symbols that only the cell itself knows by name."""
-    made = session.inspect.link_map(cell.number)
     return [
         s
-        for s in (made.symbols if made is not None else ())
+        for s in session.inspect.own_symbols(cell.number)
         if s.binding == "local" and s.address and s.kind not in ("section", "file")
     ]
 

@@ -7,8 +7,10 @@ dominates is one box, which can be opened.  What analyses tell of blocks stands 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import accumulate, chain
 from os.path import basename
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -20,14 +22,14 @@ from jitkernel.ir.names import bare
 from jitkernel.ir.text import split_at_commas
 from jitkernel.session.report.sources import Place
 from jitkernel.views.asm import meant
-from jitkernel.views.diagram import Arrow, Node, figure_of
+from jitkernel.views.diagram import Arrow, Node, figure_of, size_of
 from jitkernel.views.diff import clip
 from jitkernel.views.graph import back_edges, links, within
 from jitkernel.views.here import block_marks
 from jitkernel.views.lines import Located
 from jitkernel.views.outline import outline, subtree
 from jitkernel.views.overlays import ANALYSES, DRAWN, Edge, Overlay, Subject, counts
-from jitkernel.views.view import View, folding, join, listing, prose, table
+from jitkernel.views.view import View, folding, join, listing, paragraph, prose, table
 from jitkernel.wording import counted, did_you_mean
 
 if TYPE_CHECKING:
@@ -35,6 +37,13 @@ if TYPE_CHECKING:
 
 LISTED = 3000  # instructions
 _LARGEST = 120_000  # bytes of HTML
+_AROUND = 8_000  # of what is neither boxes nor tables: the script, sentences
+_EDGE, _CLOSED = 90, 500  # of an arrow, and of a box of several blocks
+_LONG, _SHORT = 4_000, 250  # letters of a block, and at least, where not all are drawn whole
+_FEW = 24  # boxes, where those that there are take too much
+_FIRST = 10  # times as many are of the first
+_LINE = 25  # and of what stands around a line
+_LEAST = 10_000  # bytes of the boxes of a picture, whatever else there is
 _ROWS = 120  # blocks in the table
 _PAGE = 3000.0  # pixels of a layer of folded boxes
 _NEAR = 2  # edges from the block that is asked for
@@ -74,10 +83,11 @@ def cfg(
     """Control flow of a function, or of each function of a cell, as it was compiled.
 
     `raw`: as it was written, before any pass.  `level`: as this optimisation level would have it.
-    All blocks are told, and drawn but where a `part` is asked for.  Where those are many, what a
-    block dominates is one box.  While the program stands: of the code that runs, `=>` marking the
-    block where the frame that is looked at goes on, `->` where others do.  What is `told` of blocks
-    stands in them and below; code that is to be counted is run once, as in a call that is timed.
+    All blocks are told, and drawn but where a `part` is asked for.  Where those are many, or make
+    too large a page, what a block dominates is one box.  While the program stands: of the code that
+    runs, `=>` marking the block where the frame that is looked at goes on, `->` where others do.
+    What is `told` of blocks stands in them and below; code that is to be counted is run once, as in
+    a call that is timed.
     Raises UsageError where there is no IR, no body or no such block, and what that code raises.
     """
     cell, _ = session.inspect.cell_of(target)
@@ -112,7 +122,17 @@ def cfg(
     how = "as written" if raw else f"as compiled {pipeline}"
     if marks:
         how = "as it is run now"
-    return join([graph.view(how, part, told, found.get(graph.name, b"")) for graph in graphs])
+    views: list[View] = []
+    size = 0
+    for graph in graphs:
+        views.append(graph.view(how, part, told, found.get(graph.name, b"")))
+        size += len(views[-1].html)
+        if size > _LARGEST and len(views) > 1:
+            views.pop()
+            break
+    if left := [graph.called for graph in graphs[len(views) :]]:
+        views.append(paragraph(f"Not shown here, %cfg NAME draws one: {', '.join(left)}."))
+    return join(views)
 
 
 def _with_block(session: Session, graphs: list[_Graph], label: str) -> list[_Graph]:
@@ -144,6 +164,7 @@ class _Graph:
         self.back = back_edges([self.function.entry], self.arrows)
         self.kinds = {stop: "loop" for _, stop in self.back} | {self.function.entry: "entry"}
         self.overlays: list[Overlay] = []
+        self._is_cut, self._long, self._start = False, float(_LONG), self.function.entry
 
     def _merged(self) -> dict[Edge, str]:
         """Edges between two blocks as one, with all their letters."""
@@ -166,7 +187,7 @@ class _Graph:
         counted."""
         shown: Sequence[Block] = self.blocks
         if len(shown) > _ROWS:
-            first = {box[0] for box in boxes}
+            first = {box[0] for box in boxes[: _ROWS // (1 + len(told.analyses))]}
             shown = [block for block in shown if block in first]
         subject = Subject(self.function, self.called, shown)
         for name in told.analyses:
@@ -184,8 +205,21 @@ class _Graph:
             f"{counted(len(self.blocks), 'block')}, {counted(len(self.arrows), 'edge')}, "
             f"{counted(len(self.back), 'loop edge')}, {counted(count, 'instruction')}"
         )
-        boxes, words = self._boxes(part)
-        self.overlays += self._told(told, counted_, boxes)
+        room = float(_LARGEST - _AROUND)
+        if len(self.blocks) <= _ROWS:
+            room -= len(self._table(title, said, ()).html)
+        while True:
+            boxes, words = self._boxes(part, max(room, _LEAST))
+            self.overlays = [*self._told(told, counted_, boxes)]
+            made = self._page(boxes, title, said, words, count)
+            over = len(made.html) - _LARGEST
+            if over <= 0 or room <= _LEAST:
+                return made
+            room -= over + room / 16  # tables of what is told of blocks, or long ways of arrows
+
+    def _page(
+        self, boxes: Sequence[Sequence[Block]], title: str, said: str, words: str, count: int
+    ) -> View:
         image = self._picture(boxes, f"{title}: {said}. {words}".strip())
         shown = self._table(title, said, boxes)
         legend = " ".join([
@@ -199,12 +233,14 @@ class _Graph:
             more = join([overlay.view for overlay in self.overlays])
             html, text = html + more.html, f"{text}\n\n{more.text}"
         code = listing("", "\n".join(clip(self._code(), LISTED, ": %ir shows them")))
+        rest = f"The {count} instructions are not listed: %ir {self.called} --opt shows them."
         if len(self.blocks) > DRAWN:
-            rest = f"The {count} instructions are not listed: %ir {self.called} --opt shows them."
             return View(f"{text}\n{rest}", f"{html}<p>{prose(rest)}</p>")
         # The picture has them whole: the list need not make the page too long.
         if len(html) + len(code.html) <= _LARGEST:
             html += folding(counted(count, "instruction"), code).html
+        elif self._is_cut:
+            html += f"<p>{prose(rest)}</p>"
         return View(f"{text}\n\n{code.text}", html)
 
     def _code(self) -> list[str]:
@@ -257,27 +293,60 @@ class _Graph:
 
     # -- what is drawn ---------------------------------------------------------------------------
 
-    def _boxes(self, part: Part) -> tuple[list[list[Block]], str]:
-        """Blocks by the box that they are drawn in, and a sentence on it where not all have one of
-        their own."""
+    def _boxes(self, part: Part, room: float) -> tuple[list[list[Block]], str]:
+        """Blocks by the box that they are drawn in, so that boxes take at most so many bytes, and a
+        sentence on it where not all have one of their own."""
         count, entry = len(self.blocks), self.function.entry
-        start = self.labels[part.label] if part.label else entry
+        self._long = float(_LONG)
+        self._start = start = self.labels[part.label] if part.label else entry
+        leaving, known = (
+            Counter(a for a, _ in self.arrows),
+            dict[tuple[Block, bool, float], float](),
+        )
+
+        def size(block: Block) -> float:
+            key = block, self._is_cut, self._long
+            if key not in known:
+                known[key] = size_of(self._node("", [block])) + _EDGE * leaving[block]
+            return known[key]
+
         if part.around or part.depth is not None:
             depth = _NEAR if part.depth is None else part.depth
-            near = within([start], links(self.arrows), depth)
-            kept = [block for block in self.blocks if block in near]
-            return [[block] for block in kept[:DRAWN]], (
-                f"{min(len(kept), DRAWN)} of {count} blocks are drawn, those nearest to "
+            while True:
+                near = within([start], links(self.arrows), depth)
+                kept = [block for block in self.blocks if block in near][:DRAWN]
+                self._is_cut = self._too_much(kept, size, room)
+                if not self._is_cut or not depth or sum(map(size, kept)) <= room:
+                    break
+                if depth > 1:
+                    depth -= 1
+                elif self._long > _SHORT:
+                    self._long /= 2
+                else:
+                    break
+            return [[block] for block in kept], (
+                f"{len(kept)} of {count} blocks are drawn, those nearest to "
                 f"%{start.name}; --around %block and --depth N draw others."
             )
         tree = self.function.dominators().children
-        boxes = outline(tree, start, DRAWN)
+        below = subtree(tree, start)
+        self._is_cut = self._too_much(below, size, room)
+        most = DRAWN
+        while True:
+            boxes = outline(tree, start, most, size, room, _CLOSED)
+            taken = sum(size(box[0]) if len(box) == 1 else _CLOSED for box in boxes)
+            if not self._is_cut or taken <= room or most <= _FEW:
+                break
+            if self._long > _SHORT:
+                self._long /= 2
+            else:
+                most -= most // 4
         if start is entry:  # blocks that no way leads to, too
-            reached = {*subtree(tree, start)}
+            reached = {*below}
             boxes += [[block] for block in self.blocks if block not in reached]
         words, inside = "", count
         if start is not entry:
-            inside = len(subtree(tree, start))
+            inside = len(below)
             words = f"{inside} of {count} blocks are drawn, those that %{part.label} dominates."
         folded = sum(len(box) > 1 for box in boxes)
         if folded:
@@ -285,10 +354,17 @@ class _Graph:
                 f" {folded} {'boxes have' if folded > 1 else 'box has'} more than one block: all "
                 "that the first of them dominates; --block NAME opens one."
             )
-        drawn, whole = sum(map(len, boxes[:DRAWN])), inside
+        drawn, whole = sum(map(len, boxes[:most])), inside
         if drawn < whole:
             words += f" {whole - drawn} blocks are not drawn: for a picture there are too many."
-        return boxes[:DRAWN], words.strip()
+        return boxes[:most], words.strip()
+
+    def _too_much(
+        self, blocks: Sequence[Block], size: Callable[[Block], float], room: float
+    ) -> bool:
+        """True if blocks, drawn whole, take more than the room."""
+        self._is_cut, taken = False, 0.0
+        return any((taken := taken + size(block)) > room for block in blocks)
 
     def _picture(self, boxes: Sequence[Sequence[Block]], alt: str) -> str:
         box_of = {block: str(number) for number, box in enumerate(boxes) for block in box}
@@ -338,6 +414,12 @@ class _Graph:
                 lines.append(words)
                 before = place
             lines += [" ".join(line.split()) for line in text.split("\n")]
+        if self._is_cut:
+            room = self._long * (_FIRST if first is self._start else 1)
+            most = bisect_left([*accumulate(len(line) + _LINE for line in lines)], room)
+            if most < len(lines) - 1:
+                lines[most:] = [f"… {len(lines) - most} more; --block {first.name} shows them"]
+                source = [number for number in source if number < most]
         return Node(key, title, lines + self._below(first), kind, source, mark, frames, share)
 
     def _line(self, place: Place) -> str:

@@ -18,6 +18,7 @@ from jitkernel.elf import ElfObject, read_object
 from jitkernel.errors import LinkError, UsageError
 from jitkernel.ir.names import bare, written
 from jitkernel.ir.printed import matching
+from jitkernel.linker.packed import is_packed
 from jitkernel.session.report.sources import Place
 from jitkernel.views.asm import Instruction, code_of, decode, describer, source_lines
 from jitkernel.views.foreign import ForeignCode
@@ -129,6 +130,8 @@ def _view(
         row("calls", [side.count(_is_call) for side in sides]),
         row("jumps and branches", [side.count(_is_jump) for side in sides]),
     ]
+    if any(packed := [side.packed for side in sides]):
+        rows.append(row("packed instructions", packed))
     note = ""
     if times:
         for what, one in (("median", median), ("best", min)):
@@ -276,6 +279,12 @@ class Side:
     def count(self, test: Callable[[str], bool] = bool) -> int:
         """The number of instructions, or of those whose mnemonic `test` accepts."""
         return sum(test(text.split()[0]) for _, text, is_code in self.rows if is_code)
+
+    @property
+    def packed(self) -> int:
+        """The number of instructions that work on several elements of a vector at once."""
+        parts = (text.partition(" ") for _, text, is_code in self.rows if is_code)
+        return sum(is_packed(mnemonic, operands) for mnemonic, _, operands in parts)
 
 
 def placed(session: Session, name: str, syntax: str) -> Side:

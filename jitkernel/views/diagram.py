@@ -14,7 +14,7 @@ from unicodedata import east_asian_width
 from jitkernel.views.figure import figure
 from jitkernel.views.graph import links
 from jitkernel.views.layers import MARGIN, Drawing
-from jitkernel.views.svg import INK, LETTER, SHEET, image, label
+from jitkernel.views.svg import INK, LETTER, SHEET, address, image, label
 from jitkernel.views.view import shorten
 from jitkernel.wording import counted
 
@@ -73,6 +73,11 @@ def figure_of(
     drawing = Drawing(boxes, [(a.start, a.stop, len(a.text) * LETTER) for a in arrows], page)
     drawn = _draw(nodes, arrows, boxes, drawing, alt)
     return drawn if drawing.width <= PAGE and drawing.height <= 2 * PAGE else figure(drawn)
+
+
+def size_of(node: Node) -> int:
+    """The bytes of HTML that a box takes."""
+    return len(address(_drawn(node, 100, (1000.0, 1000.0), _box(node, ()))))
 
 
 def diagram(nodes: Sequence[Node], arrows: Sequence[Arrow], alt: str) -> str:

@@ -8,6 +8,7 @@ those of an object that comes from the object cache, while that was made.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
@@ -37,6 +38,7 @@ _STEPS = 40
 _LARGEST = 110_000  # bytes of HTML; what would make it longer is left to its own magic
 _SHORT = 2_000  # what is shorter is there anyway
 _TRACED = 80_000  # what the passes did to a function whose panes leave less is longer than that
+_PANES = 900  # bytes of code whose panes leave less than that
 _FUNCTIONS = 8  # whose machine IR is shown
 
 _OPEN = ("Source, IR and machine code", "Timeline")  # of its parts
@@ -75,6 +77,7 @@ def explain(
     progress(first)
     number = cell.number
     made = watched(session, target, lambda what: progress(f"{first}: {what}"))
+    made = replace(made, counted=_code_size(session, target) < _PANES)
     called = session.inspect.program.called(only) if only else str(number)
     # With the room that it is not even tried without.
     parts_: list[tuple[str, str, int, Callable[[], View]]] = [
@@ -115,19 +118,22 @@ def _glance(session: Session, target: int | str | None, made: Watched) -> View:
     called = session.inspect.program.called
     title = f"{called(only)}, cell {cell.number}" if only else f"cell {cell.number}"
     rows: list[tuple[object, ...]] = [*_steps(made, only)]
-    try:
-        code = code_of(session, target)[1]
-        rows.append(("machine code", sum(c.size for c in code), "bytes"))
-    except UsageError:
-        pass
+    if size := _code_size(session, target):
+        rows.append(("machine code", size, "bytes"))
     rows.append(("object", len(session.inspect.object(cell.number)), "bytes"))
     note = f"{made.untouched} {made.note}".strip()
     return table(f"From source to machine code: {title}", ("what", "#size", "of"), rows, note)
 
 
+def _code_size(session: Session, target: int | str | None) -> int:
+    try:
+        return sum(code.size for code in code_of(session, target)[1])
+    except UsageError:
+        return 0
+
+
 def _steps(made: Watched, only: str) -> list[tuple[object, ...]]:
     own = written(only) if only else ""
-    before = made.session.inspect.printed(made.request, False)
 
     def count(module: str) -> int:
         found = [text for name, text in parts(module).items() if name and own in ("", name)]
@@ -138,8 +144,8 @@ def _steps(made: Watched, only: str) -> list[tuple[object, ...]]:
         return sum(getattr(s, what) for s in found)
 
     return [
-        ("IR, before the first pass", count(before), "instructions"),
-        ("IR, after the last pass", count(made.located.text), "instructions"),
+        ("IR, before the first pass", count(made.emitted.before), "instructions"),
+        ("IR, after the last pass", count(made.emitted.after), "instructions"),
         ("machine IR, selected", of("isel", "instructions"), "instructions"),
         ("machine IR, registers allocated", of("regalloc", "instructions"),
          f"instructions, {of('regalloc', 'spills')} spills, {of('regalloc', 'reloads')} reloads"),

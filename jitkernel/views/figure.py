@@ -19,9 +19,9 @@ _TOOL = f"color:{INK};background:{PAPER};border:1px solid {INK};margin-right:4px
 _SCRIPT = """
 (me => {
 const frame = me.previousElementSibling, image = frame.querySelector("img");
-const bytes = Uint8Array.from(atob(image.src.split(",")[1]), c => c.charCodeAt(0));
 const own = "_" + Math.random().toString(36).slice(2);
-const text = new TextDecoder().decode(bytes).replace(/(id="|url\\(#)(\\w+)/g, "$1$2" + own);
+const data = image.src.slice(image.src.indexOf(",") + 1).replace(/%(?![0-9a-f]{2})/gi, "%25");
+const text = decodeURIComponent(data).replace(/(id='|url\\(#)(\\w+)/g, "$1$2" + own);
 const svg = document.importNode(
   new DOMParser().parseFromString(text, "image/svg+xml").documentElement, true);
 svg.setAttribute("role", "img");

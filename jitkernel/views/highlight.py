@@ -7,7 +7,7 @@ the card of panes and on every colour of a run.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from html import escape
 from typing import Any
 
@@ -29,24 +29,35 @@ _FLOW = frozenset(
 def highlighted(lines: Sequence[str], language: str, flow: bool = False) -> list[str]:
     """HTML of lines of a language of cells, or of machine code (`intel`, `att`); with `flow` only
     where control goes on elsewhere, and comments, is in colour."""
+    found: list[list[tuple[Any, str]]] = []  # of each line, kinds and words
+    for words in _words("\n".join(lines), language):
+        row: list[tuple[Any, str]] = []
+        for kind, text in words:
+            if flow and kind and kind[0] != "i" and not _leads(text):
+                kind = None
+            if row and (text.isspace() or row[-1][0] == kind):
+                row[-1] = row[-1][0], row[-1][1] + text
+            else:
+                row.append((kind, text))
+        found.append(row)
+    return ["".join(_element(*word) for word in row) for row in found[: len(lines)]]
+
+
+@lru_cache(maxsize=4)  # which are wanted in full colours, and then in fewer
+def _words(text: str, language: str) -> list[list[tuple[Any, str]]]:
+    """The words of each line, with their kinds."""
     lexer = _lexer(language)
     if lexer is None:
-        return [escape(line, quote=False) for line in lines]
-    found: list[list[tuple[Any, str]]] = [[]]  # of each line, kinds and words
-    for token, text in lexer.get_tokens("\n".join(lines)):
+        return [[(None, line)] for line in text.split("\n")]
+    found: list[list[tuple[Any, str]]] = [[]]
+    for token, words in lexer.get_tokens(text):
         kind = _kind(token)
-        if flow and kind and kind[0] != "i" and not _leads(text):
-            kind = None
-        for number, part in enumerate(text.split("\n")):
+        for number, part in enumerate(words.split("\n")):
             if number:
                 found.append([])
-            row = found[-1]
-            if part and row and (part.isspace() or row[-1][0] == kind):
-                row[-1] = row[-1][0], row[-1][1] + part
-            elif part:
-                row.append((kind, part))
-    found += [[] for _ in range(len(lines) - len(found))]
-    return ["".join(_element(*word) for word in row) for row in found[: len(lines)]]
+            if part:
+                found[-1].append((kind, part))
+    return found + [[] for _ in range(text.count("\n") + 1 - len(found))]
 
 
 def _leads(word: str) -> bool:

@@ -23,7 +23,9 @@ GAP_X, GAP_Y, LANE, MARGIN, PORT = 26.0, 58.0, 12.0, 14.0, 22.0
 GAP_LANE = 2.0  # between two edges that pass the same layer
 UPRIGHT = 17.0  # of an edge, where it leaves a box and where it meets one
 _PIVOTS = 20_000  # divided by the number of nodes: how often a place is looked for
-_STRAIGHT = (1, 2, 8)  # the weight of an edge between so many places on a way
+# The weight of an edge between so many places on a way: those of one way that can stand below each
+# other do so anyway.
+_STRAIGHT = (1, 1, 2)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from jitkernel.ir.debug_info import fields, nodes, split_location, without_attac
 from jitkernel.ir.model import Function
 from jitkernel.ir.model.module import function_of
 from jitkernel.ir.module import Entity, functions
+from jitkernel.regex import regex
 from jitkernel.session.report.sources import Place, Sources
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ class Line(NamedTuple):
     number: str = ""
 
 
+_LABEL = regex(r"(?m)^[ \t]*([-\w.$]+):")
 #: A block of IR, or the machine code that was made of it: its label and its lines.
 Block = tuple[str, list[Line]]
 
@@ -62,10 +64,20 @@ class Body:
             yield block.name, lines
 
 
+def labels(session: Session, target: int | str | None) -> list[str]:
+    """The labels of the blocks of a function or of a cell's functions, in order: as its passes left
+    it, if that was looked at last, else as the compiler was given it.  Nothing is compiled.  Raises
+    JitError where there is none."""
+    cell, names = session.inspect.cell_of(target)
+    text = session.inspect.places.lines.last(cell.number) or session.inspect.module(cell.number)
+    found = (f.text for f in functions(text, "define") if f.name in names)
+    return [*dict.fromkeys(label for body in found for label in _LABEL.findall(body))]
+
+
 class Located:
     """A cell compiled again with the lines of its sources, as its passes find it (`raw`) or leave
     it.  `request` is what is compiled, None for what the cell was made of; `shown` is the module,
-    where somebody has printed it.
+    where somebody has printed it.  Of code, lines are told of the function `only`, or of all.
 
     Raises UsageError where the cell has no IR, CompileError.
     """
@@ -77,10 +89,11 @@ class Located:
         request: Request | None = None,
         raw: bool = False,
         shown: str = "",
+        only: str = "",
     ):
         stored = session.inspect.request(number)
         self._session, self._request, self._raw = session, request or stored, raw
-        self._number, self._shown = number, shown
+        self._number, self._shown, self._only = number, shown, only
         self._own = request is None and not raw
 
     @cached_property
@@ -108,7 +121,7 @@ class Located:
     def rows(self) -> list[tuple[int, int]]:
         """Addresses with the lines of `sources` from there on.  To be asked for behind `text`,
         where that is needed: its compile is enough for both."""
-        return self._session.inspect.places.lines.places(self._number)
+        return self._session.inspect.places.lines.places(self._number, self._only)
 
     @cached_property
     def functions(self) -> dict[str, Entity]:

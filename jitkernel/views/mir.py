@@ -15,9 +15,10 @@ from jitkernel.compiler.machine_ir import LEFT_OUT, STAGES, Stage
 from jitkernel.errors import UsageError
 from jitkernel.views.here import Here
 from jitkernel.views.view import View, fold, folding, join, paragraph, preformatted, table
-from jitkernel.views.watched import Watched, watched
+from jitkernel.views.watched import Watched, shown_in_part, watched
 
 if TYPE_CHECKING:
+    from jitkernel.compiler.machine_ir import MachineTrace
     from jitkernel.session import Session
 
 _STAGE_LINES = 250  # of a stage, where all are shown
@@ -36,16 +37,28 @@ def mir(
     `stage` is `isel`, `regalloc` or `final`; without it all three.  Stores to and loads from stack
     slots that register allocation made are marked.  `tick` is told twice a second how far LLVM
     is.  While the program stands: of the code that runs, `=>` marking where the frame that is
-    looked at goes on, `->` where others do.  Raises UsageError.
+    looked at goes on, `->` where others do.  Raises UsageError; an interruption has a `view` of the
+    functions until then, if there were any.
     """
     if stage and stage not in STAGES:
         raise UsageError(f"there is no stage {stage!r}; there are {', '.join(STAGES)}")
     made = watched(session, target, tick, standing=True)
-    if not made.machine:
+
+    def until_then(part: MachineTrace) -> View:
+        vars(made)["emitted"] = part
+        return _functions(made, stage, f"Stopped at {part.stopped}.")
+
+    with shown_in_part(session, until_then):
+        found = made.machine
+    if not found:
         what = f"{made.called} has no machine IR"
         raise UsageError(f"{what}: no function of it reached code generation")
+    return _functions(made, stage, made.note)
+
+
+def _functions(made: Watched, stage: str, note: str) -> View:
     views = [_function(made, name, found, stage) for name, found in made.machine.items()]
-    return join([*views, paragraph(f"{LEFT_OUT} {made.note}")])
+    return join([*views, paragraph(f"{LEFT_OUT} {note}")])
 
 
 def _function(made: Watched, name: str, found: Sequence[Stage], only: str) -> View:

@@ -23,14 +23,20 @@ Layers = list[list[int]]
 def ordered(
     layers: Layers, above: Sequence[Sequence[int]], below: Sequence[Sequence[int]]
 ) -> list[Layers]:
-    """Orders of the layers of few crossings: those of the fewest that were found, and others that
+    """Orders of the layers of few crossings: that of the fewest that were found, and others that
     have hardly more.  `above` and `below` have each node's neighbours in the layers next to its
     own.  Several orders are begun with."""
-    upwards = _by_depth(layers[::-1], above)[::-1]
-    starts = [_by_depth(layers, below), layers, upwards, _by_breadth(layers, below)]
+    starts = [layers, _by_breadth(layers, below)]
+    for turn in (list, reversed):  # the neighbours from the left, or from the right
+        starts.append(_by_depth(layers, [[*turn(near)] for near in below]))
+        starts.append(_by_depth(layers[::-1], [[*turn(near)] for near in above])[::-1])
     found = [_Order(start, above, below).best() for start in starts]
-    fewest = min(crossings for crossings, _ in found)
-    return [order for crossings, order in found if crossings <= fewest * _HARDLY]
+    most = min(crossings for crossings, _ in found) * _HARDLY + 1
+    orders: list[Layers] = []
+    for crossings, order in found:
+        if crossings <= most and order not in orders:
+            orders.append(order)
+    return orders
 
 
 def _by_breadth(layers: Layers, below: Sequence[Sequence[int]]) -> Layers:

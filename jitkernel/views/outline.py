@@ -6,7 +6,7 @@ but the block that dispatches has a subtree for each case.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from typing import TypeVar
 
@@ -24,32 +24,48 @@ def subtree(tree: Mapping[T, Sequence[T]], root: T) -> list[T]:
     return found
 
 
-def outline(tree: Mapping[T, Sequence[T]], root: T, most: int) -> list[list[T]]:
+def outline(
+    tree: Mapping[T, Sequence[T]],
+    root: T,
+    most: int,
+    size: Callable[[T], float] = lambda node: 0,
+    room: float = 0,
+    closed: float = 0,
+) -> list[list[T]]:
     """The subtree of `root` as at most `most` boxes: a node alone, or one with all that it
     dominates.  Of a node with more children the first ones are boxes, and the rest are left out.
 
-    The largest are opened first, but for the cases of a node that dispatches.
+    Boxes take at most the `room`, where the root and those below it do not take more: a node alone
+    takes its `size`, and one that is closed so much.  The largest are opened first, but for the
+    cases of a node that dispatches.
     """
     nodes = subtree(tree, root)
-    if len(nodes) <= most:
+    if len(nodes) <= most and sum(map(size, nodes)) <= room:
         return [[node] for node in nodes]
-    size = dict.fromkeys(nodes, 1)
+    count = dict.fromkeys(nodes, 1)
     for node in reversed(nodes):
-        size[node] += sum(size[child] for child in tree[node])
+        count[node] += sum(count[child] for child in tree[node])
+
+    def takes(node: T) -> float:
+        return closed if tree[node] else size(node)
+
     opened = {root}
     shown = 1 + len(tree[root])
+    taken = size(root) + sum(map(takes, tree[root]))
     at = {node: number for number, node in enumerate(nodes)}
-    closed = [(-size[child], at[child], child, root) for child in tree[root]]
-    heapify(closed)
-    while closed:
-        _, _, node, above = heappop(closed)
-        is_case = len(tree[above]) >= _CASES and size[node] <= len(nodes) / 2
-        if is_case or shown + len(tree[node]) > most:
+    heap = [(-count[child], at[child], child, root) for child in tree[root]]
+    heapify(heap)
+    while heap:
+        _, _, node, above = heappop(heap)
+        is_case = len(tree[above]) >= _CASES and count[node] <= len(nodes) / 2
+        more = size(node) - takes(node) + sum(map(takes, tree[node]))
+        if is_case or shown + len(tree[node]) > most or taken + more > room:
             continue
         opened.add(node)
         shown += len(tree[node])
+        taken += more
         for child in tree[node]:
-            heappush(closed, (-size[child], at[child], child, node))
+            heappush(heap, (-count[child], at[child], child, node))
     boxes = [root]
     for node in boxes:  # grows
         if node in opened:

@@ -7,13 +7,14 @@ have only a number get a name first: so what passes did stands out from LLVM's n
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from fnmatch import fnmatchcase
 from html import escape
 from typing import TYPE_CHECKING
 
+from jitkernel.compiler.pass_log import functions_of
 from jitkernel.compiler.pass_trace import LoopTrace, PassTrace
-from jitkernel.errors import Interrupted, UsageError
+from jitkernel.compiler.passes import name_of
+from jitkernel.errors import UsageError
 from jitkernel.ir.names import written
 from jitkernel.ir.printed import matching
 from jitkernel.views.sides import Piece, sides
@@ -26,8 +27,16 @@ from jitkernel.views.view import (
     listing,
     paragraph,
     table,
+    time_text,
 )
-from jitkernel.views.watched import STEP_COLUMNS, Changed, Watched, changed_steps, watched
+from jitkernel.views.watched import (
+    STEP_COLUMNS,
+    Changed,
+    Watched,
+    changed_steps,
+    shown_in_part,
+    watched,
+)
 from jitkernel.wording import counted, cut_list, did_you_mean
 
 if TYPE_CHECKING:
@@ -55,19 +64,21 @@ def passes(
     `only` shows the steps of one pass (a name, or a pattern as `lo*`); `step` one step, by its
     number or the first one of a pass; `stop_after` ends after a step, by its number or the last one
     of a pass, and shows the module as it was then.  `everything`: metadata, attributes and debug
-    records too.  `tick` is told twice a second how far LLVM is.  Raises UsageError; an interruption
-    has a `view` of the steps until then, if there were any.
+    records too.  `tick` is told twice a second how far LLVM is.  Of more than 100,000 lines of IR
+    the passes are only listed.  Raises UsageError; an interruption has a `view` of the steps until
+    then, if there were any.
     """
     made = watched(session, target, tick)
-    try:
+    if made.too_much and not (only or step is not None or stop_after is not None):
+        return _runs(made)
+
+    def until_then(part: PassTrace) -> View:
+        vars(made)["trace"] = part
+        every = list(changed_steps(part, everything))
+        return join([_table(made, every, every, None, everything), *_steps(made, every, False)])
+
+    with shown_in_part(session, until_then):
         made.trace  # noqa: B018  (which takes long)
-    except (Interrupted, KeyboardInterrupt) as error:
-        if session.inspect.partial is not None:
-            made = replace(made, seen=session.inspect.partial)
-            every = list(changed_steps(made.trace, everything))
-            views = [_table(made, every, every, None, everything), *_steps(made, every, False)]
-            vars(error)["view"] = join(views)
-        raise
     every = list(changed_steps(made.trace, everything))
     chosen = every
     until = _named(every, str(stop_after), -1) if stop_after is not None else None
@@ -87,6 +98,23 @@ def passes(
         body = "\n\n".join("\n".join(until.after.get(n, [])).strip("\n") for n in names).strip()
         views.append(View(f"{title}\n{fold(body.splitlines())}", listing(title, body).html))
     return join(views)
+
+
+def _runs(made: Watched) -> View:
+    """The passes alone, where it would be too much what each did."""
+    runs = made.session.inspect.pass_runs(made.request, made.tick)
+    if made.symbol:
+        runs = tuple(run for run in runs if made.symbol in functions_of(run.unit))
+    times: dict[str, list[int]] = {}
+    for run in runs:
+        times.setdefault(name_of(run.title), []).append(max(run.nanoseconds, 0))
+    rows = [
+        (name, len(spent), time_text(sum(spent)))
+        for name, spent in sorted(times.items(), key=lambda row: -sum(row[1]))
+    ]
+    spent = time_text(sum(map(sum, times.values())))
+    head = f"{made.called}: {len(runs):,} runs of {len(times)} passes, which took {spent}"
+    return table(head, ("pass", "#runs", "#time"), rows, made.too_much)
 
 
 def _table(
@@ -191,21 +219,27 @@ def loop(
     tick: Callable[[str], None] | None = None,
 ) -> View:
     """The passes over one loop of a function and what each changed.  A label of its header says
-    which (`%for.body`), else it is the first; with a list of all.  Raises UsageError."""
+    which (`%for.body`), else it is the first; with a list of all.  Raises UsageError; an
+    interruption has a `view` as that of `passes` has."""
     made = watched(session, target, tick)
     symbol = made.symbol or _only(made)
     label = f"%{header.removeprefix('%')}" if header else ""
     called = session.inspect.program.called(symbol)
-    trace = session.inspect.loop(made.request, symbol, label, tick)
-    if not trace.loops:
-        return paragraph(f"No pass ran over a loop of {called}, cell {made.cell}.")
-    if not label:
-        label = trace.loops[0][0][0]
+
+    def told(trace: LoopTrace) -> View:
+        return join([_loops(called, made, trace), *_story(called, label, trace)])
+
+    with shown_in_part(session, told):
         trace = session.inspect.loop(made.request, symbol, label, tick)
-    elif not any(label in labels for labels, _ in trace.loops):
+        if not trace.loops:
+            return paragraph(f"No pass ran over a loop of {called}, cell {made.cell}.")
+        if not label:
+            label = trace.loops[0][0][0]
+            trace = session.inspect.loop(made.request, symbol, label, tick)
+    if not any(label in labels for labels, _ in trace.loops):
         words = cut_list([labels[0] for labels, _ in trace.loops], 8)
         raise UsageError(f"{called} has no loop whose header is {label} at any time: {words}")
-    return join([_loops(called, made, trace), *_story(called, label, trace)])
+    return told(trace)
 
 
 def _only(made: Watched) -> str:
@@ -242,6 +276,8 @@ def _story(called: str, label: str, trace: LoopTrace) -> Iterator[View]:
             break
         folds.append(folding(title, view, is_open=not folds))
     head = f"The loop {label} of {called}: {len(trace.steps)} of {trace.ran} passes changed it"
+    if trace.stopped:
+        head += f". Stopped at {trace.stopped}."
     yield View(head, f"<p><b>{escape(head)}</b></p>")
     if folds:
         yield slider(folds, "pass")

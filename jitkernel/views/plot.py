@@ -17,7 +17,7 @@ from jitkernel.errors import UsageError
 from jitkernel.session.debugging.values import type_text
 from jitkernel.values.datatype import DataType
 from jitkernel.views.data import Data, Elements, Series, elements, look_up, series
-from jitkernel.views.svg import FAINT, INK, SHEET, image, label
+from jitkernel.views.svg import FAINT, INK, SHEET, address, image, label
 from jitkernel.views.view import View, folding, join, sparkline, table
 from jitkernel.wording import counted
 
@@ -258,9 +258,8 @@ def _by_matplotlib(
         axes.legend()
     out = StringIO()
     figure.savefig(out, format="svg", metadata={"Date": None})
-    text = base64.b64encode(out.getvalue().encode()).decode()
     return (
-        f'<p><img src="data:image/svg+xml;base64,{text}" alt="{escape(alt, quote=True)}"'
+        f'<p><img src="{address(out.getvalue())}" alt="{escape(alt, quote=True)}"'
         ' style="max-width:100%"></p>'
     )
 

@@ -8,19 +8,27 @@ lines are known in cells of any language.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 from jitkernel.compiler.records import BODY
-from jitkernel.compiler.remarks import ALLOCATION, DONE, NOT_DONE, SAID, Remark, inlined
+from jitkernel.compiler.remarks import (
+    ALLOCATION,
+    DONE,
+    NOT_DONE,
+    SAID,
+    Remark,
+    Remarks,
+    inlined,
+)
 from jitkernel.ir.module import functions
 from jitkernel.regex import regex
 from jitkernel.views.inlining import reason
 from jitkernel.views.view import View, fold, folding, join, paragraph, prose, table
-from jitkernel.views.watched import watched
+from jitkernel.views.watched import Watched, shown_in_part, watched
 from jitkernel.wording import counted, cut_list
 
 if TYPE_CHECKING:
@@ -63,7 +71,12 @@ def remarks_of(
     `tick` is told twice a second how far LLVM works.  Raises UsageError where the cell has no IR.
     """
     made = watched(session, target, tick)
-    inspect, request = session.inspect, made.request
+    return _placed(made, session.inspect.remarks(made.request, tick))
+
+
+def _placed(made: Watched, given: Iterable[Remark]) -> list[Said]:
+    """The remarks at their places, in order."""
+    session, inspect, request = made.session, made.session.inspect, made.request
     to_line = inspect.cell_lines(made.cell, request)
     spans = []
     for function in functions(request.source, "define"):
@@ -78,7 +91,7 @@ def remarks_of(
         return name, made.cell, to_line(line)
 
     found = []
-    for remark in inspect.remarks(request, tick):
+    for remark in given:
         if remark.line not in known:
             known[remark.line] = place(remark.line)
         name, cell, line = known[remark.line]
@@ -123,10 +136,22 @@ def remarks(
     """The remarks of LLVM's passes on a function or a cell, beside its lines.
 
     What some passes say of each load that they could not move is only counted, unless `everything`
-    is asked for.  `tick` is told twice a second how far LLVM works.  Raises UsageError.
+    is asked for.  `tick` is told twice a second how far LLVM works.  Raises UsageError; an
+    interruption has a `view` of what was said until then, if anything was.
     """
     made = watched(session, target)
-    found = remarks_of(session, target, tick)
+
+    def until_then(part: Remarks) -> View:
+        shown = _view(made, _placed(made, part.found), everything)
+        return join([shown, paragraph(f"Stopped at {part.stopped}: this was said until then.")])
+
+    with shown_in_part(session, until_then):
+        found = remarks_of(session, target, tick)
+    return _view(made, found, everything)
+
+
+def _view(made: Watched, found: list[Said], everything: bool) -> View:
+    session = made.session
     head = f"{made.called}, cell {made.cell}" if made.symbol else made.called
     if not found:
         return paragraph(f"LLVM says nothing of {head}. {made.untouched}".strip())

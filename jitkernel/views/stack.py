@@ -6,10 +6,11 @@ Words are named by what the session has now; a copy of the stack up to 32 KiB is
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from jitkernel.elf.stack_maps import RSP, LocationKind
 from jitkernel.errors import UsageError
 from jitkernel.procfs import regions
 from jitkernel.session.report.faults import in_file
@@ -34,7 +35,8 @@ def stack(session: Session) -> View:
     """Registers, frames and words of the stack where a cell was last stopped, by a fault, by an
     interrupt, by a call of what is not there, or looked at while it ran
     (`session.frontend.look_after`); where the program stands, `=>` marks the frame that is looked
-    at.
+    at.  Words that hold live references of a garbage collector's, by the stack map of the call that
+    their frame waits in, say so: a pointer into an object with what it is derived from.
 
     Raises UsageError where none was.
     """
@@ -47,12 +49,12 @@ def stack(session: Session) -> View:
             "and %stack --after 2 looks at one that runs"
         )
     frames = stopped.frames
-    name = _namer(session, stopped)
-    parts = [_frames(session, stopped), _registers(stopped, name)]
+    name, live = _namer(session, stopped), _references(session, stopped)
+    parts = [_frames(session, stopped, len(live)), _registers(stopped, name)]
     # The first frame of each run of frames of one function: endless recursion is shown once.
     distinct = [next(run) for _, run in groupby(frames, key=lambda f: f.where)]
     shown = [f for f in distinct if f.frame.stop > f.frame.start][:FRAMES]
-    parts += [_words(stopped, frame, name) for frame in shown]
+    parts += [_words(stopped, frame, name, live) for frame in shown]
     known = len(stopped.record.stack)
     above = stopped.record.stack_top - stopped.record.sp - known
     if above > 0:
@@ -60,7 +62,23 @@ def stack(session: Session) -> View:
     return join(parts)
 
 
-def _frames(session: Session, stopped: StoppedCell) -> View:
+def _references(session: Session, stopped: StoppedCell) -> dict[int, str]:
+    """The words that hold a reference at the call in which its frame waits, by address: what the
+    stack map of that call says, which a collector goes by."""
+    points = {record.address: record for record in session.stack_maps.records}
+    found: dict[int, str] = {}
+    for frame in (named.frame for named in stopped.frames[1:]):
+        record = points.get(frame.pc)
+        if record is None or not record.is_statepoint:
+            continue
+        for base, derived in record.statepoint.pointers:
+            if derived.kind is LocationKind.INDIRECT and derived.register == RSP:
+                whose = f", derived from +{base.offset:#x}" if derived != base else ""
+                found[frame.start + derived.offset] = f"reference{whose}"
+    return found
+
+
+def _frames(session: Session, stopped: StoppedCell, references: int) -> View:
     places = session.inspect.places
     rows: list[tuple[object, ...]] = []
     number, live = 0, stopped.kind in ("running", "standing")
@@ -88,11 +106,13 @@ def _frames(session: Session, stopped: StoppedCell) -> View:
     note = f"{counted(number, 'frame')}, innermost first; the stack grows downwards."
     if number >= 255:
         note += " There are more."
+    if references:
+        note += f" By their stack maps they hold {counted(references, 'live reference')}."
     return table(title, columns, rows, note)
 
 
 def _where(named: NamedFrame) -> str:
-    return "what calls cells" if named.thunk else named.where or f"{named.frame.pc:#x}"
+    return named.where or f"{named.frame.pc:#x}"
 
 
 def _registers(stopped: StoppedCell, name: Callable[[int], str]) -> View:
@@ -104,7 +124,9 @@ def _registers(stopped: StoppedCell, name: Callable[[int], str]) -> View:
     return table("Registers", ("register", "value", "which is"), rows)
 
 
-def _words(stopped: StoppedCell, named: NamedFrame, name: Callable[[int], str]) -> View:
+def _words(
+    stopped: StoppedCell, named: NamedFrame, name: Callable[[int], str], live: Mapping[int, str]
+) -> View:
     """The words of one frame, by ascending address: from the top of the stack down."""
     frame = named.frame
     saved = {address: register for register, address in frame.saved.items()}
@@ -123,9 +145,10 @@ def _words(stopped: StoppedCell, named: NamedFrame, name: Callable[[int], str]) 
         value = int.from_bytes(data, "little")
         if address == frame.returns:
             what = f"return address: {name(value) or 'unknown code'}"
-        elif address in saved:
+        elif address in saved or address in live:
             kind = name(value)
-            what = f"saved {saved[address]}" + (f": {kind}" if kind else "")
+            holds = live.get(address) or f"saved {saved[address]}"
+            what = f"{holds}: {kind}" if kind else holds
         else:
             what = name(value)
         rows.append((f"{address:#x}", f"+{address - frame.start:#x}", f"{value:#018x}", what))
@@ -150,7 +173,7 @@ def _namer(session: Session, stopped: StoppedCell) -> Callable[[int], str]:
         if value in codes:
             return codes[value]
         if value in session.inspect.engine.arena:
-            return "what calls cells" if session.inspect.places.is_thunk(value) else describe(value)
+            return describe(value)
         if record.sp <= value < record.stack_top:
             at = bisect_right(starts, value) - 1
             return f"stack: #{at}+{value - starts[at]:#x}" if at >= 0 else "stack"

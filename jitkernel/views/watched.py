@@ -5,13 +5,14 @@ for.  Start from `watched` and `changed_steps`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jitkernel.compiler.machine_ir import Stage
 from jitkernel.compiler.pass_trace import PassTrace, Step
-from jitkernel.errors import UsageError
+from jitkernel.errors import Interrupted, UsageError
 from jitkernel.ir.attributes import optnone_at
 from jitkernel.ir.module import functions
 from jitkernel.ir.names import bare, written
@@ -20,7 +21,7 @@ from jitkernel.views.diff import optnone, shown_unit
 from jitkernel.views.here import running
 from jitkernel.views.lines import Located
 from jitkernel.views.sides import Piece
-from jitkernel.views.view import time_text
+from jitkernel.views.view import View, time_text
 from jitkernel.wording import cut_list
 
 if TYPE_CHECKING:
@@ -37,14 +38,15 @@ STEP_COLUMNS = (
 @dataclass(frozen=True)
 class Watched:
     """A cell that is compiled again: its number, and the function that is asked for, "" for all.
-    `tick` is told twice a second how far LLVM is."""
+    `tick` is told twice a second how far LLVM is.  `counted`: passes are asked for after code
+    generation."""
 
     session: Session
     cell: int
     symbol: str
     tick: Callable[[str], None] | None = None
     standing: bool = False  # while the program stands, as what runs was compiled
-    seen: PassTrace | None = None  # of a compile that was interrupted
+    counted: bool = False
 
     @property
     def called(self) -> str:
@@ -70,18 +72,19 @@ class Watched:
     @cached_property
     def trace(self) -> PassTrace:
         """The work of each pass.  Raises UsageError where that would be too much."""
-        if self.seen:
-            return self.seen
-        self._bounded()
+        if self.too_much:
+            raise UsageError(self.too_much)
         return self.session.inspect.passes(self.request, self.symbol, self.tick)
 
-    def _bounded(self) -> None:
+    @cached_property
+    def too_much(self) -> str:
+        """The reason that what each pass makes of it is not shown, "" where it is."""
         found = list(functions(self.request.source, "define"))
         found.sort(key=lambda function: function.start - function.end)
         own = [f for f in found if self.symbol in ("", f.name)]
         lines = sum(f.text.count("\n") for f in own)
         if lines <= _MOST:
-            return
+            return ""
         seen = (
             f"%remarks {self.called} is what LLVM says of it, %ir {self.called} --diff what all "
             "passes changed"
@@ -90,24 +93,37 @@ class Watched:
             called = self.session.inspect.program.called
             names = cut_list([called(f.name) for f in own], 5, ", ")
             seen = f"%passes NAME shows those of one function: {names}"
-        raise UsageError(
+        return (
             f"{self.called} has {lines:,} lines of IR: what each pass makes of at most {_MOST:,} "
             f"is shown. {seen}"
         )
 
     @cached_property
-    def _emitted(self) -> MachineTrace:
-        return self.session.inspect.machine(self.request, self.symbol, self.tick)
+    def emitted(self) -> MachineTrace:
+        """Its code generation."""
+        code = b"" if self.debugged else self.session.inspect.object(self.cell)
+        asked = self.request, self.symbol, self.tick, code, self.counted
+        return self.session.inspect.machine(*asked)
 
     @property
     def machine(self) -> dict[str, list[Stage]]:
         """The stages of each function that reached code generation, or of the one."""
-        return self._emitted.stages
+        return self.emitted.stages
+
+    @property
+    def allocation(self) -> dict[str, tuple[str, str]]:
+        """The text of each function as register allocation finds it, and as it leaves it."""
+        return self.emitted.allocation
 
     @cached_property
     def located(self) -> Located:
-        """The cell as its passes leave it, with the lines of its sources."""
-        return Located(self.session, self.cell)
+        """The cell as its passes leave it, with the lines of its sources, all of the one compile
+        that code generation was watched in."""
+        made = self.emitted
+        if made.same >= 0:
+            lines = self.session.inspect.places.lines
+            lines.known(self.cell, self.symbol, made.lines, made.after)
+        return Located(self.session, self.cell, None, False, made.after, self.symbol)
 
     @property
     def spent(self) -> str:
@@ -133,13 +149,24 @@ class Watched:
 
     @property
     def note(self) -> str:
-        """A note on whether what was watched is what was compiled, by the object's bytes."""
+        """A note on whether what was watched is what was compiled, by the bytes of its code."""
         if self.debugged:
             return "This is the code that runs: the cell is compiled to be debugged."
-        made = self._emitted.object
-        if self.session.inspect.object(self.cell) == made:
-            return f"This is what was compiled: its object has the same {len(made)} bytes."
-        return "This is not what was compiled: the object differs. The compiler has changed since."
+        if self.emitted.same >= 0:
+            return f"This is what was compiled: its code has the same {self.emitted.same} bytes."
+        return "This is not what was compiled: its code differs. The compiler has changed since."
+
+
+@contextmanager
+def shown_in_part(session: Session, show: Callable[[Any], View]) -> Iterator[None]:
+    """Give an interruption meanwhile a `view` of what there was until then: what `show` makes of
+    `Inspect.partial`, if there is that."""
+    try:
+        yield
+    except (Interrupted, KeyboardInterrupt) as error:
+        if (part := session.inspect.partial) is not None:
+            vars(error)["view"] = show(part)
+        raise
 
 
 def watched(

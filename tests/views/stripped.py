@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from html import unescape
 from html.parser import HTMLParser
+from urllib.parse import unquote
 
 from jitkernel.views import View
 
-__all__ = ["assert_complete", "words"]
+__all__ = ["assert_complete", "pictures", "words"]
 
 _VOID = frozenset(("img", "br", "hr", "wbr"))
 
@@ -32,7 +34,7 @@ class _Sanitiser(HTMLParser):
         if tag == "img":
             self.images += 1
             assert values.get("alt"), "an image without words"
-            assert str(values["src"]).startswith("data:image/svg+xml;base64,")
+            assert str(values["src"]).startswith("data:image/svg+xml,%3Csvg ")
         style = values.get("style") or ""
         scrolls = re.search(r"overflow(?:-[xy])?:auto", style) and tag != "td"  # no cell does
         assert not scrolls or "tabindex" in values, f"out of reach of keys: {style}"
@@ -68,6 +70,16 @@ def words(html: str) -> str:
     parser.close()
     assert not parser.open, parser.open
     return " ".join(parser.text)
+
+
+def pictures(html: str) -> list[tuple[str, str]]:
+    """The SVG, with double quotes around attributes, and the words of each image, as a browser has
+    them."""
+    found = re.findall(r'<img src="data:image/svg\+xml,([^"]*)" alt="([^"]*)"', html)
+    return [
+        (re.sub(r"<[^<>]*>", lambda tag: tag[0].replace("'", '"'), unquote(unescape(data))), alt)
+        for data, alt in found
+    ]
 
 
 def assert_complete(view: View, cut: bool = False) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import base64
 import re
 
 import pytest
+from stripped import pictures
 
 from jitkernel import Session
 from jitkernel.errors import UsageError
@@ -124,7 +124,7 @@ def test_it_holds_without_styling(s, fill):
         assert found in shown
     for figure in re.findall(r"(?<![\w.])\d[\d,]*(?![\w.])", view.text.partition("\n\n")[0]):
         assert figure in shown
-    svg = base64.b64decode(re.findall(r"base64,([^\"]+)", image)[0]).decode()
+    svg = pictures(image)[0][0]
     assert "script" not in svg and "foreignObject" not in svg and f'fill="{PAPER}"' in svg
     xs = [float(x) for x in re.findall(r' x="([\d.]+)"', svg)]
     assert max(xs) <= 740

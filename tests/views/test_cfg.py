@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import re
 
 import llvmlite.binding as llvm
@@ -10,14 +9,14 @@ import pytest
 from corpus import IR
 from hypothesis import given
 from hypothesis import strategies as st
-from stripped import assert_complete, words
+from stripped import assert_complete, pictures, words
 
 from jitkernel import Session
 from jitkernel.errors import UsageError
 from jitkernel.ir.dominators import dominators
 from jitkernel.views import callgraph, cfg, passes
 from jitkernel.views.callgraph import NAMES, ROWS
-from jitkernel.views.cfg import Part
+from jitkernel.views.cfg import Part, Told
 from jitkernel.views.graph import within
 from jitkernel.views.outline import outline
 from jitkernel.views.svg import PAPER
@@ -66,8 +65,8 @@ define void @flat() {
 
 def picture(html: str) -> tuple[str, str]:
     """The SVG and the words of the only image."""
-    (found,) = re.findall(r'<img src="data:image/svg\+xml;base64,([^"]+)" alt="([^"]+)"', html)
-    return base64.b64decode(found[0]).decode(), found[1]
+    (found,) = pictures(html)
+    return found
 
 
 def titles(svg: str) -> list[str]:
@@ -210,13 +209,60 @@ def test_a_chain_of_many_blocks_is_drawn_from_its_beginning() -> None:
         assert "1 box has more than one block" in alt
 
 
+def steps(blocks: int, each: int) -> str:
+    """Blocks that branch to the next two, of so many instructions."""
+    body = "".join(
+        f"b{k}:\n" + "".join(f"  store volatile i64 {k}{n:04}, ptr %p\n" for n in range(each))
+        + f"  br i1 %c, label %b{k + 1}, label %b{min(k + 2, blocks)}\n"
+        for k in range(blocks)
+    )  # fmt: skip
+    return f"define void @f(ptr %p, i1 %c) {{\n{body}b{blocks}:\n  ret void\n}}"
+
+
+@pytest.mark.parametrize(
+    ("blocks", "each"),
+    [
+        (60, 60),
+        pytest.param(400, 12, marks=pytest.mark.slow),
+        pytest.param(3, 1_500, marks=pytest.mark.slow),
+    ],
+)
+def test_a_picture_too_large_has_boxes_that_open(blocks: int, each: int) -> None:
+    with Session(capacity=64 << 20, spare=False) as s:
+        s.run(steps(blocks, each))
+        view = cfg(s, "f", raw=True)
+        assert 40_000 < len(view.html) <= 120_000
+        for part, told in ((Part("%b1", 9), None), (None, Told(["dominators", "live"]))):
+            assert len(cfg(s, "f", raw=True, part=part, told=told).html) <= 120_000
+        if blocks <= 60:
+            found = view.text.count("store volatile"), "… " in view.text
+            assert found[0] == blocks * each or found[1], "the words tell all"
+        for block in (f"b{blocks - 1}", "b1"):
+            opened, _ = picture(cfg(s, "f", raw=True, part=Part(block=block)).html)
+            number = block[1:]
+            assert opened.count(f"store volatile i64 {number}0") >= min(each, 500)
+        svg, _ = picture(view.html)
+        assert re.search(r"… \d+ more; --block b1 shows them", svg) or blocks > 60
+
+
+def test_of_many_functions_those_are_drawn_that_there_is_room_for() -> None:
+    with Session(capacity=64 << 20, spare=False) as s:
+        s.run("".join(steps(8, 8).replace("@f", f"@f{k}") + "\n" for k in range(9)))
+        view = cfg(s, 1, raw=True)
+        drawn = len(pictures(view.html))
+        assert 1 < drawn < 9 and len(view.html) <= 121_000
+        left = ", ".join(f"@f{k}" for k in range(drawn, 9))
+        assert f"Not shown here, %cfg NAME draws one: {left}." in " ".join(view.text.split())
+
+
 @given(
     count=st.integers(1, 40),
     pairs=st.lists(st.tuples(st.integers(0, 39), st.integers(0, 39)), max_size=90),
     most=st.integers(2, 30),
+    room=st.integers(0, 400),
 )
 def test_an_outline_has_each_reached_node_once(
-    count: int, pairs: list[tuple[int, int]], most: int
+    count: int, pairs: list[tuple[int, int]], most: int, room: int
 ) -> None:
     """Unless one node has more children than there are boxes."""
     after: list[list[int]] = [[] for _ in range(count)]
@@ -227,7 +273,11 @@ def test_an_outline_has_each_reached_node_once(
     for node, above in enumerate(dominators(after)):
         if above >= 0 and node:
             tree[above].append(node)
-    boxes = outline(tree, 0, most)
+    boxes = outline(tree, 0, most, lambda node: 3 + 7 * (node % 4), room, 9)
+    leaves = {node for node in tree if not tree[node]}
+    taken = [9 if len(box) > 1 else 3 + 7 * (box[0] % 4) for box in boxes]
+    below = sum(3 + 7 * (n % 4) if n in leaves else 9 for n in tree[0])
+    assert sum(taken) <= max(room, 3 + below) or len(boxes) == most
     found = [node for box in boxes for node in box]
     assert len(found) == len(set(found)) and len(boxes) <= most
     if len(tree[0]) < most:

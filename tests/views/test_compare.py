@@ -114,6 +114,14 @@ def test_two_versions_of_a_function(session: Session) -> None:
         assert "Lines of cell 1" in view.text and "Lines of cell 2" in view.text
 
 
+def test_instructions_on_vectors_are_counted_where_there_are_any(session: Session) -> None:
+    session.run("void inc(int *p, long n) { while (n--) *p++ += 1; }", "c")
+    view = compare(session, "inc", levels=[1, 2])
+    assert int(row(view.text, "packed instructions")[1]) > 0
+    assert row(view.text, "packed instructions")[0] == "0"
+    assert "packed" not in compare(session, "sum", levels=[0, 2]).text
+
+
 def test_what_is_timed_uses_the_session_and_leaves_it_as_it_was(session: Session) -> None:
     """Another level's code calls the session's functions and sees its globals; nothing stays."""
     used = {zone: numbers["used"] for zone, numbers in session.inspect.engine.arena.usage().items()}

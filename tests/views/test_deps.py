@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import base64
 import re
 
 import pytest
+from stripped import pictures
 
 from jitkernel.errors import UsageError
 from jitkernel.views import deps
@@ -32,10 +32,8 @@ def test_what_evicting_would_break(session):
 
 def test_the_picture_is_an_image_with_its_numbers_in_words(session):
     html = deps(session, "a").html
-    image = re.search(r'<img src="data:image/svg\+xml;base64,([^"]+)" alt="([^"]+)"', html)
-    assert image is not None
-    assert "3 cells, 3 uses" in image[2] and "cells 2, 3" in image[2]
-    svg = base64.b64decode(image[1]).decode()
+    ((svg, alt),) = pictures(html)
+    assert "3 cells, 3 uses" in alt and "cells 2, 3" in alt
     assert svg.count(" data-e=") == 3 and PAPER in svg
     assert "cell 1 (here)" in svg and svg.count("would break") == 2
     assert "script" not in svg and "foreignObject" not in svg

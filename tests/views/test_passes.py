@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,12 +14,14 @@ from stripped import assert_complete
 from benchmarks.rows.explain import function
 from jitkernel import Session
 from jitkernel.compiler import answers
+from jitkernel.compiler.pass_dumps import CODE, PASSES
 from jitkernel.compiler.pass_trace import PassTrace
 from jitkernel.errors import CompileError, Interrupted, UsageError
 from jitkernel.ir.printed import REST, parts, quiet
 from jitkernel.session import CellOptions
-from jitkernel.views import ir, loop, mir, passes
+from jitkernel.views import ir, loop, mir, passes, remarks
 from jitkernel.views.diff import counts, diff, difference, optnone, shown_unit
+from jitkernel.views.view import View
 from jitkernel.views.watched import changed_steps
 
 ALLOCA = """define i32 @sq(i32 %x) {
@@ -262,6 +264,59 @@ def test_what_is_interrupted_shows_what_there_was(
     assert not [*tmp_path.iterdir()]
 
 
+def rolled(lines: int) -> str:
+    """The same as one block that is a loop."""
+    body = "".join(
+        f"  %g{k} = getelementptr i64, ptr %p, i64 {k % 64}\n  %w{k} = load volatile i64, ptr %g{k}\n"
+        f"  %m{k} = mul i64 %w{k}, %i\n  store volatile i64 %m{k}, ptr %g{k}\n"
+        for k in range(lines // 4)
+    )  # fmt: skip
+    return (
+        "define i64 @f(ptr %p, i64 %n) {\nentry:\n  br label %a\na:\n"
+        f"  %i = phi i64 [ 0, %entry ], [ %j, %a ]\n{body}  %j = add i64 %i, 1\n"
+        "  %c = icmp ult i64 %j, %n\n  br i1 %c, label %a, label %end\nend:\n  ret i64 %i\n}"
+    )
+
+
+VIEWS: dict[str, tuple[str, Callable[..., View]]] = {
+    "remarks": (
+        r"Stopped at (?:pass \d+, \S+|code generation): this was",
+        lambda s, tick: remarks(s, "f", tick=tick),
+    ),
+    "mir": (r"Stopped at code generation of @f", lambda s, tick: mir(s, "f", tick=tick)),
+    "loop": (r"Stopped at pass \d+ of \d+ over this loop", lambda s, tick: loop(s, "f", "", tick)),
+}
+
+
+@pytest.mark.parametrize("kind", VIEWS)
+def test_what_else_is_interrupted_shows_what_there_was(
+    s: Session, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str
+) -> None:
+    """Stopped as soon as LLVM has written something; the next time it is whole."""
+    monkeypatch.setattr(answers, "_TICK", 0.001)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    words, view = VIEWS[kind]
+
+    def stop(what: str) -> None:
+        logs = [p for name in (PASSES, CODE) for p in tmp_path.glob(f"*/{name}")]
+        there = [p for p in logs if p.stat().st_size > 4_000 and (kind != "mir" or CODE in p.name)]
+        if there and (kind != "loop" or [*tmp_path.glob("*/loops")]):
+            s.interrupt()
+
+    for lines in (300, 2_400, 9_600):  # a fast processor may be done before it is told
+        s.run((rolled if kind == "loop" else function)(lines))
+        with pytest.raises(Interrupted) as found:
+            view(s, stop)
+            raise Interrupted("it was too quick")
+        if shown := vars(found.value).get("view"):
+            break
+    assert re.search(words, " ".join(shown.text.split()))
+    assert s.inspect.partial is not None and not [*tmp_path.iterdir()]
+    s.run(rolled(8))
+    whole = view(s, None)
+    assert "Stopped" not in whole.text and s.inspect.partial is None
+
+
 def test_passes_over_loops_are_one_step_and_a_loop_has_its_own(s: Session) -> None:
     s.run(LOOPS)
     text = passes(s, "two").text
@@ -306,12 +361,17 @@ def test_what_is_too_large_says_what_can_be_seen(
     monkeypatch.setattr(sys.modules["jitkernel.views.watched"], "_MOST", 8)
     s.run(f"{ALLOCA}\n{ALLOCA.replace('@sq', '@other')}")
     number = s.symbols["sq"].cell
-    with pytest.raises(UsageError, match=r"cell \d has 12 lines .*%passes NAME .*: @other, @sq"):
-        passes(s, number)
+    seen = " ".join(passes(s, number).text.split())
+    assert re.search(r"cell \d+ has 12 lines .*%passes NAME .*: @other, @sq", seen)
+    with pytest.raises(UsageError, match=r"cell \d+ has 12 lines"):
+        passes(s, number, step=1)
     assert "sroa" in passes(s, "other").text
     monkeypatch.setattr(sys.modules["jitkernel.views.watched"], "_MOST", 4)
-    with pytest.raises(UsageError, match="%remarks @sq is what LLVM says of it, %ir @sq --diff"):
-        passes(s, "sq")
+    listed = passes(s, "sq").text
+    rows = {name: int(times) for name, times in re.findall(r"^(\S+) +(\d+)  +\d", listed, re.M)}
+    assert {"sroa", "instcombine", "simplifycfg"} <= set(rows) and rows["sroa"] > 1
+    assert re.match(rf"@sq: {sum(rows.values())} runs of {len(rows)} passes, which took ", listed)
+    assert "%remarks @sq is what LLVM says of it, %ir @sq --diff" in " ".join(listed.split())
 
 
 def test_optnone_says_why_nothing_happens(session: Session) -> None:

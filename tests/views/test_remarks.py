@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from stripped import assert_complete
 
 from jitkernel import Session
-from jitkernel.compiler.pass_log import END
-from jitkernel.compiler.remarks import DONE, NOT_DONE, SAID, Remark, inlined
-from jitkernel.compiler.remarks import remarks_of as read
+from jitkernel.compiler.pass_dumps import CODE, PASSES, Dumps
+from jitkernel.compiler.remarks import DONE, NOT_DONE, SAID, Remark, Remarks, inlined
 from jitkernel.errors import UsageError
 from jitkernel.views import remarks
 from jitkernel.views.remarks import remarks_of
@@ -103,8 +103,8 @@ def test_nothing_said_and_nothing_there(session: Session) -> None:
         remarks(session, "nothing")
 
 
-def test_a_log() -> None:
-    log = (
+def test_a_log(tmp_path: Path) -> None:
+    (tmp_path / PASSES).write_bytes(
         b" Running pass 1 InlinerPass on (f, g)\n"
         b"remark: cell.ll:4:0: 'sq' inlined into 'g' with (cost=-30, threshold=337) at callsite"
         b" g:1:0;\n"
@@ -112,11 +112,15 @@ def test_a_log() -> None:
         b"remark: cell.ll:7:0: loop not vectorized: why\nremark: cell.ll:7:0: loop not vectorized:"
         b" why\n"
         b" Running pass 3 GVNPass on f\nremark: <unknown>:0:0: load of type i32 eliminated\n"
-        b"remark: <unknown>:0:0: \nBasicBlock: x\n" + END + b"remark: cell.ll:2:0: 3 spills 1.0e+00"
-        b" total spills cost generated in loop\n"
+        b"remark: <unknown>:0:0: \nBasicBlock: x\nend\n"
+    )
+    (tmp_path / CODE).write_bytes(
+        b"remark: cell.ll:2:0: 3 spills 1.0e+00 total spills cost generated in loop\n"
     )
     vectors = Remark("loop-vectorize", "f", 7, "loop not vectorized: why", 2)
-    found = read({}, log)
+    seen = Remarks.of(Dumps(str(tmp_path)))
+    assert seen is not None and seen.stopped == "code generation"
+    found = seen.found
     assert [(r.name, r.function, r.line, r.times) for r in found] == [
         ("inline", "g", 4, 1), (vectors.name, "f", 7, 2), ("gvn", "f", 0, 1),
         ("register allocation", "", 2, 1),

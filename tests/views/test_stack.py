@@ -113,6 +113,53 @@ def test_return_addresses_follow_calls_and_frames_join(session: Session) -> None
             assert before[0].mnemonic == "call"
 
 
+def test_live_references_are_marked_by_their_stack_maps(session: Session) -> None:
+    """A base, and a pointer that walks along in its object; a number that looks like one is none."""
+    session.run("""@object = global [8 x i64] zeroinitializer
+define void @fails() noinline {
+  store volatile i64 1, ptr null
+  ret void
+}
+define i64 @walks(ptr addrspace(1) %o, i64 %n) noinline gc "statepoint-example" {
+entry:
+  br label %loop
+loop:
+  %i = phi i64 [ %n, %entry ], [ %i1, %loop ]
+  %p = phi ptr addrspace(1) [ %o, %entry ], [ %p1, %loop ]
+  %p1 = getelementptr i8, ptr addrspace(1) %p, i64 8
+  call void @fails()
+  store i64 %i, ptr addrspace(1) %p1
+  %i1 = sub i64 %i, 1
+  %more = icmp ne i64 %i1, 0
+  br i1 %more, label %loop, label %done
+done:
+  %v = load i64, ptr addrspace(1) %o
+  %r = add i64 %v, %n
+  ret i64 %r
+}
+define i64 @start(i64 %at) noinline {
+  %o = inttoptr i64 %at to ptr addrspace(1)
+  %r = call i64 @walks(ptr addrspace(1) %o, i64 %at)
+  %s = add i64 %r, %at
+  ret i64 %s
+}""")
+    at = session["object"].address
+    with pytest.raises(Fault):
+        session.call("start", at)
+    text = stack(session).text
+    assert "they hold 2 live references." in " ".join(text.split())
+    found = {what: value for _, _, value, what in words(text, "@walks") if "reference" in what}
+    [base] = [
+        offset for _, offset, _, what in words(text, "@walks") if what == "reference: @object"
+    ]
+    assert found["reference: @object"] == at
+    [derived] = [what for what in found if "derived" in what]
+    assert derived == f"reference, derived from +{base:#x}: {session.describe(found[derived])}"
+    assert found[derived] - at in (0, 8)
+    number = [what for _, _, value, what in words(text, "@walks") if value == at]
+    assert sorted(number) == ["reference: @object", "saved rbx: @object"]
+
+
 def test_frames_of_a_library_are_one(session: Session) -> None:
     text = fault(session, "@sort()")
     places = re.findall(r"^#\d+ +(\S+)", text, re.M)

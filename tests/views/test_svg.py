@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import base64
 import re
 from pathlib import Path
 
 import pytest
+from stripped import pictures
 
 from jitkernel.session.report.memory import Sample
 from jitkernel.views import diagram
@@ -46,7 +46,7 @@ def over(tint: str, page: RGB) -> RGB:
 
 
 def drawn(html: str) -> str:
-    return base64.b64decode(re.findall(r"base64,([^\"]+)", html)[0]).decode()
+    return pictures(html)[0][0]
 
 
 def test_a_card_is_between_white_and_black() -> None:

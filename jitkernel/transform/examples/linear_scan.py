@@ -1,7 +1,8 @@
 """Linear-scan register allocation (Poletto and Sarkar 1999): the interval in which each value is
 live, and its register, or a place on the stack."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from jitkernel.ir.model import Argument, Function, Instruction, Value
 
@@ -34,12 +35,12 @@ def intervals(f: Function) -> dict[Value, tuple[int, int]]:
     return spans
 
 
-def allocate(spans: dict[Value, tuple[int, int]]) -> dict[Value, str]:
+def allocate(spans: dict[Any, Any], registers: Sequence[str] = REGISTERS) -> dict[Any, str]:
     """A register or `stack` for each: where none is free, what is needed longest is in memory."""
-    active, where = list[Value](), dict[Value, str]()
+    active, where = list[Any](), dict[Any, str]()
     for value, (first, _) in sorted(spans.items(), key=lambda item: item[1]):
         active = [v for v in active if spans[v][1] > first or spans[v][0] == first]
-        free = [r for r in REGISTERS if r not in {where[v] for v in active}]
+        free = [r for r in registers if r not in {where[v] for v in active}]
         longest = max([*active, value], key=lambda v: spans[v][1])
         if free:
             where[value] = free[0]
