@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import time
+import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -20,11 +21,12 @@ from jitkernel.grading.rules import Finding, read_rule
 from jitkernel.grading.subject import Subject
 from jitkernel.grading.variables import Variables
 from jitkernel.ir.names import bare, written
-from jitkernel.ir.types import IntType
+from jitkernel.ir.types import FunctionType, IntType
 from jitkernel.session.operation import operation
 from jitkernel.session.program.signatures import Signature
 from jitkernel.session.run.calls import Scratch
 from jitkernel.session.run.results import Collector
+from jitkernel.values.c import function_in_c
 from jitkernel.values.python import Pointer
 from jitkernel.values.value import TypedValue
 from jitkernel.wording import counted
@@ -42,12 +44,16 @@ _NOWHERE = "a pointer into no argument"
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A check that was passed: how many inputs gave the right answer, and what each rule found."""
+    """A check that was passed: how many inputs gave the right answer, and what each rule found.
+
+    `called` is the function as the user writes it.
+    """
 
     exercise: Exercise
     function: str
     inputs: int
     found: tuple[str, ...]
+    called: str
 
 
 def check(
@@ -64,15 +70,16 @@ def check(
         exercise = find_exercise(exercise, folder)
     name = bare(function or exercise.function)
     inputs, findings = _grade(session, exercise, name)
+    called = session.inspect.program.called(name)
     broken = [
-        f"{written(name)}: {finding.found}, but the exercise asks for: {read_rule(rule).demand}"
+        f"{called}: {finding.found}, but the exercise asks for: {read_rule(rule).demand}"
         for rule, finding in zip(exercise.rules, findings, strict=True)
         if not finding.holds
     ]
     if broken:
         # No hint: it is about the answer.
         raise CheckFailed("\n".join([*broken, f"All {inputs} inputs gave the right answer."]))
-    return Report(exercise, name, inputs, tuple(finding.found for finding in findings))
+    return Report(exercise, name, inputs, tuple(f.found for f in findings), called)
 
 
 @operation()
@@ -89,7 +96,7 @@ def _grade(session: Session, exercise: Exercise, name: str) -> tuple[int, list[F
         try:
             subject = Subject(session, scratch, name, signature, memory.used)
             trial = _Trial(scratch, exercise, subject, address, limit, memory, variables)
-            inputs = _check_inputs(trial, exercise, name)
+            inputs = _check_inputs(trial, exercise, session.inspect.program.called(name))
         finally:
             variables.end()
             memory.release()
@@ -98,30 +105,38 @@ def _grade(session: Session, exercise: Exercise, name: str) -> tuple[int, list[F
 
 def _check_type(session: Session, exercise: Exercise, name: str) -> Signature:
     symbol = session.symbols.get(name)
-    wanted = exercise.signature
-    asked = f"the exercise {exercise.name} asks for {written(name)}: {wanted}"
+    wanted, called = exercise.signature, session.inspect.program.called(name)
+    asked = f"the exercise {exercise.name} asks for {prototype(session, name, wanted)}"
     if symbol is None or not symbol.defined:
-        raise CheckFailed(f"{written(name)} is not defined; {asked}")
+        raise CheckFailed(f"{called} is not defined; {asked}")
     info = session.inspect.signature(name)
     # The convention and how small integers are extended are the student's own affair.
     if not isinstance(info, Signature) or info.type != str(wanted):
-        raise CheckFailed(f"{written(name)} is {symbol.type}, but {asked}")
+        there = symbol.type
+        if isinstance(info, Signature) and called != written(name):
+            there = prototype(session, name, info.function)
+        raise CheckFailed(f"{called} is {there}, but {asked}")
     return info
 
 
-def _check_inputs(trial: _Trial, exercise: Exercise, name: str) -> int:
+def prototype(session: Session, name: str, type: FunctionType) -> str:
+    """A function with its type, as the user's language writes both."""
+    called = session.inspect.program.called(name)
+    in_c = "" if called == written(name) else function_in_c(called, type).rstrip(";")
+    return in_c or f"{called}: {type}"
+
+
+def _check_inputs(trial: _Trial, exercise: Exercise, called: str) -> int:
     """Count the inputs that give the right answer; raise CheckFailed at the first that does not."""
     done, began = 0, time.monotonic()
     trial.variables.begin()
     for values in (*exercise.tries, *chosen(exercise.kinds, exercise.samples, exercise.seed)):
         if time.monotonic() - began > trial.limit * ALL:
-            raise CheckFailed(
-                f"{written(name)} is too slow: {done} inputs took {trial.limit * ALL:g} s"
-            )
+            raise CheckFailed(f"{called} is too slow: {done} inputs took {trial.limit * ALL:g} s")
         complaint = trial.complaint(values)
         if complaint:
             values, complaint = _simplest(trial, exercise.kinds, values, complaint)
-            call = written_call(name, exercise.kinds, values)
+            call = written_call(called, exercise.kinds, values)
             first, *rest = complaint.split("\n")
             lines = [f"{call}: {first}", *rest]
             if done:
@@ -237,6 +252,10 @@ class _Trial:
             if error.signal == "SIGSEGV" and (beside := self.memory.beside(error.address)):
                 words = f"{'wrote' if 'write' in first else 'read'} {beside}"
             return "\n".join([words, *rest])
+        except Exception as error:
+            if id(error) != self.scratch.core.raised:
+                raise
+            return f"{_raised(error)}; expected {expected.text}"
         found, outside = self._answer(value)
         if outside:
             return f"wrote {outside}"
@@ -251,7 +270,7 @@ class _Trial:
         arguments = self._arguments(values, at_end=True)
         result = self.scratch.call_at(self.reference, type, arguments)
         if result is None:
-            call = written_call(self.exercise.function, self.exercise.kinds, values)
+            call = written_call(written(self.exercise.function), self.exercise.kinds, values)
             raise JitError(f"the reference of {self.exercise.name} was stopped at {call}")
         answer, _ = self._answer(result)
         if answer.text == _NOWHERE:
@@ -303,6 +322,12 @@ def _same(one: Any, other: Any, tolerance: float) -> bool:
             return math.isnan(one) and math.isnan(other)
         return one == other or math.isclose(one, other, rel_tol=tolerance, abs_tol=0.0)
     return bool(one == other)
+
+
+def _raised(error: Exception) -> str:
+    """The words for an exception of a function of Python's, with the place that raised it."""
+    *_, last = traceback.extract_tb(error.__traceback__)
+    return f"{type(error).__name__}: {error} (in {last.name}, line {last.lineno})"
 
 
 def _said(printed: _Printed) -> list[str]:

@@ -18,7 +18,6 @@ from itertools import islice, product
 from typing import Any
 
 from jitkernel.errors import UsageError
-from jitkernel.ir.names import written
 from jitkernel.ir.types import FloatType, FunctionType, IntType, PointerType, Type
 from jitkernel.regex import regex
 from jitkernel.values.python import LETTERS
@@ -270,8 +269,8 @@ def _smaller(kind: Kind, value: Any) -> Iterator[Any]:
                     yield simpler
         case "struct":
             for i, (field, part) in enumerate(zip(kind.fields, value, strict=True)):
-                for simpler in _smaller(field, part):
-                    yield (*value[:i], simpler, *value[i + 1 :])
+                for simpler in _smaller(field, part):  # a list in what comes from a file
+                    yield type(value)([*value[:i], simpler, *value[i + 1 :]])
         case _:
             half = len(value) // 2
             yield from (value[:half], value[half:]) if half else ()
@@ -292,9 +291,9 @@ def filled(kinds: tuple[Kind, ...], values: tuple[Any, ...]) -> Iterator[tuple[K
         yield kind, last
 
 
-def written_call(function: str, kinds: tuple[Kind, ...], values: tuple[Any, ...]) -> str:
+def written_call(called: str, kinds: tuple[Kind, ...], values: tuple[Any, ...]) -> str:
     """The call as it reads best: `@sum([3, 1], 2)`."""
-    return f"{written(function)}({', '.join(told(*each) for each in filled(kinds, values))})"
+    return f"{called}({', '.join(told(*each) for each in filled(kinds, values))})"
 
 
 def told(kind: Kind, value: Any) -> str:

@@ -6,6 +6,8 @@ In a Python notebook `predict("faster", 10)` and, where it was measured, `answer
 
 from __future__ import annotations
 
+from jitkernel.grading import progress
+
 #: By name: what this process's reader expects.
 _expected: dict[str, str] = {}
 
@@ -21,10 +23,13 @@ def predict(name: str, guess: object = ...) -> str:
 
 
 def answer(name: str, found: object) -> str:
-    """Compare what has come out with what was expected."""
+    """Compare what has come out with what was expected; right and close is progress."""
     guess, text = _expected.get(name), str(found)
-    said = f"you expected {guess}: {_compared(guess, text)}" if guess else "without a prediction"
-    return f"{name}: {_shown(text)}; {said}"
+    if not guess:
+        return f"{name}: {_shown(text)}; without a prediction"
+    verdict = _compared(guess, text)
+    note = progress.passed(name) if verdict.startswith(("right", "close")) else ""
+    return f"{name}: {_shown(text)}; you expected {guess}: {verdict}\n{note}".rstrip("\n")
 
 
 def _compared(guess: str, found: str) -> str:

@@ -20,6 +20,7 @@ from jitkernel.ir.model.module import Module
 from jitkernel.ir.model.values import Global, Value
 from jitkernel.ir.module import functions
 from jitkernel.ir.names import written
+from jitkernel.linker.packed import is_packed
 from jitkernel.wording import counted
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ class Finding:
 RULES = (
     "no OPCODE [as written]", "some OPCODE [as written]", "at most N instructions",
     "at most N IR instructions", "at most N bytes", "a tail call", "a tail call to itself",
-    "direct calls",
+    "direct calls", "packed instructions",
 )  # fmt: skip
 
 _PLACES = {
@@ -71,8 +72,8 @@ def read_rule(text: str) -> Rule:
             f"at most {words[1]} {_PLACES[what]}",
             lambda session, name: _at_most(session, name, int(words[1]), what),
         )
-    if text in _OF_CALLS:
-        return Rule(text, _OF_CALLS[text])
+    if text in _OTHERS:
+        return Rule(text, _OTHERS[text])
     raise UsageError(f"must: {text!r} is no rule; there are: {'; '.join(RULES)}")
 
 
@@ -206,8 +207,17 @@ def _is_number(operands: str) -> bool:
     return operands.startswith("0x")
 
 
-_OF_CALLS: dict[str, Callable[[Session, str], Finding]] = {
+def _packed(session: Session, name: str) -> Finding:
+    rows = _machine_code(session, name)
+    count = sum(is_packed(mnemonic, operands) for _, _, mnemonic, operands in rows)
+    return Finding(
+        count > 0, counted(count, "packed instruction") if count else "no packed instructions"
+    )
+
+
+_OTHERS: dict[str, Callable[[Session, str], Finding]] = {
     "a tail call": _tail_call,
     "a tail call to itself": partial(_tail_call, to_itself=True),
     "direct calls": _direct_calls,
+    "packed instructions": _packed,
 }

@@ -18,6 +18,7 @@ from jitkernel.ir.text import type_at
 from jitkernel.ir.types import Type, parse_type
 from jitkernel.session.program.signatures import Variable
 from jitkernel.session.run.calls import Scratch
+from jitkernel.values.c import type_in_c
 from jitkernel.values.value import TypedValue
 
 _PREFIX = f"{REFERENCE}."  # of the reference's own, in its module
@@ -52,9 +53,13 @@ class Variables:
             if mine is None or mine[0] != type or mine[2]:
                 known = scratch.program.named(name)
                 there = known.info if known is not None and isinstance(known.info, Variable) else ""
+                called = scratch.program.called(name)
+                asked = f"{called}: global {type}"
+                if called != written(name):
+                    asked = type_in_c(type, called) or asked
                 raise CheckFailed(
-                    f"{written(name)} is {there or 'not defined'}, but the exercise asks for "
-                    f"{written(name)}: global {type}, as in the cells above it"
+                    f"{called} is {there or 'not defined'}, but the exercise asks for {asked}, as "
+                    "in the cells above it"
                 )
             address = scratch.engine.linker.symbols[found.name].address
             first = scratch.read(address, scratch.layout(type).size)
@@ -93,14 +98,19 @@ class Variables:
             wanted = self._scratch.read(pair.reference, len(pair.first))
             if found != wanted:
                 words = (self._words(pair, data) for data in (wanted, found))
-                return "expected to leave {} = {}, left {}".format(written(pair.name), *words)
+                return "expected to leave {} = {}, left {}".format(self._called(pair), *words)
         return ""
 
     def told(self, values: Sequence[bytes]) -> str:
         """The values that `now` gave, as a line of a complaint."""
         pairs = zip(self._pairs, values, strict=True)
-        return ", ".join(f"{written(pair.name)} = {self._words(pair, v)}" for pair, v in pairs)
+        return ", ".join(f"{self._called(pair)} = {self._words(pair, v)}" for pair, v in pairs)
+
+    def _called(self, pair: _Pair) -> str:
+        return self._scratch.program.called(pair.name)
 
     def _words(self, pair: _Pair, data: bytes) -> str:
         value = TypedValue(pair.type, data, self._scratch.layout)
-        return value.text(self._scratch.core.places.describe)
+        describe = self._scratch.core.places.describe
+        in_ir = self._called(pair) == written(pair.name)
+        return value.text(describe) if in_ir else value.value_text(describe)

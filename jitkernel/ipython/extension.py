@@ -169,7 +169,10 @@ class Extension:
     def _line(self, frontend: Frontend, name: str, rest: str) -> None:
         if name == "help" and not rest.strip():
             frontend.display(paragraph(_HERE))
-        run_line_magic(frontend, name, rest)
+        if "--example" in rest.split():  # of a cell that IPython does not let be empty
+            run_cell_magic(frontend, CellCall(name, rest, ""), None)
+        else:
+            run_line_magic(frontend, name, rest)
         if name == "language":
             for other in self._register_languages():
                 frontend.print(f"%%{other} is IPython's own; here it is %%jit {other}")

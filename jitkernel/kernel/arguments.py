@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from glob import escape, glob
 from typing import TYPE_CHECKING
 
-from jitkernel.errors import UsageError
+from jitkernel.errors import JitError, UsageError
 from jitkernel.ir.names import NAME, bare, written
 from jitkernel.kernel.magics.parsing import given
 from jitkernel.kernel.magics.registry import Argument, Magic
@@ -83,6 +83,9 @@ def _offered(
     match argument.completes:
         case "file":
             return [Suggestion(path, "path") for path in paths(word)]
+        case "block":
+            mark = "%" if not word or word.startswith("%") else ""
+            return [Suggestion(mark + name, "block") for name in _blocks(context, before)]
         case "breakpoint":
             debugger = context.session.inspect.debugger
             points = debugger.breakpoints if debugger is not None else []
@@ -119,6 +122,17 @@ def _offered(
             return [
                 Suggestion(text, "value", argument.help) for text in ("none", "1M", "8M", "64M")
             ]
+    return ()
+
+
+def _blocks(context: Frontend, before: Given) -> Iterable[str]:
+    """The labels of the function or cell that was named before, or of the last cell."""
+    from jitkernel.views.lines import labels
+
+    with contextlib.suppress(JitError):
+        named = next((text for told, text in before if told.completes == "target" and text), None)
+        target = int(named) if named and named.isdigit() else named
+        return labels(context.session, target)
     return ()
 
 

@@ -185,6 +185,7 @@ def test_arrays(s: Session) -> None:
             "1 alloca as written",
         ),
         ("some phi", "  %r = mul i32 %x, %x\n  ret i32 %r", "no phi as compiled"),
+        ("packed instructions", "  %r = mul i32 %x, %x\n  ret i32 %r", "no packed"),
         (
             "a tail call",
             "  %r = mul i32 %x, %x\n  ret i32 %r",
@@ -217,6 +218,37 @@ def test_rules_that_hold(s: Session) -> None:
     s.run(sq)
     s.run(source)
     assert grading.check(s, exercise).found[0].startswith("a jump to @sq")
+
+
+VECTORS = """\
+; must: packed instructions
+; inputs: i32[] 0..9, length
+define void @inc(ptr %a, i64 %n) {
+entry:
+  %none = icmp eq i64 %n, 0
+  br i1 %none, label %done, label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %j, %loop ]
+  %p = getelementptr i32, ptr %a, i64 %i
+  %v = load i32, ptr %p
+  %w = add i32 %v, 1
+  store i32 %w, ptr %p
+  %j = add nuw i64 %i, 1
+  %more = icmp ult i64 %j, %n
+  br i1 %more, label %loop, label %done
+done:
+  ret void
+}"""
+
+
+def test_packed_instructions(s: Session) -> None:
+    """Of whatever width: a volatile access keeps the vectoriser from making any."""
+    exercise = grading.make_exercise(s, "inc", VECTORS)
+    s.run(VECTORS)
+    assert re.fullmatch(r"\d+ packed instructions?", grading.check(s, exercise).found[0])
+    assert failure(s, exercise, VECTORS.replace("= load", "= load volatile"))[0].startswith(
+        "@inc: no packed"
+    )
 
 
 def test_the_reference_meets_no_names_of_the_students(s: Session) -> None:
@@ -376,3 +408,26 @@ def test_a_reference_may_return_no_pointer_of_its_own(s: Session) -> None:
     s.run(source)
     with pytest.raises(UsageError, match="returned a pointer into no argument"):
         grading.check(s, exercise)
+
+
+def test_what_a_python_function_raises_is_an_answer_with_its_input(s) -> None:
+    """Also a result that is none of the type; and the session goes on."""
+    exercise = grading.make_exercise(
+        s, "inc", "; try: 5\ndefine i8 @inc(i8 %x) {\n  %r = add i8 %x, 1\n  ret i8 %r\n}"
+    )
+
+    def inc(x):
+        return {5: 6}[x] if abs(x) < 100 else x + 1
+
+    s.export_python("inc", inc, "i8 (i8)")
+    with pytest.raises(
+        CheckFailed, match=r"@inc\(0\): KeyError: 0 \(in inc, line \d+\); expected 1"
+    ):
+        grading.check(s, exercise)
+    s.export_python("inc", lambda x: x + 1 if x < 127 else 1000, "i8 (i8)")
+    with pytest.raises(
+        CheckFailed, match=r"@inc\(127\): UsageError: what @inc returned: 1000 does not fit"
+    ):
+        grading.check(s, exercise)
+    s.export_python("inc", lambda x: (x + 129) % 256 - 128, "i8 (i8)")
+    assert grading.check(s, exercise).inputs > 100

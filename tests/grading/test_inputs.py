@@ -42,6 +42,15 @@ def test_simpler_inputs_are_within_bounds() -> None:
     assert all(kind.has(value) for (value,) in smaller(kinds, (17.5,)))
 
 
+def test_simpler_sorted_structs_are_sorted_also_where_they_come_from_a_file() -> None:
+    kinds = kinds_of("sorted {i32 0..9, i32}[], length", function_type("i32 (ptr, i64)"))
+    for element in (tuple, list):  # drawn ones, and those of JSON
+        values = [element((2, 5)), element((7, 1))]
+        found = [value for (value,) in smaller(kinds, (values,))]
+        assert [element((1, 5)), element((7, 1))] in found and values[:1] in found
+        assert all(value == sorted(value) for value in found)
+
+
 @pytest.mark.parametrize(
     ("body", "words"),
     [

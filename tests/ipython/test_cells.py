@@ -121,6 +121,7 @@ def test_jit_is_every_magic_of_the_kernel(ip) -> None:
     assert "a call" in ip.ok("%%jit timeit -n 2 -r 1\n@sq(3)")
     assert "a call" in ip.ok("%jit timeit -n 2 -r 1 --language kaleidoscope 1 + 2")
     assert ip.ok("%jit @sq(9)").rstrip().endswith("i32 81")
+    assert "r0" in ip.ok("%jit analysis --example linear_scan --on @sq")  # IPython wants no cell
     assert ip.ok("%jit %time @sq(9)").count("i32 81") == 1
     shown = ip.ok("%jit help")
     assert "%NAME is written %jit NAME" in shown and "%evict" in shown

@@ -23,7 +23,8 @@ def defined(kernel: Kernel) -> None:
         "%pt = type { i32, i32 }\n@numbers = global [3 x i32] [i32 1, i32 2, i32 3]\n"
         '@"a b" = global i8 7\n'
         "define i32 @number_of(ptr %p) {\n  %v = load i32, ptr %p\n  ret i32 %v\n}\n"
-        "define i32 @user(%pt %v) {\n  %n = call i32 @number_of(ptr @numbers)\n  ret i32 %n\n}"
+        "define i32 @user(%pt %v) {\n  %n = call i32 @number_of(ptr @numbers)\n  br label %positive\n"
+        "positive:\n  ret i32 %n\n}"
     )
 
 
@@ -57,6 +58,9 @@ def inserted(reply: dict, code: str) -> set[str]:
         ("%config Compiler.opt", {"%config Compiler.opt_level"}),
         ("%help evi", {"%help evict"}),
         ("%asm --syn", {"%asm --syntax"}),
+        ("%cfg @user --block %p", {"%cfg @user --block %positive"}),
+        ("%cfg @user --around=po", {"%cfg @user --around=positive"}),
+        ("%cfg @number_of --block p", set()),
         ("%arena ro", {"%arena rodata"}),
         ("@sqr", {"@sqrt", "@sqrtf"}),
         ("  getelem", {"  getelementptr"}),
@@ -77,8 +81,9 @@ FREE = {
     ("stack", "--after"), ("compare", "--time"), ("pass", "name"), ("pass", "--timeout"),
     ("analysis", "name"), ("analysis", "--timeout"),
     ("predict", "name"), ("predict", "guess"), ("answer", "name"), ("answer", "value"),
+    ("progress", "--reset"),
     ("timeit", "-n"), ("timeit", "-r"), ("exercise", "exercise"), ("watch", "--every"),
-    ("cfg", "--depth"), ("cfg", "--block"), ("cfg", "--around"), ("callgraph", "--depth"),
+    ("cfg", "--depth"), ("mir", "--around"), ("callgraph", "--depth"),
     ("callgraph", "--around"), ("lib", "-l"), ("plot", "--x"), ("plot", "--count"),
     ("plot", "--first"), ("table", "--count"), ("table", "--first"), ("draw", "--most"),
     ("layout", "what"),
@@ -86,7 +91,7 @@ FREE = {
 }  # fmt: skip
 #: What stands for each kind of value once the cells above have run.
 SAMPLES = {
-    "breakpoint": "all", "cell": "1", "code": "@number_of", "cpu": "znver4", "file": "", "function": "@number_of",
+    "block": "%positive", "breakpoint": "all", "cell": "1", "code": "@number_of", "cpu": "znver4", "file": "", "function": "@number_of",
     "global": "@numbers", "machine": "riscv64", "magic": "evict", "pass": "sroa",
     "passes": "sroa", "pipeline": "-O2", "setting": "Compiler.opt_level", "size": "none",
     "symbol": "@numbers", "target": "@number_of", "variable": "PATH", "exercise": "clz", "language": "c",

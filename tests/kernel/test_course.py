@@ -18,10 +18,10 @@ import pytest
 from jitkernel.grading import Exercise
 from jitkernel.kernel.client import (
     code_cells,
+    kernel_for,
     outputs_text,
     read_notebook,
     run_cell,
-    running_kernel,
 )
 from jitkernel.kernel.magics import MAGICS
 from tests.kernel.answers import maker
@@ -55,21 +55,22 @@ def in_python(path: Path) -> bool:
 
 
 @pytest.fixture(scope="module")
-def solvers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[bool], Any]]:
-    """Kernels in a copy of the folder of solutions: IPython's, and ours."""
+def solvers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Any]]:
+    """Kernels in a copy of the folder of solutions, by language: IPython's, and ours."""
     copy = Path(shutil.copytree(COURSE, tmp_path_factory.mktemp("solved") / "course"))
     with contextlib.ExitStack() as kernels:
 
         @cache
-        def solver(python: bool) -> Any:
-            return kernels.enter_context(running_kernel(copy / "solutions", python=python))
+        def solver(kernel: str) -> Any:
+            book = {"metadata": maker().METADATA[kernel]}
+            return kernels.enter_context(kernel_for(book, copy / "solutions"))
 
         yield solver
 
 
 @pytest.mark.parametrize("name", LESSONS)
 def test_a_lesson_runs_and_fails_only_where_it_means_to(course: Path, name: str) -> None:
-    with running_kernel(course, python=in_python(course / name)) as client:
+    with kernel_for(read_notebook(course / name), course) as client:
         cells = run(course / name, client)
     for cell, reply, shown in cells:
         tags = cell["metadata"].get("tags", [])
@@ -96,11 +97,10 @@ def check_claims(lesson: Any, outputs: Iterator[str]) -> None:
 
 
 @pytest.mark.parametrize("name", SOLUTIONS)
-def test_solutions_pass_their_checks(solvers: Callable[[bool], Any], name: str) -> None:
+def test_solutions_pass_their_checks(solvers: Callable[[str], Any], name: str) -> None:
     checks = 0
-    solver = solvers(in_python(COURSE / "solutions" / name))
-    if not in_python(COURSE / "solutions" / name):
-        run_cell(solver, "%reset")
+    solver = solvers(LESSON_OF[name].kernel)
+    run_cell(solver, "%jit reset" if in_python(COURSE / "solutions" / name) else "%reset")
     for cell, reply, shown in run(COURSE / "solutions" / name, solver):
         assert reply["status"] == "ok", (cell["source"], shown)
         checks += "check" in cell["metadata"].get("tags", [])
@@ -118,7 +118,7 @@ def test_the_notebooks_are_what_their_source_makes(tmp_path: Path) -> None:
     }  # of whoever has worked there
     assert made == [p for p in kept if not theirs_alone & set(p.parts)]
     for path in made:
-        if path.suffix == ".json":
+        if path.parent.name == "exercises":
             ours, theirs = Exercise.read(tmp_path / path), Exercise.read(COURSE / path)
             assert (ours.task, ours.tries, ours.rules) == (theirs.task, theirs.tries, theirs.rules)
         else:
@@ -131,7 +131,11 @@ def test_every_lesson_has_its_parts() -> None:
     for name in LESSONS:
         book = json.loads((COURSE / name).read_text())
         first = book["cells"][0]["source"]
-        assert "minutes" in first and "You will be able to" in first and "Before it" in first
+        assert (
+            LESSON_OF[name].takes in first
+            and "You will be able to" in first
+            and "Before it" in first
+        )
         text = "\n".join(c["source"] for c in book["cells"])
         for link in re.findall(r"\]\(([\w./]+\.ipynb)\)", text):
             assert (COURSE / link).is_file(), f"{name}: {link}"
@@ -139,6 +143,8 @@ def test_every_lesson_has_its_parts() -> None:
     assert all(name in index for name in LESSONS)
     svg = (COURSE / "map.svg").read_text()
     assert "<script" not in svg and "foreignObject" not in svg
+    places = re.findall(r'<rect x="(\d+)" y="(\d+)"', svg)
+    assert len(set(places)) == len(places) == len(LESSONS)
 
 
 def test_the_rules_of_an_exercise_stand_above_its_stub() -> None:
@@ -203,3 +209,85 @@ def test_the_language_of_lesson_9_is_as_short_as_it_says() -> None:
     files = (ROOT / "jitkernel" / "languages" / "kaleidoscope").glob("*.*")
     lines = sum(len(p.read_text().splitlines()) for p in files if p.suffix in (".py", ".lark"))
     assert lines < 600
+
+
+def test_slides_begin_where_a_reader_takes_breath() -> None:
+    """At headings to the right, at other texts below; code stands with the text above it."""
+    for name in LESSONS:
+        cells = json.loads((COURSE / name).read_text())["cells"]
+        kinds = [cell["metadata"]["slideshow"]["slide_type"] for cell in cells]
+        assert kinds[0] == "slide" and kinds.count("slide") > 1, name
+        for cell, kind in zip(cells, kinds, strict=True):
+            assert (kind in ("-", "fragment")) == (
+                cell["cell_type"] == "code" or cell["source"].startswith("**Rules**")
+            ), (name, cell["source"])
+            headings = re.findall(
+                r"^##+ ", re.sub(r"```.*?```", "", cell["source"], flags=re.S), re.M
+            )
+            assert len(headings) <= 1 or cell["cell_type"] == "code", (name, cell["source"])
+
+
+def test_a_deck_fetches_nothing() -> None:
+    pytest.importorskip("sphinx_revealjs")
+    from tools.make_slides import deck
+
+    html = deck(LESSON_OF["12_patching.ipynb"])
+    assert "Reveal.initialize" in html and html.count("<section") > 10
+    assert not re.findall(r"<(?:script|link|img)[^>]*(?:src|href)=.(?!data:)[^>]*>", html)
+    assert "@import" not in html and ".ipynb" not in html
+
+
+def test_code_in_a_text_ends_in_the_paragraph_in_which_it_begins() -> None:
+    """A line that begins with `+ ` or `- ` is an item of a list, even in the middle of code."""
+    for lesson in maker().lessons():
+        text = "\n\n".join(part.body for part in lesson.parts if part.kind in ("text", "why"))
+        text = re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
+        for block in re.split(r"\n\s*\n|^(?=\s*(?:[-+*]|\d+\.) )", text, flags=re.M):
+            assert block.count("`") % 2 == 0, (lesson.stem, block)
+
+
+def test_a_semester_has_every_lesson_once_behind_what_it_needs() -> None:
+    from tools.make_syllabus import POINTS, WEEKS, exam, reading, syllabus, weeks
+
+    course = maker().lessons()
+    plan = weeks(course)
+    assert (
+        all(plan) and len(plan) + sum(int(x.head["weeks"]) for x in course if x.is_project) == WEEKS
+    )
+    order = [lesson for week in plan for lesson in week]
+    assert sorted(x.stem for x in order) == sorted(x.stem for x in course if not x.is_project)
+    for at, lesson in enumerate(order):
+        assert set(lesson.needs) <= {before.number for before in order[:at]}
+    page = syllabus(course)
+    for lesson in course:
+        assert f"({lesson.stem}.ipynb)" in page and all(name in page for name in lesson.exercises)
+    told = [int(points) for points in re.findall(r": (\d+) points", page)]
+    assert sum(told) == POINTS * sum(len(x.exercises) for x in order)
+    assert (
+        sum(bool(reading(lesson)) for lesson in course) >= len(course) - 1
+    )  # but how to write exercises
+    questions = exam(course)
+    asked = re.findall(r"^\*\*(\d+)\.\*\* .+\n\n> .{20,}", questions, re.M)
+    assert asked == [str(n + 1) for n in range(len(asked))] and len(asked) > 25
+
+
+def test_a_lesson_that_is_not_there_leaves_no_gap_in_the_semester() -> None:
+    from tools.make_syllabus import exam, syllabus
+
+    course = maker().lessons()
+    last = [
+        x for x in course if x.number.isdigit() and not any(x.number in y.needs for y in course)
+    ][-1]
+    fewer = [lesson for lesson in course if lesson is not last]
+    assert last.title not in syllabus(fewer) and f"({last.head['short']})" not in exam(fewer)
+
+
+def test_each_lesson_has_a_place_of_its_own_on_the_map_below_what_it_needs() -> None:
+    course = maker().lessons()
+    found = maker().places(course)
+    assert len(set(found.values())) == len(found) == len(course)
+    for lesson in course:
+        assert all(found[need][1] < found[lesson.number][1] for need in lesson.needs)
+    svg = (COURSE / "map.svg").read_text()
+    boxes = re.findall(r'<rect x="(\d+)" y="(\d+)" width="220"', svg)
+    assert len(set(boxes)) == len(course)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -48,3 +49,34 @@ def test_what_was_predicted_is_compared(kernel, guess: str, value: str, said: st
     noted = kernel.ok(f"%predict faster {guess}")
     assert ("in place of" in noted) == (guess == "____")
     assert said in kernel.ok(f"%answer faster {value}")
+
+
+def test_progress_tells_what_was_passed_and_what_is_next(kernel, tmp_path: Path) -> None:
+    assert "no course in this folder" in kernel.fails(f"%cd {tmp_path}\n%progress")
+    rows = [
+        {"stem": "0_calls", "title": "Calls", "needs": [], "exercises": ["twice"], "predictions": ["steps"]},
+        {"stem": "1_more", "title": "More", "needs": ["0_calls"], "exercises": ["thrice"], "predictions": []},
+    ]  # fmt: skip
+    (tmp_path / "course.json").write_text(json.dumps(rows))
+    for name in ("twice", "thrice"):
+        made = EXERCISE.format(folder="exercises").replace("twice", name)
+        kernel.ok(made.replace("shl i32 %x, 1", "mul i32 %x, 3") if name == "thrice" else made)
+    kernel.ok("define i32 @twice(i32 %x) {\n  %r = add i32 %x, %x\n  ret i32 %r\n}")
+    kernel.ok("%check twice")
+    assert "0 of 1" in (text := kernel.ok("%progress")) and "1 of 1" not in text
+    assert "Nothing more is noted: JITKERNEL_PROGRESS is off." in text
+    kernel.ok("%env JITKERNEL_PROGRESS=on")
+    try:
+        assert "Next: Calls (0_calls): twice" in kernel.ok("%progress")
+        kernel.ok("%check twice")
+        kernel.ok("%predict steps 3")
+        kernel.ok("%answer steps 3")
+        text = kernel.ok("%progress")
+        assert "Next: More (1_more): thrice" in text and text.count("1 of 1") == 2 and "✓" in text
+        kernel.ok("define i32 @thrice(i32 %x) { ret i32 0 }")
+        kernel.fails("%check thrice")
+        assert "forgotten: 0_calls" in kernel.ok("%progress --reset 0_calls")
+        assert "nothing is noted of 0_calls" in kernel.fails("%progress --reset 0_calls")
+        assert "forgotten: all lessons" in kernel.ok("%progress --reset")
+    finally:
+        kernel.ok("%env JITKERNEL_PROGRESS=off")

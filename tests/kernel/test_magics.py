@@ -357,6 +357,13 @@ def test_passes_and_machine_ir(kernel: Kernel) -> None:
     assert "after step 1" in kernel.ok("%passes @sq --stop-after 1")
     assert "IMUL32rr" in kernel.ok("%mir @sq --isel")
     assert "one of --isel, --final at a time" in kernel.fails("%mir @sq --isel --final")
+    assert "Live ranges of @sq, cell" in kernel.ok("%mir @sq --live")
+    assert "Live ranges" in kernel.ok("%mir @sq --live --around 1")
+    assert "one of --isel, --live at a time" in kernel.fails("%mir @sq --isel --live")
+    assert "a part of what --live shows" in kernel.fails("%mir @sq --around 1")
+    assert "is one of greedy, fast" in kernel.fails("%%llvm --regalloc best\n" + SQ)
+    kernel.ok("%%llvm --regalloc fast\n" + SQ)
+    assert "regallocfast" in kernel.ok("%mir @sq --regalloc")
     assert "+" in kernel.ok("%ir @sq --diff")
 
 

@@ -137,3 +137,31 @@ def test_an_object_has_the_words_of_who_links_it(tile: Kernel, tmp_path: Path) -
     tile.ok("extern int from_object(int);")
     assert "at from_object" in tile.fails("from_object(0)")
     assert not re.search(r"@(from_object|its_own)", told(tile, "%symbols"))
+
+
+def test_a_check_has_words_of_c(tile: Kernel, tmp_path: Path) -> None:
+    folder = f"--folder {tmp_path}"
+    tile.ok(
+        f"%%exercise twice {folder}\n; task: double it\n; must: at most 9 instructions\n"
+        "@used = global i32 0\ndefine i32 @twice(i32 %x) {\n  store i32 1, ptr @used\n"
+        "  %r = shl i32 %x, 1\n  ret i32 %r\n}"
+    )
+    check = f"%check twice {folder}"
+    cells = {
+        f"%check {folder}": r"twice +int twice\(int\) +double it",
+        check: r"twice is not defined; the exercise twice asks for int twice\(int\)",
+        "long twice(long x) { return 2 * x; }": "",
+        check + " ": r"twice is long twice\(long\), but .* asks for int twice\(int\)",
+        "int twice(int x) { return 2 * x; }": "",
+        check + "  ": "used is not defined, but the exercise asks for int used, as",
+        "int used; int twice(int x) { used = 1; return x; }": "",
+        check + "   ": r"twice\(1\): expected 2, got 1\n.*used = 0",
+        "int used; int twice(int x) { return 2 * x; }": "",
+        check + "    ": "expected to leave used = 1, left 0",
+        "int used; int twice(int x) { used = 1; return 2 * x; }": "",
+        check + "     ": "✓ twice: twice passed",
+    }
+    for cell, wanted in cells.items():
+        shown = told(tile, cell)
+        assert re.search(wanted, shown), (cell, shown)
+        assert not WORDS_OF_IR.search(shown), (cell, shown)

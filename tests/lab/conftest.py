@@ -81,15 +81,26 @@ class Lab:
 
 
 @pytest.fixture(scope="session")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    """One server and one browser for all tests; skipped where something of it is absent."""
-    pytest.importorskip("jupyterlab", reason="JupyterLab is not installed: pip install '.[lab]'")
+def browser() -> Iterator[Any]:
+    """One browser for all tests; skipped where something of it is absent."""
     playwright = pytest.importorskip(
         "playwright.sync_api", reason="Playwright is not installed: pip install playwright"
     )
     chromium = shutil.which("chromium")
     if chromium is None:
         pytest.skip("there is no Chromium: apt-get install chromium")
+    with playwright.sync_playwright() as driver:
+        found = driver.chromium.launch(
+            executable_path=chromium, args=["--no-sandbox", "--disable-gpu"]
+        )
+        yield found
+        found.close()
+
+
+@pytest.fixture(scope="session")
+def lab(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """One server for all tests; skipped where something of it is absent."""
+    pytest.importorskip("jupyterlab", reason="JupyterLab is not installed: pip install '.[lab]'")
     home = tmp_path_factory.mktemp("lab")
     folder = home / "notebooks"
     folder.mkdir()
@@ -126,12 +137,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     try:
         url = f"http://127.0.0.1:{port}"
         _wait_for(url, server, home / "lab.log")
-        with playwright.sync_playwright() as driver:
-            browser = driver.chromium.launch(
-                executable_path=chromium, args=["--no-sandbox", "--disable-gpu"]
-            )
-            yield Lab(url, folder, browser)
-            browser.close()
+        yield Lab(url, folder, browser)
     finally:
         os.killpg(server.pid, signal.SIGTERM)
         try:

@@ -113,9 +113,8 @@
 
   /** A picture as elements that can be measured, in a corner that nobody sees. */
   const drawn = (image) => {
-    const source = atob(image.src.slice("data:image/svg+xml;base64,".length));
-    const bytes = Uint8Array.from(source, (c) => c.charCodeAt(0));
-    const parsed = new DOMParser().parseFromString(new TextDecoder().decode(bytes), "image/svg+xml");
+    const data = image.src.slice(image.src.indexOf(",") + 1).replace(/%(?![0-9a-f]{2})/gi, "%25");
+    const parsed = new DOMParser().parseFromString(decodeURIComponent(data), "image/svg+xml");
     const corner = document.createElement("div");
     corner.style.cssText = "position:fixed;left:0;top:0;visibility:hidden;overflow:visible";
     corner.append(document.importNode(parsed.documentElement, true));

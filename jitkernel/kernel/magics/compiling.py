@@ -48,6 +48,12 @@ COMPILE_OPTIONS = (
     _KEEP_CPU,
     Argument("--retype", "replace functions of another type; callers raise TypeMismatch", "flag"),
     Argument("--keep-data", "globals defined again keep their values", "flag"),
+    Argument(
+        "--regalloc",
+        "LLVM's register allocator: fast, block by block, as at -O0, or greedy",
+        choices=("greedy", "fast"),
+        value="greedy|fast",
+    ),
     Argument("--fresh", "compile it anew, also where the object cache has it", "flag"),
 )
 

@@ -1,18 +1,21 @@
-"""Magics for lessons: `%predict` and `%answer`; about exercises `%check` for students, `%%exercise`
-for authors."""
+"""Magics for lessons: `%predict`, `%answer` and `%progress`; about exercises `%check` for students,
+`%%exercise` for authors."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jitkernel.ir.names import written
+from jitkernel.errors import UsageError
 from jitkernel.kernel.magics.registry import Argument, magic
 from jitkernel.views.view import View, table
 
 if TYPE_CHECKING:
     from jitkernel.grading import Report
+    from jitkernel.grading.progress import Lesson, Passed
     from jitkernel.kernel.frontend import Frontend
+    from jitkernel.session import Session
 
 _PASSED = "✓"
 _GREEN_TICK = f'<b style="color:#ffffff;background:#00664b">&nbsp;{_PASSED}&nbsp;</b>'
@@ -32,28 +35,34 @@ def check(context: Frontend, arguments: Any) -> None:
     from jitkernel import grading
 
     if arguments.exercise is None:
-        context.display(_listed(arguments.folder))
+        context.display(_listed(context.session, arguments.folder))
         return
     report = grading.check(
         context.session, arguments.exercise, arguments.function or "", arguments.folder
     )
     context.display(report_view(report))
+    if note := grading.progress.passed(report.exercise.name):
+        context.print(note)
 
 
 def report_view(report: Report) -> View:
     """A check that was passed: a row for each thing that was asked."""
     rows = [(f"{report.inputs} inputs", "each as the reference has it")]
     rows += list(zip(report.exercise.rules, report.found, strict=True))
-    title = f"{_PASSED} {report.exercise.name}: {written(report.function)} passed"
+    title = f"{_PASSED} {report.exercise.name}: {report.called} passed"
     shown = table(title, ("asked", "found"), rows)
     return View(shown.text, shown.html.replace(_PASSED, _GREEN_TICK, 1))
 
 
-def _listed(folder: str) -> View:
+def _listed(session: Session, folder: str) -> View:
     from jitkernel import grading
+    from jitkernel.grading.check import prototype
 
     found = [grading.Exercise.read(path) for path in grading.exercises(folder).values()]
-    rows = [(e.name, f"{written(e.function)}: {e.type}", e.task, "; ".join(e.rules)) for e in found]
+    rows = [
+        (e.name, prototype(session, e.function, e.signature), e.task, "; ".join(e.rules))
+        for e in found
+    ]
     note = "" if rows else "There is no folder `exercises` with any, here or one folder up."
     return table("Exercises", ("name", "function", "task", "rules"), rows, note)
 
@@ -94,3 +103,54 @@ def answer(context: Frontend, arguments: Any) -> None:
     text = " ".join(arguments.value)
     found = context.session.value(text).python if text.startswith("@") else text
     context.print(answer(arguments.name, found))
+
+
+@magic(
+    "progress",
+    Argument("--reset", "forget what was passed: all, or this lesson's", "?", value="LESSON"),
+    example="%progress",
+)
+def progress(context: Frontend, arguments: Any) -> None:
+    """Show what you have passed of the course in this folder, and what comes next."""
+    from jitkernel.grading import progress
+
+    if arguments.reset is not None:
+        progress.reset(arguments.reset)
+        context.print(f"forgotten: {arguments.reset or 'all lessons'}")
+        return
+    course = progress.lessons()
+    if not course:
+        raise UsageError(f"there is no course in this folder: no {progress.COURSE}")
+    known, said = progress.noted()
+    if said:
+        context.print(said)
+    off = "" if progress.enabled() else f"Nothing more is noted: {progress.SWITCH} is off."
+    context.display(progress_view(course, known, off))
+
+
+def progress_view(course: Sequence[Lesson], known: Passed, note: str = "") -> View:
+    """A row for each lesson, and the first one that is not done though all that it needs is."""
+    rows, done, following = [], set[str](), None
+    for lesson in course:
+        found = known.get(lesson.stem, {})
+        left = [name for name in lesson.exercises if name not in found]
+        if not left:
+            done.add(lesson.stem)
+        elif following is None and done.issuperset(lesson.needs):
+            following = f"Next: {lesson.title} ({lesson.stem}): {', '.join(left)}"
+        rows.append(
+            (
+                _PASSED if lesson.exercises and not left else "",
+                lesson.title,
+                _share(lesson.exercises, found),
+                _share(lesson.predictions, found),
+                max(found.values(), default=""),
+            )
+        )
+    columns = ("done", "lesson", "exercises", "predictions", "last passed")
+    note = f"{following or 'All exercises are passed.'}\n{note}".rstrip()
+    return table("Progress", columns, rows, note)
+
+
+def _share(asked: Sequence[str], found: Mapping[str, str]) -> str:
+    return f"{sum(name in found for name in asked)} of {len(asked)}" if asked else ""

@@ -44,13 +44,15 @@ _GROUPS = {
     "The session": "redo deps gc save export restore reproduce",
     "Memory": "memory arena budget keep hibernate context",
     "Libraries, files, folders": "lib load link writefile cd pwd env",
-    "Lessons": "predict answer check exercise",
+    "Lessons": "predict answer check progress exercise",
     _REST: "config clear lsmagic quickref",
 }
 
 
 #: Words of the field that displays and lessons use, in a sentence or two.
 WORDS = {
+    "alias": "Another pointer to the same memory. Alias analysis asks of two accesses whether they "
+    "may meet: restrict, types and checks at run time answer it.",
     "alloca": "An instruction that makes room for a local variable on the stack and gives its "
     "address. Passes turn most of them into values in registers (sroa, mem2reg).",
     "arena": "The memory that all cells share: zones for code, constants and variables.",
@@ -66,6 +68,8 @@ WORDS = {
     "extent": "A piece of a zone that one cell has, in units of 16 bytes: %arena ZONE PART.",
     "fault": "What ends a cell against its will: a bad address, a division by zero, a trap.",
     "global": "A variable with one fixed place in memory: @name = global i32 5.",
+    "inline cache": "A comparison in the code of a site, with the shape or class that was met "
+    "there, in place of a look-up.",
     "intrinsic": "A function that LLVM itself knows and replaces by instructions: @llvm.ctpop.i32.",
     "iteration": "One run of a loop's body.",
     "little-endian": "The byte of least value comes first in memory: i32 1 is 01 00 00 00.",
@@ -77,6 +81,8 @@ WORDS = {
     "compiler. %%llvm --fresh compiles anew.",
     "opaque pointer": "A pointer does not say what it points to: there is only ptr; the load or "
     "store has the type.",
+    "packed": "Of an instruction: it works on all elements of a vector register at once. %compare "
+    "counts them.",
     "pass": "One step of the optimiser, which changes the IR: instcombine, sroa. %passes shows "
     "what each did.",
     "phi": "The value that depends on the block that one came from: phi i32 [ 1, %a ], [ 2, %b ].",

@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 #: What the values of an argument are; `kernel/arguments.py` offers them.  `symbol` is any name,
 #: `target` a name or a cell's number, `code` a call line, `pipeline` a level or names of passes.
 Completes = Literal[
-    "", "breakpoint", "cell", "code", "cpu", "exercise", "file", "function", "global", "language",
-    "machine", "magic", "pass", "passes", "pipeline", "setting", "size", "symbol", "target",
-    "variable",
+    "", "block", "breakpoint", "cell", "code", "cpu", "exercise", "file", "function", "global",
+    "language", "machine", "magic", "pass", "passes", "pipeline", "setting", "size", "symbol",
+    "target", "variable",
 ]  # fmt: skip
 
 
 #: What `-O` takes.
 LEVELS = ("0", "1", "2", "3")
 #: The names of options' values by what completes them.
-_VALUES = {"machine": "MACHINE", "pass": "PASS", "target": "TARGET"}
+_VALUES = {"block": "BLOCK", "machine": "MACHINE", "pass": "PASS", "target": "TARGET"}
 
 
 @dataclass(frozen=True, slots=True)

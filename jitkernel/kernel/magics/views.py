@@ -103,11 +103,11 @@ def object_file(context: Frontend, arguments: Any) -> None:
     SHOWN,
     Argument("--raw", "as the cell is written, before any pass", "flag"),
     Argument("-O", "as this optimisation level has it", type=int, choices=LEVELS, value="LEVEL"),
-    Argument("--around", "draw the blocks around this one, such as %loop", value="BLOCK"),
+    Argument("--around", "draw the blocks around this one, such as %loop", completes="block"),
     Argument(
         "--depth", "draw so many edges around it, or around the entry", "", int, value="EDGES"
     ),
-    Argument("--block", "draw this block and what it dominates", value="BLOCK"),
+    Argument("--block", "draw this block and what it dominates", completes="block"),
     Argument("--dominators", "tell which blocks dominate which, and frontiers", "flag"),
     Argument("--live", "tell which values are live into and out of blocks", "flag"),
     Argument("--loops", "tell which loops blocks are in", "flag"),
@@ -296,14 +296,24 @@ def remarks(context: Frontend, arguments: Any) -> None:
     Argument("--isel", "after instruction selection alone", "flag"),
     Argument("--regalloc", "after register allocation alone", "flag"),
     Argument("--final", "as it is emitted alone", "flag"),
+    Argument(
+        "--live", "before registers are allocated: which are live where, and together", "flag"
+    ),
+    Argument("--around", "with --live: the instruction that is shown with those near it", type=int),
     example="%mir sq --regalloc",
 )
 def mir(context: Frontend, arguments: Any) -> None:
     """Machine IR after instruction selection, after register allocation, final; spills marked."""
-    stage = one_of(arguments, ("isel", "regalloc", "final"))
+    stage = one_of(arguments, ("isel", "regalloc", "final", "live"))
+    around = arguments.around
+    if around is not None and stage != "live":
+        raise UsageError("%mir --around shows a part of what --live shows")
     for target in shown(arguments.target):
         with _telling(context, "compiling it again, watched", "watched") as progress:
-            made = views.mir(context.session, target, stage, progress)
+            if stage == "live":
+                made = views.live_ranges(context.session, target, around, progress)
+            else:
+                made = views.mir(context.session, target, stage, progress)
         context.display(made)
 
 
