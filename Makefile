@@ -9,9 +9,10 @@ JOBS ?= 3
 PYTEST_ARGS ?=
 LAB_ARGS ?=
 MUTANTS_ARGS ?=
+SLIDES_ARGS ?=
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help tour c-tour python-tour dask-tour test mutants lab bench soak docs lint format clean
+.PHONY: help tour c-tour python-tour dask-tour test mutants lab bench soak slides nbgrader docs lint format clean
 
 help:
 	@echo 'make tour    run notebooks/tour.ipynb through the kernel and check it'
@@ -23,6 +24,8 @@ help:
 	@echo 'make lab     open JupyterLab with the kernel'
 	@echo 'make bench   print the benchmark'
 	@echo 'make soak    run the long benchmarks and tests'
+	@echo 'make slides  the lessons as slides, in build/slides   (SLIDES_ARGS=--run: with what cells show)'
+	@echo 'make nbgrader  the exercises of the course as a course of nbgrader, in build/nbgrader'
 	@echo 'make docs    build the documentation into docs/_build'
 	@echo 'make lint    ruff, mypy and the floors of imports'
 	@echo 'make clean   remove .venv and the caches'
@@ -58,6 +61,12 @@ soak: $(VENV)/.test $(VENV)/.bench
 	@STEP_SHOW=1 tools/step 'slow tests' $(PY) -m pytest -m 'slow or soak' --timeout=3600 $(PYTEST_ARGS)
 	@$(PY) -m benchmarks --full
 
+slides: $(VENV)/.slides
+	@tools/step 'slides of the lessons in build/slides' $(PY) tools/make_slides.py build/slides $(SLIDES_ARGS)
+
+nbgrader: $(VENV)/.base
+	@$(PY) tools/make_nbgrader.py build/nbgrader
+
 docs: $(VENV)/.docs
 	@tools/step 'documentation in docs/_build' $(PY) -m sphinx -q -W --keep-going docs docs/_build
 
@@ -85,6 +94,6 @@ $(VENV)/.base: $(VENV)/.python $(wildcard kernelspec/*/* labextension/* labexten
 	@tools/step 'kernel for Jupyter' $(PY) -m jitkernel install --sys-prefix
 	@touch $@
 
-$(VENV)/.test $(VENV)/.lab $(VENV)/.c $(VENV)/.numpy $(VENV)/.dask $(VENV)/.bench $(VENV)/.docs: $(VENV)/.%: $(VENV)/.base
+$(VENV)/.test $(VENV)/.lab $(VENV)/.c $(VENV)/.numpy $(VENV)/.dask $(VENV)/.bench $(VENV)/.docs $(VENV)/.slides: $(VENV)/.%: $(VENV)/.base
 	@tools/step 'what `make $*` needs' $(PY) -m pip install -q -e '.[$*]'
 	@touch $@

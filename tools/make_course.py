@@ -1,6 +1,9 @@
 """Makes `notebooks/course` from `tools/course/*.md`: lessons, solutions, exercises, the map.
 
-A lesson is Markdown with a head of `key: value` lines.  Its fences say what becomes of them:
+A lesson is Markdown with a head of `key: value` lines: `number` (one to be taken in turn, a letter
+for an option, `project` for what ends a course), `title`, `short` and `column` (on the map),
+`minutes`, `tried` (minutes that somebody has needed), `needs` (numbers), `aims`, and `reads` (for
+the semester, `make_syllabus.py`).  Its fences say what becomes of them:
 
     llvm                a cell that runs
     llvm setup          the same, and the solutions' notebook needs it too
@@ -18,7 +21,7 @@ A lesson is Markdown with a head of `key: value` lines.  Its fences say what bec
 `{picture NAME}` in a text is one of `course_pictures.py`.
 
 Where the head says `kernel: python` it is a Python notebook, and `python` fences are what `llvm`
-fences are elsewhere.
+fences are elsewhere; `kernel: c` is the same with `c` fences.
 
 Start from `make`.  `python tools/make_course.py` writes the folder.
 """
@@ -36,8 +39,10 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # this tree's, installed or not
 
+from jitkernel.grading.progress import COURSE as COURSE_LIST  # noqa: E402
 from jitkernel.views.svg import INK, PAPER, SHEET  # noqa: E402
 from tools.course_pictures import PICTURES  # noqa: E402
+from tools.make_syllabus import exam, in_order, syllabus  # noqa: E402
 
 SOURCES = ROOT / "tools" / "course"
 COURSE = ROOT / "notebooks" / "course"
@@ -56,6 +61,16 @@ METADATA = {
             "pygments_lexer": "jitkernel",
         },
     },
+    "c": {
+        "kernelspec": {"display_name": "C (jitkernel)", "language": "c", "name": "jitkernel-c"},
+        "language_info": {
+            "codemirror_mode": "jitkernel-c",
+            "file_extension": ".c",
+            "mimetype": "text/x-csrc",
+            "name": "c",
+            "pygments_lexer": "jitkernel-c",
+        },
+    },
     "python": {
         "kernelspec": {
             "display_name": "Python 3 (ipykernel)",
@@ -72,6 +87,7 @@ METADATA = {
 }
 _PICTURE = re.compile(r"\{picture (\w+)\}")
 _FENCE = re.compile(r"^```(.*?)\n(.*?)^```$\n?", re.M | re.S)
+_ANSWER = re.compile(r'^(?:%(?:jit )?answer (\S+)|.*\banswer\("([^"]+)")', re.M)
 _TAGS = {"setup": [], "error": ["raises-exception"], "vary": ["numbers-vary"]}
 
 
@@ -108,8 +124,32 @@ class Lesson:
         return "%jit " if self.kernel == "python" else "%"
 
     @property
+    def kind(self) -> str:
+        """`lesson`, `option`, or `project`: what takes weeks, and ends a course."""
+        if self.is_project:
+            return "project"
+        return "lesson" if self.number.isdigit() else "option"
+
+    @property
+    def is_project(self) -> bool:
+        return self.number == "project"
+
+    @property
+    def takes(self) -> str:
+        """How long it takes."""
+        return (
+            f"{self.head['weeks']} weeks" if self.is_project else f"{self.head['minutes']} minutes"
+        )
+
+    @property
     def title(self) -> str:
         return self.head["title"]
+
+    @property
+    def minutes(self) -> str:
+        """The minutes that its author expects, and those that somebody has needed: `40 (55)`."""
+        tried = self.head.get("tried")
+        return self.head["minutes"] + (f" ({tried})" if tried else "")
 
     @property
     def needs(self) -> list[str]:
@@ -118,6 +158,12 @@ class Lesson:
     @property
     def exercises(self) -> dict[str, str]:
         return {p.name: p.body for p in self.parts if p.kind == "exercise"}
+
+    @property
+    def predictions(self) -> list[str]:
+        """The names of what a reader predicts and a cell compares."""
+        text = "\n".join(p.body for p in self.parts if p.kind == "code")
+        return [plain or quoted for plain, quoted in _ANSWER.findall(text)]
 
 
 def read(path: Path) -> Lesson:
@@ -154,8 +200,9 @@ def _text(lesson: Lesson, text: str) -> None:
 
 
 def lessons() -> list[Lesson]:
-    """All of them, in the map's order."""
-    return [read(p) for p in sorted(SOURCES.glob("*.md")) if p.stem != "index"]
+    """All of them, in the map's order, the project last."""
+    found = [read(p) for p in sorted(SOURCES.glob("*.md")) if p.stem != "index"]
+    return sorted(found, key=lambda lesson: lesson.is_project)
 
 
 # -- notebooks -----------------------------------------------------------------------------------
@@ -187,25 +234,32 @@ def code(source: str, *tags: str) -> dict[str, Any]:
 
 def front(lesson: Lesson, known: dict[str, Lesson]) -> str:
     """A lesson's first cell: what it is for, what it needs, how long it takes."""
-    label = f"Lesson {lesson.number}" if lesson.number.isdigit() else "Option"
+    label = f"Lesson {lesson.number}" if lesson.number.isdigit() else lesson.kind.capitalize()
     needs = [f"[{known[n].title}]({known[n].stem}.ipynb)" for n in lesson.needs]
     aims = "\n".join(f"* {aim.strip()}" for aim in lesson.head["aims"].split(";"))
     before = ", ".join(needs) or "to have written a small program in some language"
     return (
-        f"# {label}: {lesson.title}\n\n**{lesson.head['minutes']} minutes. Before it:** {before}. "
+        f"# {label}: {lesson.title}\n\n**{lesson.takes}. Before it:** {before}. "
         f"[Map of the course](index.ipynb)\n\n**You will be able to**\n{aims}"
     )
 
 
-def rules_text(exercise: str) -> str:
+def rules_text(lesson: Lesson, name: str) -> str:
     """What `%check` asks beside right answers, from the exercise itself: students know it first."""
     rules = [
         rule.strip()
-        for words in re.findall(r"^; must: (.*)$", exercise, re.M)
+        for words in re.findall(r"^; must: (.*)$", lesson.exercises[name], re.M)
         for rule in words.split(";")
     ]
     told = "".join(f"\n* {_rule_words(rule)}" for rule in rules)
-    return f"**Rules** that `%check` holds you to, beside right answers:{told}" if told else ""
+    text = f"**Rules** that `%check` holds you to, beside right answers:{told}" if told else ""
+    return text.replace("`%", f"`{lesson.magic}")
+
+
+def exercise_text(part: Part) -> str:
+    """Of a text what is about an exercise, "" where nothing is."""
+    found = re.search(r"^### Exercise.*", part.body, re.M | re.S)
+    return re.split(r"\n## ", found[0])[0] if found else ""
 
 
 def _rule_words(rule: str) -> str:
@@ -224,6 +278,8 @@ def _rule_words(rule: str) -> str:
         "a tail call to itself": "a call to itself whose value is returned as it is, of which no "
         "`call` is left",
         "direct calls": "every call is direct: none through a pointer or an entry",
+        "packed instructions": "machine instructions that compute on several elements at once, of "
+        "whatever width your processor has",
     }[rule]
 
 
@@ -233,15 +289,38 @@ def lesson_notebook(lesson: Lesson, known: dict[str, Lesson]) -> str:
     for part in lesson.parts:
         match part.kind:
             case "text":
-                cells.append(markdown(part.body))
+                cells += map(markdown, sections(part.body))
             case "code":
                 cells.append(code(part.body, *(t for w in part.words for t in _TAGS[w])))
             case "stub":
-                if rules := rules_text(lesson.exercises[part.name]):
-                    cells.append(markdown(rules.replace("`%", f"`{lesson.magic}")))
+                if rules := rules_text(lesson, part.name):
+                    cells.append(markdown(rules))
                 cells.append(code(part.body, "exercise"))
                 cells.append(code(f"{lesson.magic}check {part.name}", "check", "raises-exception"))
-    return notebook(cells, lesson.kernel)
+    return notebook(on_slides(cells), lesson.kernel)
+
+
+def sections(text: str) -> list[str]:
+    """A text, cut before each of its headings."""
+    pieces = re.split(r"^(?=##+ )", text, flags=re.M)
+    return [piece.strip("\n") for piece in pieces if piece.strip()]
+
+
+def on_slides(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The cells with where a slide begins (nbconvert's `slide_type`): to the right at a heading,
+    below at another text, with its code; code that answers a question comes at the next key."""
+    before = ""
+    for cell in cells:
+        text = cell["source"]
+        if cell["cell_type"] == "code":
+            kind = "fragment" if "**Predict.**" in before else "-"
+        elif text.startswith("**Rules**"):
+            kind = "-"
+        else:
+            kind = "slide" if re.match("##? ", text) else "subslide"
+        cell["metadata"]["slideshow"] = {"slide_type": kind}
+        before = text
+    return cells
 
 
 def solutions_notebook(lesson: Lesson) -> str:
@@ -251,9 +330,8 @@ def solutions_notebook(lesson: Lesson) -> str:
     for part in lesson.parts:
         match part.kind:
             case "text":
-                found = re.search(r"^### Exercise.*", part.body, re.M | re.S)
-                if found:
-                    cells.append(markdown(re.split(r"\n## ", found[0])[0]))
+                if text := exercise_text(part):
+                    cells.append(markdown(text))
             case "code" if "setup" in part.words:
                 cells.append(code(part.body))
             case "solution":
@@ -269,16 +347,31 @@ def solutions_notebook(lesson: Lesson) -> str:
 _WIDTH, _HEIGHT, _GAP, _LANE = 220, 46, 34, 24
 
 
+_COLUMNS = 3
+
+
+def places(course: list[Lesson]) -> dict[str, tuple[int, int]]:
+    """Column and row of each lesson: below what it needs, in the column that its head names, or
+    beside or below that where another one has the place."""
+    found: dict[str, tuple[int, int]] = {}
+    for lesson in in_order(course):
+        own = int(lesson.head["column"])
+        row = max((found[need][1] + 1 for need in lesson.needs), default=0)
+        columns = sorted(range(_COLUMNS), key=lambda column: abs(column - own))
+        every = ((column, row + down) for down in range(len(course)) for column in columns)
+        found[lesson.number] = next(place for place in every if place not in found.values())
+    return found
+
+
 def map_svg(course: list[Lesson]) -> str:
-    """The lessons as boxes, each below what it needs, in the column that its head names."""
-    row: dict[str, int] = {}
-    for lesson in course:
-        row[lesson.number] = max((row[n] + 1 for n in lesson.needs), default=0)
-    column = {lesson.number: int(lesson.head["column"]) for lesson in course}
+    """The lessons as boxes at their places."""
+    taken = places(course)
+    column = {number: place[0] for number, place in taken.items()}
+    row = {number: place[1] for number, place in taken.items()}
     place = {
         n: (10 + _LANE + column[n] * (_WIDTH + _GAP), 10 + row[n] * (_HEIGHT + _GAP)) for n in row
     }
-    width = 20 + _LANE + (max(column.values()) + 1) * (_WIDTH + _GAP) - _GAP
+    width = 20 + _LANE + (max(column.values()) + 1) * (_WIDTH + _GAP)
     height = 20 + (max(row.values()) + 1) * (_HEIGHT + _GAP) - _GAP
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
@@ -287,12 +380,12 @@ def map_svg(course: list[Lesson]) -> str:
         '<defs><marker id="a" markerWidth="9" markerHeight="9" refX="8" refY="4" orient="auto">'
         f'<path d="M0,0 L8,4 L0,8 z" fill="{INK}"/></marker></defs>',
     ]
-    taken = {(column[n], row[n]) for n in row}
     for lesson in course:
         for need in lesson.needs:
-            above, here = row[need], row[lesson.number]
-            between = {(column[need], r) for r in range(above + 1, here)}
-            parts.append(_arrow(place[need], place[lesson.number], bool(between & taken)))
+            rows = range(row[need] + 1, row[lesson.number])
+            aside = rows and column[need] != column[lesson.number]
+            between = {(column[need], r) for r in rows} & set(taken.values())
+            parts.append(_arrow(place[need], place[lesson.number], bool(aside or between)))
     for lesson in course:
         x, y = place[lesson.number]
         option = not lesson.number.isdigit()
@@ -305,7 +398,7 @@ def map_svg(course: list[Lesson]) -> str:
             f'font-family="sans-serif" font-size="14" fill="{INK}">{label}</text>'
             f'<text x="{x + _WIDTH // 2}" y="{y + 38}" text-anchor="middle" '
             f'font-family="sans-serif" font-size="12" fill="{INK}">'
-            f"{lesson.head['minutes']} minutes</text>"
+            f"{lesson.takes}</text>"
         )
     return "".join([*parts, "</svg>\n"])
 
@@ -329,23 +422,38 @@ def _arrow(start: tuple[int, int], stop: tuple[int, int], around: bool) -> str:
 def index(course: list[Lesson]) -> str:
     """The index page, from `index.md`: `{map}` and `{table}` are filled in."""
     known = {lesson.number: lesson for lesson in course}
-    minutes = sum(int(lesson.head["minutes"]) for lesson in course)
-    options = sum(not lesson.number.isdigit() for lesson in course)
+    total = sum(int(lesson.head["minutes"]) for lesson in course if not lesson.is_project)
+    kinds = [lesson.kind for lesson in course]
     alt = (
-        f"Map of the course: {len(course) - options} lessons and {options} options, "
-        f"{minutes} minutes; an arrow leads from what is needed first."
+        f"Map of the course: {kinds.count('lesson')} lessons and {kinds.count('option')} options, "
+        f"{total} minutes; an arrow leads from what is needed first."
     )
-    rows = ["| | lesson | minutes | exercises | after |", "|---|---|---|---|---|"]
+    rows = ["| | lesson | minutes (tried) | exercises | after |", "|---|---|---|---|---|"]
     for lesson in course:
         after = ", ".join(known[n].head["short"] for n in lesson.needs) or "nothing"
         link = f"[{lesson.title}]({lesson.stem}.ipynb)"
-        rows.append(
-            f"| {lesson.number if lesson.number.isdigit() else 'option'} | {link} "
-            f"| {lesson.head['minutes']} | {', '.join(lesson.exercises) or 'none'} | {after} |"
-        )
+        number = lesson.number if lesson.number.isdigit() else lesson.kind
+        minutes = lesson.takes if lesson.is_project else lesson.minutes
+        exercises = ", ".join(lesson.exercises) or "none"
+        rows.append(f"| {number} | {link} | {minutes} | {exercises} | {after} |")
     text = (SOURCES / "index.md").read_text(encoding="utf-8")
     text = text.replace("{map}", f"![{alt}](map.svg)").replace("{table}", "\n".join(rows))
-    return text.replace("{hours}", str(round(minutes / 60)))
+    return text.replace("{hours}", str(round(total / 60)))
+
+
+def listed(course: list[Lesson], known: dict[str, Lesson]) -> str:
+    """What `%progress` knows of the lessons."""
+    rows = [
+        {
+            "stem": lesson.stem,
+            "title": lesson.title,
+            "needs": [known[n].stem for n in lesson.needs],
+            "exercises": list(lesson.exercises),
+            "predictions": lesson.predictions,
+        }
+        for lesson in course
+    ]
+    return "[\n" + ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows) + "\n]\n"
 
 
 # -- everything ----------------------------------------------------------------------------------
@@ -372,8 +480,11 @@ def make(folder: Path) -> None:
     (folder / "pictures").mkdir(exist_ok=True)
     for name, picture in PICTURES.items():
         (folder / "pictures" / f"{name}.svg").write_text(picture.svg(), encoding="utf-8")
+    (folder / COURSE_LIST).write_text(listed(course, known), encoding="utf-8")
     (folder / "map.svg").write_text(map_svg(course), encoding="utf-8")
     text = index(course)
+    (folder / "SYLLABUS.md").write_text(syllabus(course), encoding="utf-8")
+    (folder / "solutions" / "EXAM.md").write_text(exam(course), encoding="utf-8")
     (folder / "README.md").write_text(text, encoding="utf-8")
     (folder / "index.ipynb").write_text(notebook([markdown(text)]), encoding="utf-8")
 
