@@ -40,6 +40,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job
         signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.path.insert(0, _ABSENT)
+    os.environ["JITKERNEL_PROGRESS"] = "off"  # of no test is a note made in somebody's home
     if hasattr(config, "workerinput"):
         return
     paths = [_ABSENT, os.environ.get("PYTHONPATH", "")]

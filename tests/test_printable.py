@@ -5,7 +5,6 @@ The names are written in IR, so that the compiler, the linker and every view hav
 
 from __future__ import annotations
 
-import base64
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -21,6 +20,7 @@ from jitkernel.printable import printable
 from jitkernel.views import tables
 from jitkernel.views.svg import image, label
 from jitkernel.views.view import View
+from tests.views.stripped import pictures
 
 BAD = "a\x1b[31mred\u202eback\x07\x9b<b>\u2028\x7f\ufeff\udcff"
 LINE = BAD + "\nKept: everything"
@@ -37,8 +37,7 @@ def shown(text: str) -> str:
     found = HIDDEN.search(text)
     assert found is None, repr(text[max(0, found.start() - 40) : found.end() + 40])
     text.encode()
-    for data in re.findall(r"base64,([A-Za-z0-9+/=]+)", text):
-        picture = base64.b64decode(data).decode()
+    for picture, _ in pictures(text):
         parseString(shown(picture))
     return text
 

@@ -59,6 +59,7 @@ def panels(scale: Scale) -> Iterator[Figure]:
                 took.append((time.perf_counter_ns() - start) / 1e6)
                 s._core.engine.pool._traced.clear()
                 s._core.places.lines.tables.clear()
+                s._core.places.lines.shown = None
         count = len(source.splitlines())
         yield Figure(
             f"explain, {count:,} lines", median(took[1:]), "ms", limit * 1e3,
