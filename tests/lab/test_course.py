@@ -25,13 +25,13 @@ CLIPPED = (
 )
 PICTURES = (
     "()=>[...document.querySelectorAll('.jp-Notebook img')]"
-    ".map(e=>[e.naturalWidth>0, /\\d/.test(e.alt)])"
+    ".map(e=>[e.naturalWidth>0, e.alt.split(' ').length>4])"
 )
 FAILED = (
     "()=>[...document.querySelectorAll('.jp-CodeCell')].map((c,i)=>[i, "
     "[...c.querySelectorAll('.jp-OutputArea-output')].some(o=>"
     "o.dataset.mimeType==='application/vnd.jupyter.stderr' && "
-    "o.querySelector('pre')?.textContent.match(/^[A-Z]\\w+: /))])"
+    "o.querySelector('pre')?.textContent.match(/^([A-Z]\\w+: |-{20})/))])"
 )
 
 
