@@ -35,6 +35,7 @@ _ABOVE_HEAPS = 1 << 30
 SLOTS, RUNTIME_TEXT, RUNTIME = 0x1_0000, 0x3_0000, 0x10_0000
 #: What each zone gets of the capacity, in percent.
 SHARES = {"text": 36, "rodata": 12, "unwind": 8, "data": 44}
+TABLE_SHARE = 40  # of the share of `unwind`, in percent: for tables of its records
 PROTECTION = {"text": "rx", "rodata": "r", "unwind": "r", "data": "rw"}
 
 
@@ -82,22 +83,10 @@ class Arena(Recorded):
         #: what makes operations on this slab, and on what lies in it, whole
         self.rollback = Rollback()
         self.rollback.repairs.append(self._repair)
-        self.fd = memfd(capacity)
-        try:
-            protection = mmap.PROT_READ | mmap.PROT_WRITE
-            self._map = mmap.mmap(self.fd, capacity, mmap.MAP_SHARED, protection)
-        except OSError as error:
-            os.close(self.fd)
-            raise JitError(
-                f"no room for an arena of {capacity >> 20} MB of addresses: {error}; a smaller one "
-                "may fit (Session(capacity=64 << 20), %config Arena.capacity=64M), or `ulimit -v` "
-                "allow more"
-            ) from None
-        self.view = memoryview(self._map)
         #: `(start, stop)` of text beside the zones for slots of breakpoints: no extents are there
         self.slots = self.base + SLOTS, self.base + RUNTIME_TEXT
-        #: Told of an extent of text before it goes, with its bytes still there.
-        self.leaving: Callable[[Extent], object] = lambda extent: None
+        #: By zone: told of an extent before it goes, with its bytes still there.
+        self.leaving: dict[str, Callable[[Extent], object]] = {}
         self.writes = Writes(self)
         self.zones: dict[str, Zone] = {}
         regions = [
@@ -109,10 +98,29 @@ class Arena(Recorded):
             last = position == len(shares)
             stop = self.base + capacity if last else start + (rest * share // 100 & -PAGE)
             unit = 8 if name == "unwind" else granule
-            self.zones[name] = Zone(self, name, start, stop, unit)
-            regions.append(Region(name, start, stop, PROTECTION[name]))
+            end = stop
+            if name == "unwind":  # behind the records, tables of them (linker/unwind_table.py)
+                end -= (stop - start) * TABLE_SHARE // 100 & -PAGE
+            self.zones[name] = Zone(self, name, start, end, unit)
+            regions.append(Region(name, start, end, PROTECTION[name]))
+            if end < stop:
+                regions.append(Region(f"{name}.table", end, stop, PROTECTION[name]))
             start = stop
         self.regions: tuple[Region, ...] = tuple(regions)
+        self.fd = memfd(capacity)  # last: what fails before it leaves nothing open
+        try:
+            protection = mmap.PROT_READ | mmap.PROT_WRITE
+            self._map = mmap.mmap(self.fd, capacity, mmap.MAP_SHARED, protection)
+            self.view = memoryview(self._map)
+        except BaseException as error:
+            os.close(self.fd)
+            if not isinstance(error, OSError):
+                raise
+            raise JitError(
+                f"no room for an arena of {capacity >> 20} MB of addresses: {error}; a smaller one "
+                "may fit (Session(capacity=64 << 20), %config Arena.capacity=64M), or `ulimit -v` "
+                "allow more"
+            ) from None
 
     # -- placing -------------------------------------------------------------------------------
 
@@ -170,7 +178,7 @@ class Arena(Recorded):
                 log_undo(z.poison_again, start, size)
             start, size = max(ranges)
             high = max(z.high, start + (size + -size % z.list.granule or z.list.granule))
-            for low, stop in z.list.holes() if z.poison is not None else ():
+            for low, stop in z.list.holes():
                 z.clear(low, min(stop, high))
             z.high = high  # last: what is free below it is poison, wherever this is cut short
 
@@ -183,12 +191,12 @@ class Arena(Recorded):
         z = self.zones[extent.zone]
         if extent.start not in z.list.live:
             raise KeyError(extent.start)
-        if extent.zone != "unwind" and self.defer(extent, self.free):
+        if self.defer(extent, self.free):
             return extent.start, extent.start
-        if extent.zone == "text":
-            self.leaving(extent)
+        if (told := self.leaving.get(extent.zone)) is not None:
+            told(extent)
         if recording():
-            if extent.size > _COPIED and z.poison is not None:
+            if extent.size > _COPIED:
                 later(self._free_late, extent)
                 return extent.start, extent.start
             self.save(extent.start, extent.size)
@@ -199,8 +207,6 @@ class Arena(Recorded):
         own_stop = extent.start + (
             extent.size + z.list.granule - 1 & -z.list.granule or z.list.granule
         )
-        if z.poison is None:
-            return start, stop
         z.fill(extent.start, own_stop)
         if extent.zone != "text" and stop - start >= self.trim_size:
             # Only pages that this extent touched can still hold memory.
@@ -240,13 +246,18 @@ class Arena(Recorded):
         """
         waiting = self._viewed if extent in self._views else self._deferred
         if waiting is None:
-            if self.in_use is None or not self.in_use():
+            if not self.shared:
                 return False
             waiting = self._deferred = RecordedDict()
         if extent.start not in self.zones[extent.zone].list.live or extent in waiting:
             raise KeyError(extent.start)
         waiting[extent] = give
         return True
+
+    @property
+    def shared(self) -> bool:
+        """True if others than the one thread of a call may use what is there."""
+        return self.defers or (self.in_use is not None and self.in_use())
 
     @property
     def defers(self) -> bool:
@@ -262,8 +273,6 @@ class Arena(Recorded):
         """Give all free whole pages, text too, back to the system; the number of bytes."""
         given = 0
         for z in self.zones.values():
-            if z.poison is None:
-                continue
             for start, stop in z.list.holes():
                 given += z.punch(start, min(stop, z.high))
         return given
@@ -283,7 +292,7 @@ class Arena(Recorded):
     def keep_reserved(self) -> None:
         """A rollback is about to undo reservations: their extents stay, threads may use them."""
         for z in self.zones.values():
-            if z.poison is not None and z.list.kept is None:
+            if z.list.kept is None:
                 z.list.kept = {}
 
     def defer_kept(self) -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import mmap
 import os
 import resource
 import threading
@@ -144,10 +145,12 @@ def _map(fd: int, room: int) -> tuple[int, int]:
 def _release(
     start: int, base: int, room: int, fd: int, on_end: list[Callable[[int, int], object]], pid: int
 ) -> None:
-    """Nobody refers to it any more.  No lock: whoever was interrupted by this may hold it."""
+    """Nobody refers to it any more: its pages go, those that sessions have mapped too, who unmap it
+    later.  No lock: whoever was interrupted by this may hold it."""
     if os.getpid() == pid:  # not in a forked child, whose sessions are the parent's
         for call in on_end:
             call(base, room)
+        libc.madvise(base, room, mmap.MADV_REMOVE)
     _starts.remove(start)
     _known.pop(start, None)
     libc.munmap(base, room)

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from jitkernel.arena.arena import Arena
 
 PAGE = mmap.PAGESIZE
-#: What freed bytes are filled with; None: the linker keeps the zone walkable and proves it itself.
-POISON: dict[str, int | None] = {"text": 0xCC, "rodata": 0xDD, "unwind": None, "data": 0xDD}
+#: What freed bytes are filled with.
+POISON = {"text": 0xCC, "rodata": 0xDD, "unwind": 0xDD, "data": 0xDD}
 _MFD_EXEC = 0x10
 
 #: mmap(2) and others, with `ctypes.get_errno`
@@ -32,6 +32,7 @@ libc.mmap.argtypes = [
     ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long,
 ]  # fmt: skip
 libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 
 
 class Region(NamedTuple):
@@ -73,11 +74,7 @@ class Zone:
         if self.list.kept is not None:
             return
         stop = min(start + (size + -size % self.list.granule or self.list.granule), self.high)
-        if self.poison is None:
-            base = self._arena.base
-            self._arena.view[start - base : stop - base] = bytes(max(stop - start, 0))
-        else:
-            self.clear(start, stop)
+        self.clear(start, stop)
 
     def clear(self, start: int, stop: int) -> None:
         """Make a free range poison, or give its whole pages back to the system."""
@@ -91,7 +88,7 @@ class Zone:
 
     def fill(self, start: int, stop: int) -> None:
         """Fill a range with poison."""
-        if self.poison is not None and stop > start:
+        if stop > start:
             base = self._arena.base
             self._arena.view[start - base : stop - base] = bytes([self.poison]) * (stop - start)
 
@@ -120,8 +117,8 @@ class Zone:
         for start, size in self.list.live.items():
             if start + size > self.high:
                 raise AssertionError(f"{self.name}: an extent at {start:#x} lies above high water")
-        fill = bytes([self.poison or 0]) * PAGE
-        for start, stop in self.list.holes() if self.poison is not None else ():
+        fill = bytes([self.poison]) * PAGE
+        for start, stop in self.list.holes():
             for at, end in self._arena.held(start, min(stop, self.high)):
                 for low in range(at & -PAGE, end, PAGE):
                     first, last = max(low, at), min(low + PAGE, end)

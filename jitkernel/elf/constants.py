@@ -14,6 +14,7 @@ RELA: Final = struct.Struct("<QQq")
 
 # gABI 4, "ELF Header"
 ET_REL: Final = 1
+ET_EXEC: Final = 2
 EM_X86_64: Final = 62
 
 # gABI 4, "Sections"

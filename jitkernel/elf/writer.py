@@ -21,7 +21,15 @@ _Content = bytes | bytearray | Callable[[], bytes]
 class BuiltObject(ElfObject):
     """Sections one behind the other, as they are `put`, those of the symbols at the `end`."""
 
-    def __init__(self, machine: int, symbols: list[SymbolTuple], local: int, strings: bytes):
+    def __init__(
+        self,
+        machine: int,
+        symbols: list[SymbolTuple],
+        local: int,
+        strings: bytes,
+        kind: int = c.ET_REL,
+    ):
+        self._kind = kind
         self.machine, self.symbols, self.locals, self.strings = machine, symbols, local, strings
         self.sections: list[SectionTuple] = [(0,) * 10]
         self.tables: dict[int, Relocations] = {}
@@ -32,14 +40,14 @@ class BuiltObject(ElfObject):
 
     def put(self, name: str, content: _Content, head: SectionTuple) -> None:
         """One more section; of its header the name and the place are filled in."""
-        _, kind, flags, _, _, size, link, info, align, entry = head
+        _, kind, flags, address, _, size, link, info, align, entry = head
         place = self._names.get(name)
         if place is None:
             place = self._names[name] = self._length
             self._length += len(_raw(name)) + 1
         at = self._end
         at += -at % (align or 1)
-        self.sections.append((place, kind, flags, 0, at, size, link, info, align, entry))
+        self.sections.append((place, kind, flags, address, at, size, link, info, align, entry))
         self._contents.append(content)
         self._end = at if kind == c.SHT_NOBITS else at + size
 
@@ -101,7 +109,7 @@ class BuiltObject(ElfObject):
         count = len(sections)
         ident = b"\x7fELF\2\1\1" + bytes(9)
         header = HEADER.pack(
-            ident, c.ET_REL, self.machine, 1, 0, 0, at + gap, 0, 64, 0, 0, 64,
+            ident, self._kind, self.machine, 1, 0, 0, at + gap, 0, 64, 0, 0, 64,
             0 if wide else count, c.SHN_XINDEX if wide else count - 1,
         )  # fmt: skip
         return b"".join([header, *parts, bytes(gap), *[SECTION.pack(*row) for row in sections]])

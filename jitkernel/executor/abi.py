@@ -107,6 +107,9 @@ FILE_CHAIN, FILE_FD, FILE_LOCK = 104, 112, 136
 LOCK_COUNT, LOCK_OWNER = 4, 8
 LINE_BUFFERED, UNBUFFERED = 1, 2  # setvbuf(3)
 
+# struct object of libgcc: offsets in bytes of `u` and `s`.
+OBJECT_TABLE, OBJECT_FLAGS = 24, 32
+
 # The region `runtime.data`, to whose start the symbol `jk_control` is bound: offsets and sizes in
 # bytes.
 RECORD_AT = 0x1000  # the fault record
@@ -136,7 +139,7 @@ _LIBC = (
     "clearerr_unlocked "
     "stdin stdout stderr _IO_list_all malloc free fopencookie fdopen setvbuf fclose "
     "pthread_attr_init pthread_attr_setstacksize pthread_create pthread_join "
-    "__register_frame __deregister_frame _Unwind_Find_FDE ftrylockfile funlockfile "
+    "ftrylockfile funlockfile "
     "__errno_location sigprocmask pthread_sigmask sigaction signal"
 ).split()
 
@@ -227,11 +230,11 @@ _CONTROL = (
     "trap_handler",
     "trap_mask",
     "trap_flags",
-    # unwind tables: set by the kernel process, and what is registered now
-    "unwind_start",
-    "unwind_generation",
-    "seen_start",
-    "seen_generation",
+    # the unwinder's table of functions, set by the kernel process (linker/unwind_table.py), and the
+    # object that is to lead there, in memory of the process's own
+    "unwind_table",
+    "unwind_flags",
+    "unwind_object",
     # descriptors and their copies that the user's program does not know of
     "socket",
     "socket_inode",

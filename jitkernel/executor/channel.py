@@ -242,7 +242,8 @@ class ExecutorChannel(Executor):
         for fd, event in events:
             if fd == self._socket:
                 if head := self._replies.receive(child.socket):
-                    self._handle(child, head)
+                    if head[0] != self._replies.asked:
+                        self._handle(child, head)
                 elif event & _END:
                     # The cell closed it, or the process is about to end: its descriptor tells.
                     self._poll.unregister(fd)

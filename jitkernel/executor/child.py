@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 HEAD = struct.Struct("<8Q")
 RLIMIT_DATA, RLIMIT_STACK, RLIMIT_CORE, RLIMIT_NOFILE = 2, 3, 4, 7
-MAP_SHARED, MAP_PRIVATE, MAP_ANONYMOUS, MAP_FIXED_NOREPLACE = 1, 2, 0x20, 0x100000
+MAP_SHARED, MAP_PRIVATE, MAP_ANONYMOUS = 1, 2, 0x20
+MAP_POPULATE, MAP_FIXED_NOREPLACE = 0x8000, 0x100000
 F_DUPFD_CLOEXEC = 1030
 LARGE_STACK = 100 << 20  # Linux leaves at least 128 MB below the top of the stack
 PROT = {"r": 1, "rw": 3, "rx": 5}
@@ -106,12 +107,22 @@ class Loader:
 
     def map(self, start: int, size: int, file: int, inode: int) -> None:
         """Map memory that the kernel process has at the same address, in a file that it has
-        open."""
+        open; where all of it is there, so that no page of it faults when it is first used."""
         fd = os.open(f"/proc/{os.getppid()}/fd/{file}", os.O_RDWR | os.O_CLOEXEC)
         try:
-            if os.fstat(fd).st_ino != inode:
+            found = os.fstat(fd)
+            if found.st_ino != inode:
                 raise OSError(0, "it is gone")
-            map_pages(start, size, 3, MAP_SHARED | MAP_FIXED_NOREPLACE, fd)
+            populate = MAP_POPULATE if 512 * found.st_blocks >= size else 0
+            map_pages(start, size, 3, MAP_SHARED | MAP_FIXED_NOREPLACE | populate, fd)
+        finally:
+            os.close(fd)
+
+    def show(self, path: bytes) -> None:
+        """Map the beginning of a file, executable, for perf to see that it is there."""
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            map_pages(None, 4096, PROT["rx"], MAP_PRIVATE, fd)
         finally:
             os.close(fd)
 
@@ -402,6 +413,34 @@ def tell_runtime(
     tell("pid", os.getpid())
 
 
+def know_code(start: int, stop: int) -> tuple[int, Callable[[], object]]:
+    """Let the unwinder find session code, which lies in [start, stop): the object that it has
+    registered for that, and what takes it back.
+
+    It is registered for one function that has all of the range, of which libgcc makes a table; then
+    the object leads to one of ours, an empty one at first, for good: see linker/unwind_table.py.
+    """
+    cie = struct.pack("<IIBBBBB3x", 12, 0, 1, 0, 1, 0x78, 16)
+    frames = cie + struct.pack("<IIQQI", 20, len(cie) + 4, start, stop - start, 0)
+    at = map_pages(None, 4096, 3, MAP_PRIVATE | MAP_ANONYMOUS)
+    begin, none, bases = at + 64, at + 128, at + 192  # behind struct object
+    ctypes.memmove(begin, frames, len(frames))
+    register, look, forget = (
+        ctypes.CFUNCTYPE(pointer, pointer, pointer)(symbol(name))
+        for name in ("__register_frame_info", "_Unwind_Find_FDE", "__deregister_frame_info")
+    )
+    register(begin, at)
+    look(start, bases)  # it makes its table
+    lowest, _, _, table, flags = words = (ctypes.c_uint64 * 5).from_address(at)
+    words[3], words[4], words[0] = none, 1 | 0x1B << 3, start
+
+    def take_back() -> None:
+        words[4], words[3], words[0] = flags, table, lowest
+        forget(begin, None)
+
+    return at, take_back
+
+
 def make_own(high: int) -> None:
     """Fill in those of what a process of its own has: the first thread, the handlers' stack, and
     copies of descriptors that programs do not find."""
@@ -449,6 +488,7 @@ def main() -> NoReturn:
             lost.append(f"the array at {array[0]:#x}: {error}")
     reset_for_c()
     tell_runtime(put, fields, native)
+    put("unwind_object", know_code(word("runtime_start").value, word("text_stop").value)[0])
     make_own(high)
     libc.on_exit(entry["jk_on_exit"], None)
     give_children_copies(setup["slab_file"])

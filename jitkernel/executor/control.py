@@ -27,7 +27,9 @@ class ControlBlock:
         return int(_WORD.unpack_from(self.view, self.start + abi.FIELDS[name])[0])
 
     def __setitem__(self, name: str, value: int) -> None:
-        _WORD.pack_into(self.view, self.start + abi.FIELDS[name], value)
+        # All of it at once, for threads that look: `pack_into` makes it zero first.
+        at = self.start + abi.FIELDS[name]
+        self.view[at : at + _WORD.size] = _WORD.pack(value)
 
     def read(self, offset: int, size: int) -> bytes:
         """A copy of `size` bytes at an offset."""

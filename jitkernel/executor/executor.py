@@ -70,7 +70,7 @@ class Executor(ABC):
         start = next(r.start for r in arena.regions if r.name == "runtime.data")
         self.control = ControlBlock(arena.view, start - arena.base, start)
         self.result_address = start + abi.RESULT_AT  # where thunks leave results
-        #: Start address and generation of the unwind tables, as the process knows them.
+        #: Address and flags of the unwinder's table of functions, 0 while there is none.
         self.unwind = (0, 0)
 
     # -- its life ------------------------------------------------------------------------------
@@ -268,7 +268,8 @@ class Executor(ABC):
         """The program is as it will be for now."""
 
     def tell_unwind(self, unwind: tuple[int, int]) -> None:
-        """The unwind tables begin there, and are of that generation."""
+        """The unwinder finds functions by this table, from the next call on, and when threads go on
+        that were parked."""
         self.unwind = unwind
-        at = self.control.start + abi.FIELDS["unwind_start"]  # with the generation behind it
+        at = self.control.start + abi.FIELDS["unwind_table"]  # with the flags behind it
         _PAIR.pack_into(self.control.view, at, *unwind)

@@ -123,7 +123,11 @@ class InlineExecutor(Executor):
         child.tell_runtime(self.control.__setitem__, abi.FIELDS, self._native)
         self._upcall = self._called  # the runtime has its address
         self.control["upcall"] = id(self._upcall)
-        self.enter, self._renew = self._native("jk_here"), self._native("jk_renew")
+        self.enter, self._renew = self._native("jk_here"), self._native("jk_renew_unwind")
+        control = self.control
+        control["unwind_object"], self._forget_code = child.know_code(
+            control["runtime_start"], control["text_stop"]
+        )
         self._pid = os.getpid()
         self.services.remember()
         self.own_threads.look()
@@ -163,8 +167,7 @@ class InlineExecutor(Executor):
         self.enter = _refusing(why)
         for function in list(self.functions.values()):
             function.refuse(why)
-        self.tell_unwind((0, (1 << 64) - 1))
-        self._renew()  # the unwinder forgets the tables
+        self._forget_code()
         if not self.threads and not self.turn.depth:
             self._place.close()
 

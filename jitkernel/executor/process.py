@@ -290,7 +290,7 @@ class ProcessExecutor(ExecutorChannel):
 
     def unpark(self) -> None:
         self._tell_ends()
-        self._ask(abi.UNPARK, argument=int(self.handles_signals))
+        self._ask(abi.UNPARK)
 
     def _answer_of(
         self, name: str, *arguments: Any, fits: Callable[[bytes], bool] = lambda payload: True

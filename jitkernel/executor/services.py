@@ -163,6 +163,10 @@ class Services:
             with _refused("unmap arrays"):
                 self._ask("unmap", list(ranges[first : first + _MANY_RANGES]))
 
+    def show(self, path: str) -> None:
+        """Have the process map a file's beginning, executable; raises OSError."""
+        self._ask("show", _plain(path))
+
     def chdir(self, path: str) -> None:
         """Change the program's working directory, now and after a respawn; raises OSError."""
         self._ask("chdir", _plain(path))

@@ -61,7 +61,7 @@ class Breakpoints:
         self._free: deque[int] = deque()  # slots that were in use, the one longest free first
         self._high, self._stop = arena.slots  # slots from here on were never in use
         self._landing = 0
-        arena.leaving = self._leaving
+        arena.leaving["text"] = self._leaving
 
     def landing(self) -> int:
         """An int3 where no code of the session's or of slots ever is: who comes there has returned

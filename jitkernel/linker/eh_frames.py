@@ -109,7 +109,7 @@ def _add_plain(
 def _taken(job: Job, resolution: Resolution, unwind: UnwindRegion, section: int) -> _Records:
     """The records of a section but for those of functions that are not loaded, and shared CIEs."""
     frames, targets = job.obj.content(section), resolution.targets
-    entries = sorted(job.obj.tables.get(section, ()))
+    entries = sorted(iter(job.obj.tables.get(section, ())))
     cies: dict[int, int] = {}  # by offset in the object: its address, or its offset in `found`
     records: _Records = bytearray(), [], []
     found, backs, fields = records

@@ -13,7 +13,7 @@ from jitkernel.arena import Arena
 from jitkernel.elf import ElfObject, read_object
 from jitkernel.elf import constants as c
 from jitkernel.errors import LinkError
-from jitkernel.ir.names import written
+from jitkernel.ir.names import BOUNDS, written
 from jitkernel.linker.x86_64 import REGISTERING
 from jitkernel.record import NamedTuple
 
@@ -24,7 +24,6 @@ PRIVATE = "DW.ref."
 #: Names that the linker may give a meaning: an address, and no symbol.
 SPECIAL = ("_GLOBAL_OFFSET_TABLE_", "__dso_handle", *REGISTERING)
 _HELD = c.HELD + b"\0"
-_SECTION_BOUNDS = ("__start_", "__stop_")
 
 #: Tables of addresses of code, for who looks at code from outside: LLVM's stack maps, fault maps
 #: and basic blocks, XRay's and patchable entries.
@@ -94,6 +93,18 @@ class ReadObject(NamedTuple):
             in enumerate(obj.symbols) if info >> 4 and not section and other & 3
         )  # fmt: skip
 
+    def bounded(self) -> frozenset[str]:
+        """The symbols of sections that it asks for the bounds of."""
+        wanted = {
+            name.removeprefix(bound) for _, name, _ in self.names.imports for bound in BOUNDS
+            if name.startswith(bound)
+        }  # fmt: skip
+        return frozenset(
+            export.name for export in (self.names.exports if wanted else ())
+            if export.section < len(self.object.sections)
+            and self.object.section_name(export.section) in wanted
+        )  # fmt: skip
+
     def held(self) -> frozenset[str]:
         """The symbols whose bodies or values the object says it has in its code."""
         obj = self.object
@@ -153,7 +164,7 @@ def _labelled(obj: ElfObject, name: int, label: bytes) -> list[Export]:
 
 def is_special(name: str) -> bool:
     """True if the linker may supply what a name means: an address, and no symbol."""
-    return name in SPECIAL or name.startswith(_SECTION_BOUNDS)
+    return name in SPECIAL or name.startswith(BOUNDS)
 
 
 def holds(obj: ElfObject, section: int) -> bool:

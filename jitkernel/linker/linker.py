@@ -18,7 +18,7 @@ from itertools import count
 from jitkernel.arena import Arena, Extent
 from jitkernel.elf import ElfObject, read_object
 from jitkernel.elf import constants as c
-from jitkernel.errors import LinkError, present
+from jitkernel.errors import LinkError
 from jitkernel.ir.names import written
 from jitkernel.linker.binding import Bindings, OutOfRange
 from jitkernel.linker.breakpoints import Breakpoints
@@ -212,6 +212,8 @@ class Linker(Recorded):
                     continue
                 hint = _FAR if beyond and state is SymbolState.FAR else ""
                 raise refusal(job, section, entry, f"{error}{hint}") from None
+        for extent in content.frames:
+            self.unwind.add(extent)
 
     def _find_initialisers(self, plan: Plan, image: Image) -> None:
         """Find what runs as the image comes and goes: its own functions, whoever redefines them."""
@@ -233,14 +235,18 @@ class Linker(Recorded):
         own = next((e for e in names.exports if e.name == name), None)
         if own is None:
             raise LinkError(f"{written(name)} is not defined in the object")
-        places = arrange(obj).places
-        place = places[own.section] if own.section < len(places) else None
-        if place is None or place[0] != "text":
-            raise LinkError(f"{written(name)} is no function")
         known = [e for e in names.exports if e is not own and obj.symbols[e.number][1] >> 4]
         hidden = names._replace(exports=known, private=[*names.private, own.number])
-        image = self.place(ReadObject(obj, hidden), cell, weak=weak, kinds=kinds, missing=missing)
-        return image, present(image.text, f"the code of {image}").start + place[1] + own.value
+        job = Job(
+            obj, hidden, cell, self.bind, self.resolver, kinds or {}, weak, {}, NEW, missing
+        )  # fmt: skip
+        with self.arena.rollback.atomic():
+            plan = make_plan(job, self.groups, self.unwind)
+            places = plan.layout.places
+            place = places[own.section] if own.section < len(places) else None
+            if place is None or place[0] != "text":
+                raise LinkError(f"{written(name)} is no function")
+            return self._commit(plan), plan.extents.starts["text"] + place[1] + own.value
 
     def sizes(self, data: bytes) -> dict[str, int]:
         """The exact bytes per zone that an object takes when it is placed, before it is.
@@ -325,11 +331,11 @@ class Linker(Recorded):
         `instead` from now on."""
         self.put_code(image, instead)
         if image.unwind is not None:
-            self.unwind.free(image.unwind)
+            self.arena.free(image.unwind)
             image.unwind = None
         if image.extra:
             for extent in image.extra:
-                (self.unwind if extent.zone == "unwind" else self.arena).free(extent)
+                self.arena.free(extent)
             image.extra = ()
 
     def put_code(self, image: Image, text: Extent | None) -> None:

@@ -17,7 +17,7 @@ from jitkernel.ir.names import CONTROL, written
 from jitkernel.linker import x86_64
 from jitkernel.linker.binding import Bindings, Target
 from jitkernel.linker.instrumented import remedy
-from jitkernel.linker.layout import Layout, Names, is_special
+from jitkernel.linker.layout import Layout, Names, is_special, pinned_ranges
 from jitkernel.linker.records import (
     Block,
     Definition,
@@ -400,6 +400,10 @@ def _special(job: Job, layout: Layout, starts: Mapping[str, int], name: str) -> 
         if place and job.obj.section_name(index) == wanted:
             size = job.obj.sections[index][5] if at_end else 0
             return starts.get(place[0], 0) + place[1] + size
+    for index, ranges in pinned_ranges(job.obj, job.names, job.pins).items() if job.pins else ():
+        begins = {address - low for low, _, address in ranges}
+        if job.obj.section_name(index) == wanted and len(begins) == 1:  # all of it is where it was
+            return begins.pop() + (job.obj.sections[index][5] if at_end else 0)
     return None
 
 

@@ -1,29 +1,29 @@
-"""The unwind region: every image's call frame information in one walkable run of records.
+"""The unwind region: every image's call frame information.
 
-An unwinder is told of the region once and walks it from the front.  Records of images lie in
-extents of the `unwind` zone; what is free between them is made a dummy CIE, which unwinders skip,
-and a zero length ends the walk.  Start from `UnwindRegion`.  Source: Linux Standard Base,
-"Exception Frames" (`.eh_frame`); DWARF 5, 6.4.
+Records of images lie in extents of the `unwind` zone; an unwinder finds them by a table
+(unwind_table.py).  Start from `UnwindRegion`.  Source: Linux Standard Base, "Exception Frames"
+(`.eh_frame`); DWARF 5, 6.4.
 """
 
 from __future__ import annotations
 
 import struct
-from array import array
-from bisect import bisect_right
 from collections.abc import Mapping
 from itertools import count
 
 from jitkernel.arena import Arena, Extent
 from jitkernel.errors import LinkError
-from jitkernel.linker.cfi import Cie, pc_range, read_cie
-from jitkernel.rollback import Recorded, RecordedDict
+from jitkernel.linker.cfi import OMIT, pc_range, read_cie
+from jitkernel.linker.unwind_table import Row, UnwindTable
+from jitkernel.rollback import Recorded, RecordedDict, set_first
 
 _HEAD = struct.Struct("<II")
 _WORD = struct.Struct("<I")
-_SIGNED = struct.Struct("<i")
 #: A CIE: length, 0, version, no augmentation, code and data alignment, return address column.
 _DUMMY = struct.Struct("<IIBBBBB3x")
+#: Where a function begins, and its size, as most FDEs have them: DW_EH_PE_pcrel | sdata4
+_FIELDS, _PC_RELATIVE = struct.Struct("<iI"), 0x1B
+_SMALLEST = 16  # bytes of an FDE
 #: Bytes for shared CIEs: compilers have some ten different ones.
 _CIES = 2048
 
@@ -57,43 +57,55 @@ def split(frames: bytes) -> list[Record]:
 
 
 class UnwindRegion(Recorded):
-    """The records in the arena's `unwind` zone; `start` is where an unwinder begins to walk.
+    """The records in the arena's `unwind` zone, and the `table` of them.
 
-    `generation` is another number after each change, so that an executor knows when to register
-    again: never one of before, unless the region is again as it was then.
-    Invariant: from `start`, record lengths lead to a zero word, and every FDE met is an image's.
+    `generation` is another number after each change: never one of before, unless the region is
+    again as it was then.
+    Invariant: all records of all extents are listed in the table from `add` until they go.
     """
 
     def __init__(self, arena: Arena):
         self._arena = arena
         self._zone = arena.zones["unwind"]
+        self.table = UnwindTable(arena)
         self._shared: RecordedDict[bytes, int] = RecordedDict()
-        self.start = self._zone.start
         self.generation = 0
         self._generations = count(1)
-        self._index: tuple[int, array[int], array[int]] = (-1, array("Q"), array("Q"))
+        self._published = 0  # the generation of the table that was made last
+        self._torn = False  # the table lists what it did before an operation was taken back
         #: where the next shared CIE goes: they lie before all FDEs, which count back to them
-        self._next, self._stop = self.start, arena.reserve("unwind", _CIES, 8).stop
-        self._mark(self._stop)
-        self._dummy(self._next, self._stop)
+        self._next, self._stop = self._zone.start, arena.reserve("unwind", _CIES, 8).stop
+        self._formats: dict[int, int] = {}  # how FDEs of shared CIEs write addresses
+        arena.leaving["unwind"] = self._leaving
 
     def reserve(self, size: int) -> Extent:
-        """Room for records of `size` bytes in all, a multiple of 8."""
-        self.generation = next(self._generations)  # first: a rollback of it repairs the region
-        extent = self._arena.reserve("unwind", size, 8)
-        self._mark(extent[1] + size)
-        return extent
+        """Room for records of `size` bytes in all, a multiple of 8.  Raises ArenaFull."""
+        table, more = self.table, size // _SMALLEST
+        if len(table.fdes) + more > table.most:
+            raise table.full(more)
+        return self._arena.reserve("unwind", size, 8)
 
-    def free(self, extent: Extent) -> None:
-        """Take an image's records away; later where threads may be in what they describe."""
-        if self._arena.defer(extent, self.free):
-            return
+    def add(self, extent: Extent) -> None:
+        """Records have been written there: they are found from the next `publish` on."""
+        self.generation = next(self._generations)  # first: a rollback of it repairs the region
+        if not self._torn:
+            self.table.add(self._rows(extent.start, extent.start + extent.size)[0])
+
+    def _leaving(self, extent: Extent) -> None:
+        """Records are about to go: nobody is in what they describe."""
         self.generation = next(self._generations)
-        after = self._zone.list.hole_at(extent.stop)
-        start, _ = self._arena.free(extent)
-        head = min(after - extent.stop, _DUMMY.size) if after is not None else 0
-        self._clear(extent.start, extent.size + head)  # with that of what was free behind it
-        self._mark(start)
+        if not self._torn:
+            self.table.remove(self._rows(extent.start, extent.stop)[0])
+
+    def publish(self) -> tuple[int, int]:
+        """The unwinder's table as it is to be by now: its address, and the flags that go with it.
+        Whoever may run code is told of it before that code can be reached."""
+        if self._published != self.generation:
+            if self._torn:
+                self._settle()
+            self.table.publish()
+            set_first(self, "_published", self.generation)
+        return self.table.address, self.table.flags
 
     def shared_cie(self, content: bytes) -> int:
         """The address of a CIE without relocations: one for all images that bring its bytes.
@@ -109,7 +121,6 @@ class UnwindRegion(Recorded):
             self._shared[content] = address
             self._next += len(padded)
             self._arena.write(address, padded)
-            self._dummy(self._next, self._stop)
         return address
 
     @property
@@ -118,8 +129,8 @@ class UnwindRegion(Recorded):
         return dict(self._shared)
 
     def restore(self, shared: Mapping[bytes, int]) -> None:
-        """Make the region walkable again after extents of it were reserved and filled all at once;
-        `shared` are the CIEs that their FDEs refer to."""
+        """List the records of extents that were reserved and filled all at once; `shared` are the
+        CIEs that their FDEs refer to."""
         self._shared = RecordedDict(shared)
         for content, address in shared.items():
             padded = pad(bytearray(content))
@@ -128,95 +139,103 @@ class UnwindRegion(Recorded):
         self.repair()
 
     def repair(self) -> None:
-        """Make the gaps between records skippable again, after records came or went otherwise."""
-        self._clear(self._next, self._stop - self._next)
-        self._dummy(self._next, self._stop)
-        for start, stop in list(self._zone.list.holes()):
-            self._clear(start, min(stop - start, _DUMMY.size))
-            self._mark(start)
+        """The records are others than those that were added and left."""
+        self._torn = True
+        self._formats.clear()
+        self._arena.zero(self._next, self._stop - self._next)
         self.generation = next(self._generations)
 
     def find(self, address: int) -> int:
-        """The address of the FDE that covers `address`; 0 where none does.
-
-        The first search after a change walks the region: about a millisecond for 2,000 functions.
-        """
-        if self._index[0] != self.generation:
-            self._index = (self.generation, *self._sorted())
-        _, starts, fdes = self._index
-        at = bisect_right(starts, address) - 1
-        if at < 0:
+        """The address of the FDE that covers `address`; 0 where none does."""
+        if self._torn:
+            self._settle()
+        if not (fde := self.table.find(address)):
             return 0
         read = self._arena.read
-        fde = fdes[at]
-        cie = read_cie(read, fde + 4 - _HEAD.unpack(read(fde, 8))[1])
+        cie = read_cie(read, self._cie(fde))
         covered = pc_range(read, fde, cie) if cie is not None else None
         return fde if covered is not None and covered[0] <= address < covered[1] else 0
 
-    def _sorted(self) -> tuple[array[int], array[int]]:
-        """The places where the functions begin that have an FDE, ascending, and the addresses of
-        the FDEs."""
-        view, base, at = self._arena.view, self._arena.base, self.start
-        found: list[tuple[int, int]] = []
-        cies: dict[int, Cie | None] = {}
-        while True:
-            length, back = _HEAD.unpack_from(view, at - base)
-            if length == 0:
-                break
-            if back:
-                cie = at + 4 - back
-                if cie not in cies:
-                    cies[cie] = read_cie(self._arena.read, cie)
-                known = cies[cie]
-                if known is not None and known.encoding == 0x1B:  # PC-relative, 4 signed bytes
-                    if begin := _SIGNED.unpack_from(view, at + 8 - base)[0]:
-                        found.append((at + 8 + begin, at))
-                elif known is not None and (covered := pc_range(self._arena.read, at, known)):
-                    found.append((covered[0], at))
-            at += 4 + length
-        found.sort()
-        return array("Q", [s for s, _ in found]), array("Q", [f for _, f in found])
+    def records(self, address: int) -> tuple[bytes, bytes] | None:
+        """The bytes of the CIE and the FDE that cover `address`, where the FDE counts its addresses
+        from itself in 4 bytes."""
+        read, fde = self._arena.read, self.find(address)
+        at = self._cie(fde) if fde else 0
+        cie = read_cie(read, at) if fde else None
+        if cie is None or cie.encoding != _PC_RELATIVE:
+            return None
+        own, its = (read(start, 4 + _WORD.unpack(read(start, 4))[0]) for start in (at, fde))
+        return own, its
+
+    def walkable(self) -> tuple[int, bytes]:
+        """The records as they follow one another in `.eh_frame`, and their address; what is free
+        between them is a CIE that nobody refers to."""
+        start, stop = self._zone.start, self._zone.high
+        copy = bytearray(self._arena.read(start, stop - start) + bytes(4))
+        for at, end in [(self._next, self._stop), *self._zone.list.holes()]:
+            if at < (end := min(end, stop)):
+                length = end - at - 4
+                whole = _DUMMY.pack(length, 0, 1, 0, 1, 0x78, 16) if length >= 12 else b""
+                head = whole or _HEAD.pack(length, 0)
+                copy[at - start : at - start + len(head)] = head
+        return start, bytes(copy)
+
+    def _cie(self, fde: int) -> int:
+        _, back = _HEAD.unpack(self._arena.read(fde, 8))
+        return fde + 4 - int(back)
 
     def check(self) -> int:
-        """Walk the region as an unwinder does; the number of FDEs.  Raises AssertionError."""
-        at, frames = self.start, 0
+        """Prove that what is listed are the records; the number of FDEs.  Raises AssertionError."""
+        if self._torn:
+            self._settle()
+        waiting = {extent.start for extent in self._arena.deferred}
+        rows: list[Row] = []
+        for start, size in self._extents():
+            found, end = self._rows(start, start + size)
+            if end != start + size and start not in waiting:
+                raise AssertionError(f"the records at {start:#x} end at {end:#x}")
+            rows += found
+        if sorted(rows) != [*zip(self.table.starts, self.table.fdes, strict=True)]:
+            raise AssertionError("the table of unwind records does not list what there is")
+        return len(rows)
+
+    def _settle(self) -> None:
+        rows = [self._rows(start, start + size)[0] for start, size in self._extents()]
+        self.table.list_all([row for found in rows for row in found])
+        set_first(self, "_torn", False)
+
+    def _extents(self) -> list[tuple[int, int]]:
         live = self._zone.list.live
-        covered = sorted((start, start + size) for start, size in live.items())
-        while True:
-            length, back = _HEAD.unpack(self._arena.read(at, 8))
-            if length == 0:
+        return [(start, live[start]) for start in live if start >= self._stop]
+
+    def _rows(self, start: int, stop: int) -> tuple[list[Row], int]:
+        """The functions that records tell of; and where these end, of which nothing is believed."""
+        view, base, at = self._arena.view, self._arena.base, start
+        found: list[Row] = []
+        formats: dict[int, int] = {}
+        while at + 8 <= stop:
+            length, back = _HEAD.unpack_from(view, at - base)
+            if not 4 <= length <= stop - at - 4:
                 break
-            if back:
-                frames += 1
+            if back and length >= _SMALLEST - 4:
                 cie = at + 4 - back
-                if _HEAD.unpack(self._arena.read(cie, 8))[1] != 0:
-                    raise AssertionError(f"the FDE at {at:#x} names no CIE")
+                format = self._formats.get(cie) or formats.get(cie)
+                if format is None:
+                    known = read_cie(self._arena.read, cie) if cie in self._arena else None
+                    format = known.encoding if known is not None else OMIT
+                    shared = self._zone.start <= cie < self._stop
+                    (self._formats if shared else formats)[cie] = format
+                if format == _PC_RELATIVE:
+                    distance, size = _FIELDS.unpack_from(view, at + 8 - base)
+                    if distance and size:
+                        found.append((at + 8 + distance, at))
+                elif format != OMIT and (known := read_cie(self._arena.read, cie)) is not None:
+                    covered = pc_range(self._arena.read, at, known)
+                    if covered is not None and 0 < covered[0] < covered[1]:
+                        self.table.mix()
+                        found.append((covered[0], at))
             at += 4 + length
-        if covered and at < covered[-1][1]:
-            raise AssertionError(f"the walk ends at {at:#x}, records lie up to {covered[-1][1]:#x}")
-        return frames
-
-    def _mark(self, at: int) -> None:
-        """Make what is free from `at` skippable: a dummy CIE, or the end."""
-        stop = self._zone.list.hole_at(at)
-        if stop is None:
-            return
-        if stop == self._zone.stop:
-            self._clear(at, _HEAD.size)
-        else:
-            self._dummy(at, stop)
-
-    def _dummy(self, at: int, stop: int) -> None:
-        """Make `[at, stop)` one record that unwinders skip."""
-        if stop - at >= _DUMMY.size:  # a whole CIE, for readers that look into those too
-            self._arena.write(at, _DUMMY.pack(stop - at - 4, 0, 1, 0, 1, 0x78, 16))
-        elif stop > at:
-            self._arena.write(at, _HEAD.pack(stop - at - 4, 0))
-
-    def _clear(self, at: int, size: int) -> None:
-        """Zero: DW_CFA_nop as part of a dummy, the end where there is none."""
-        offset = at - self._arena.base
-        self._arena.view[offset : offset + size] = bytes(size)
+        return found, at
 
 
 def pad(records: bytearray, last: int = 0) -> bytearray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import gc
 import os
 import random
 import time
@@ -361,4 +362,18 @@ def test_addresses_that_are_short_are_told(monkeypatch):
         patched.setattr("jitkernel.arena.arena.mmap.mmap", full)
         with pytest.raises(JitError, match=r"an arena of 64 MB of addresses: .* a smaller one"):
             Arena(capacity=64 << 20)
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+@pytest.mark.parametrize("where", ["Writes", "Zone", "mmap.mmap", "memoryview"])
+def test_an_arena_that_is_not_finished_leaves_no_file_open(monkeypatch, where):
+    def stopped(*arguments):
+        raise KeyboardInterrupt
+
+    before = len(os.listdir("/proc/self/fd"))
+    with monkeypatch.context() as patched:
+        patched.setattr(f"jitkernel.arena.arena.{where}", stopped, raising=False)
+        with pytest.raises(KeyboardInterrupt):
+            Arena(capacity=SMALL)
+    gc.collect()
     assert len(os.listdir("/proc/self/fd")) == before

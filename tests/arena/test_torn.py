@@ -2,47 +2,31 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable
 from functools import partial
 from itertools import count
 from types import FrameType
-from typing import Any
 
 import pytest
 
-import jitkernel.arena
 from jitkernel.arena import Arena, Extent, FreeList
-
-HERE = os.path.dirname(jitkernel.arena.__file__)
-
-
-class Torn(MemoryError):
-    """What is raised at the chosen line."""
+from tests.interruption import Torn, each_line
 
 
 def torn(do: Callable[[], object], line: int) -> bool:
-    """Run `do`, ended at the `line`-th line of this package that it comes to; whether it was."""
+    """Run `do`, ended at the `line`-th line of `jitkernel` that it comes to; whether it was."""
     passed = 0
 
-    def local(frame: FrameType, event: str, argument: object) -> Any:
+    def seen(frame: FrameType) -> None:
         nonlocal passed
-        passed += event == "line"
-        if event == "line" and passed == line:
+        passed += 1
+        if passed == line:
             sys.settrace(None)
             raise Torn
-        return local
 
-    def enter(frame: FrameType, event: str, argument: object) -> Any:
-        return local if frame.f_code.co_filename.startswith(HERE) else None
-
-    before = sys.gettrace()
-    sys.settrace(enter)
-    try:
+    with each_line(seen):
         do()
-    finally:
-        sys.settrace(before)
     return passed >= line
 
 

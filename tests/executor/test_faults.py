@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 import time
+from functools import partial
 
 import pytest
+
+from tests.busy import soon
 
 from . import programs as p
 from .conftest import Lab, in_time, timed
@@ -110,7 +112,8 @@ def test_registers_and_stack_are_those_of_the_fault(lab: Lab) -> None:
 
 
 def test_the_copy_of_a_deep_stack_is_bounded(lab: Lab) -> None:
-    for text in (p.RECURSE, BIG_FRAMES):
+    """Also where a frame is so large that it ends below the stack."""
+    for text in (p.RECURSE, BIG_FRAMES, p.RECURSE.replace("[100]", "[20000]")):
         record = lab.run(text).record
         assert record is not None
         assert len(record.stack) == 32 << 10
@@ -184,11 +187,11 @@ def test_a_fault_on_another_thread_ends_the_process(fresh: Lab) -> None:
 @timed
 def test_sigkill_from_outside(fresh: Lab) -> None:
     assert fresh.square(2) == 4
-    pid = fresh.executor.pid
-    timer = threading.Timer(0.1, os.kill, (pid, signal.SIGKILL))
-    timer.start()
-    outcome = fresh.run(program("for (;;);"))
-    timer.join()
+    at, pid = fresh.place(program("for (;;) spins++;", "volatile long spins;")), fresh.executor.pid
+    spins = fresh.linker.symbols["spins"].address
+    kill = partial(os.kill, pid, signal.SIGKILL)
+    with soon(lambda: any(fresh.arena.read(spins, 8)) and kill() is None):
+        outcome = fresh.executor.call(at, 0)
     assert (outcome.kind, outcome.respawned, outcome.started) == ("died", True, True)
     assert "SIGKILL" in outcome.lost
     began = time.monotonic()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import struct
 import subprocess
 import threading
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,7 @@ import pytest
 from jitkernel.errors import Interrupted
 from jitkernel.executor.records import Outcome
 from jitkernel.settings import SessionSettings
-from tests.busy import meanwhile, until
+from tests.busy import meanwhile, soon, until
 
 from . import programs as p
 from .conftest import Lab, in_time, timed
@@ -33,14 +35,17 @@ JOIN = program(
 )
 #: The second thread holds what the cell's thread wants, and waits for what that one holds.
 DEADLOCK = program(
-    """  pthread_mutex_lock(&m);
+    """  held = 0;
+  pthread_mutex_lock(&m);
   start(other);
-  usleep(20000);
+  while (!held) usleep(100);
   pthread_mutex_lock(&n);""",
     p.THREAD,
     """pthread_mutex_t m, n;
+volatile int held;
 void *other(void *x) {
   pthread_mutex_lock(&n);
+  held = 1;
   pthread_mutex_lock(&m);
   return 0;
 }""",
@@ -72,17 +77,13 @@ def interrupted(lab: Lab, ir: str, bound: float, delay: float = 0.1) -> Outcome:
     at = lab.place(ir)
     stopped = []
 
-    def stop() -> None:
-        while not lab.executor.busy:  # on a busy machine the call may begin later than this
-            time.sleep(0.001)
+    def stop() -> bool:
         stopped.append(time.monotonic())
-        assert lab.executor.interrupt()
+        return lab.executor.interrupt()
 
-    timer = threading.Timer(delay, stop)
-    timer.start()
-    outcome = lab.executor.call(at, 0)
-    timer.join()
-    in_time(stopped[0], bound)
+    with soon(stop, delay):
+        outcome = lab.executor.call(at, 0)
+    in_time(stopped[-1], bound)
     return outcome
 
 
@@ -98,12 +99,15 @@ def test_a_press_is_told_that_it_counts_though_the_call_ends_first(
     over = threading.Event()
     monkeypatch.setattr(os, "eventfd_write", slow)
     at = lab.place(LOOP)
-    timer = threading.Timer(0.1, lambda: counted.append(lab.executor.interrupt()))
-    timer.start()
-    assert lab.executor.call(at, 0).kind == "interrupted"
-    over.set()
-    timer.join()
-    assert counted == [True]
+
+    def press() -> bool:
+        counted.append(lab.executor.interrupt())
+        return counted[-1]
+
+    with soon(press):
+        assert lab.executor.call(at, 0).kind == "interrupted"
+        over.set()
+    assert counted.count(True) == 1
     monkeypatch.undo()
     assert not lab.executor.interrupt()
     assert lab.square(9) == 81
@@ -204,10 +208,8 @@ def test_an_interrupt_at_the_moment_of_the_answer_counts(lab: Lab) -> None:
 
 def test_an_interrupt_of_calls_in_a_row_counts(lab: Lab) -> None:
     nap = lab.place(TAILS["sleep"])
-    timer = threading.Timer(0.1, lab.executor.interrupt)
-    timer.start()
-    outcome = lab.executor.call_many([nap])
-    timer.join()
+    with soon(lab.executor.interrupt):
+        outcome = lab.executor.call_many([nap])
     assert (outcome.kind, outcome.done) == ("interrupted", 1)
     lab.assert_sound()
 
@@ -230,11 +232,8 @@ def test_an_interrupt_of_a_library_that_is_being_loaded(fresh: Lab, tmp_path: Pa
     path = slow_library(tmp_path, "for (;;) sleep(1000);")
     fresh.executor.settings = SessionSettings(interrupt_grace=0.3)
     fresh.square(2)
-    timer = threading.Timer(0.2, fresh.executor.interrupt)
-    timer.start()
-    with pytest.raises(Interrupted, match="started again"):
+    with soon(fresh.executor.interrupt), pytest.raises(Interrupted, match="started again"):
         fresh.executor.services.library(path)
-    timer.join()
     assert fresh.executor.services.libraries == () and fresh.square(3) == 9
 
 
@@ -291,13 +290,10 @@ def test_time_limit(lab: Lab) -> None:
 
 
 def test_keyboard_interrupt_of_a_plain_program(lab: Lab) -> None:
-    import os
-    import signal
-
-    timer = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
-    outcome = lab.executor.call(lab.place(LOOP), 0)
-    timer.join()
+    at = lab.place(LOOP)
+    press = partial(os.kill, os.getpid(), signal.SIGINT)
+    with soon(lambda: lab.executor.busy and press() is None):
+        outcome = lab.executor.call(at, 0)
     assert outcome.kind == "interrupted"
     lab.assert_sound()
 
@@ -305,17 +301,10 @@ def test_keyboard_interrupt_of_a_plain_program(lab: Lab) -> None:
 def test_interrupt_of_a_call_whose_process_still_starts(fresh: Lab) -> None:
     at = fresh.place(LOOP)
 
-    def stop(delay: float) -> None:
-        time.sleep(delay)
-        while not fresh.executor.interrupt():
-            time.sleep(0.0001)
-
     for delay in (0.0, 0.001, 0.005, 0.01, 0.02):
         fresh.executor.respawn()
-        thread = threading.Thread(target=stop, args=(delay,))
-        thread.start()
-        outcome = fresh.executor.call(at, 0)
-        thread.join()
+        with soon(fresh.executor.interrupt, delay):
+            outcome = fresh.executor.call(at, 0)
         assert outcome.kind == "interrupted" and not outcome.respawned
 
 

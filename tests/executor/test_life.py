@@ -292,7 +292,7 @@ def test_a_large_stack() -> None:
 
 
 def test_the_unwinder_knows_session_code(lab: Lab) -> None:
-    """Tables that have changed since the last call are registered again before the next one."""
+    """What has come since the last call is found in the next one."""
     frames = program(
         "*ret = 0;\nlevel1(ret);",
         """_Unwind_Reason_Code step(struct _Unwind_Context *context, void *to) {
@@ -306,8 +306,7 @@ long level1(long *to) { return level2(to) + 1; }""",
     for i in range(3):
         text = f"{frames}  // {i}"
         lab.place(text)
-        unwind = lab.linker.unwind
-        lab.executor.tell_unwind((unwind.start, unwind.generation))
+        lab.executor.tell_unwind(lab.linker.unwind.publish())
         outcome = lab.run(text, ret_size=88)
         count, *ips = struct.unpack("<11Q", outcome.result)
         assert count >= 3

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import struct
-import threading
 import time
 
 import pytest
 
 from jitkernel.errors import JitError
 from jitkernel.settings import SessionSettings
+from tests.busy import soon
 
 from . import programs as p
 from .conftest import Lab, in_time, timed
@@ -166,10 +166,8 @@ def test_a_larger_pipe_is_emptied_too(fresh: Lab) -> None:
 def test_a_stopped_process_is_replaced_when_interrupted(fresh: Lab) -> None:
     fresh.executor.settings = SessionSettings(interrupt_grace=0.3)
     at = fresh.place(program("raise(SIGSTOP);"))
-    timer = threading.Timer(0.1, fresh.executor.interrupt)
-    timer.start()
-    outcome = fresh.executor.call(at, 0)
-    timer.join()
+    with soon(fresh.executor.interrupt):
+        outcome = fresh.executor.call(at, 0)
     assert (outcome.kind, outcome.respawned) == ("interrupted", True)
     fresh.assert_sound(heap=False)
 

@@ -232,17 +232,34 @@ def test_steps_inside_a_range_ask_nobody(debugger: Debugger) -> None:
     assert 3 < len(debugger.seen) < 30
 
 
-def pause_soon(lab: Lab, delay: float = 0.05) -> threading.Thread:
-    """Pause the call that is about to begin, from another thread."""
+def pause_once(lab: Lab, there: Callable[[], object]) -> threading.Thread:
+    """Pause the call that is about to begin, from another thread, once it has come to some place."""
 
     def press() -> None:
-        until(lambda: lab.executor.serving)
-        time.sleep(delay)
+        assert until(there)
         assert lab.executor.stops is not None and lab.executor.stops.pause()
 
     thread = threading.Thread(target=press)
     thread.start()
     return thread
+
+
+def past(lab: Lab, name: str, waits: tuple[int, ...] = ()) -> Callable[[], bool]:
+    """Tells whether the program has changed a variable since now, and then waits in one of some
+    system calls, by their numbers."""
+    at, pid = lab.linker.symbols[name].address, lab.executor.pid
+    before = lab.arena.read(at, 8)
+
+    def there() -> bool:
+        if lab.arena.read(at, 8) == before:
+            return False
+        found = procfs.system_call(pid, pid) if waits else None
+        return not waits or (found is not None and found.number in waits)
+
+    return there
+
+
+READ, SLEEPS = (0,), (35, 230)  # nanosleep, clock_nanosleep
 
 
 def test_an_endless_loop_is_paused_changed_and_ended(debugger: Debugger) -> None:
@@ -258,14 +275,14 @@ def test_an_endless_loop_is_paused_changed_and_ended(debugger: Debugger) -> None
         time.sleep(0.02)
         assert lab.arena.read(spins, 8) == before
         if len(debugger.seen) == 1:
+            going_on = past(lab, "spins")
             debugger.stops.go()
-            assert until(lambda: lab.arena.read(spins, 8) != before)
-            threads.append(pause_soon(lab))
+            threads.append(pause_once(lab, going_on))
         else:
             debugger.stops.go(abi.END)
 
     debugger.answer = look
-    threads = [pause_soon(lab)]
+    threads = [pause_once(lab, past(lab, "spins"))]
     outcome = lab.executor.call(at, 0)
     for thread in threads:
         thread.join()
@@ -276,9 +293,9 @@ def test_a_pause_in_a_library(debugger: Debugger) -> None:
     lab = debugger.lab
     for answer, kind in ((abi.GO, "ok"), (abi.END, "interrupted")):
         debugger.answer = partial(debugger.go, answer, None)
-        text = program("usleep(2000000);\n*ret = 5;")
+        text = program("begun++;\nusleep(2000000);\n*ret = 5;", "volatile long begun;")
         at = lab.place(text)
-        thread = pause_soon(lab)
+        thread = pause_once(lab, past(lab, "begun", SLEEPS))
         outcome = lab.executor.call(at, 0, b"", 8)
         thread.join()
         assert outcome.kind == kind and not outcome.respawned
@@ -472,11 +489,13 @@ def test_a_condition_that_is_false_stops_nobody_else(alone: Debugger) -> None:
         assert stop.threads == (stop.tid,) and not stop.running
         if stop.why == "trap":
             asked.append(stop.registers["rdi"])
+            if len(asked) > 1000 and thread.is_alive():
+                time.sleep(0.001)  # it is to press before all is over
             if asked[-1] % 50:
                 alone.go_on(stop)
 
     alone.stops.screen = screen
-    thread = pause_soon(lab)
+    thread = pause_once(lab, lambda: len(asked) > 100)
     assert number(lab.executor.call(at, 0, b"", 8)) == 4 * sum(range(1, 1001))
     thread.join()
     alone.stops.screen = None
@@ -681,22 +700,28 @@ void *work(void *x) {
 
 def test_a_pause_does_not_end_what_the_thread_waits_in(debugger: Debugger) -> None:
     lab = debugger.lab
-    lab.lines = []
-    lab.executor.on_input = lambda prompt: "y" if debugger.seen else None
     text = program(
         """  int fds[2];
   pipe(fds);
   if (!fork()) {
-    usleep(400000);
+    while (!*(volatile long *)args) usleep(1000);
     write(fds[1], "x", 1);
     syscall(SYS_exit_group, 0);
   }
   char c = 0;
-  *ret = read(fds[0], &c, 1) == 1 && c == 'x';"""
+  begun++;
+  *ret = read(fds[0], &c, 1) == 1 && c == 'x';""",
+        "volatile long begun;",
     )
+
+    def look(stop: Stop) -> None:
+        lab.executor.control.view[lab.executor.control.start + abi.ARGS_AT] = 1
+        debugger.stops.go()
+
+    debugger.answer = look
     at = lab.place(text)
-    thread = pause_soon(lab)
-    assert number(lab.executor.call(at, 0, b"", 8)) == 1
+    thread = pause_once(lab, past(lab, "begun", READ))
+    assert number(lab.executor.call(at, 0, word(0), 8)) == 1
     thread.join()
     (stop,) = debugger.seen
     assert stop.why == "pause" and stop.registers["rax"] == 0  # read's number

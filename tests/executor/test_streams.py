@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import select
 import struct
-import threading
 import time
 
 import pytest
 
 from jitkernel.settings import SessionSettings
+from tests.busy import soon
 
 from . import programs as p
 from .conftest import Lab, in_time, timed
@@ -109,8 +109,8 @@ def test_input_that_is_not_to_be_had(lab: Lab) -> None:
 
 
 def test_the_time_limit_does_not_count_the_users_time(lab: Lab) -> None:
-    lab.executor.settings = SessionSettings(cell_timeout=0.3)
-    lab.executor.on_input = lambda prompt: time.sleep(0.5) or "12"
+    lab.executor.settings = SessionSettings(cell_timeout=0.8)
+    lab.executor.on_input = lambda prompt: time.sleep(1.0) or "12"
     outcome = lab.run(SCANF, ret_size=4)
     assert (outcome.kind, outcome.result) == ("ok", struct.pack("<i", 12))
 
@@ -192,17 +192,19 @@ def test_a_thread_that_waits_for_input_holds_nobody_up(fresh: Lab) -> None:
 
 #: A thread takes the lock of a stream, and keeps it until `over` is set.
 KEEP_LOCK = program(
-    "start(keeping);\nusleep(50000);",
+    "start(keeping);\nwhile (!held) usleep(1000);",
     p.THREAD,
-    """volatile int over;
+    """volatile int over, held;
 void *keeping(void *x) {
   flockfile(stdout);
+  held = 1;
   while (!over) usleep(1000);
   funlockfile(stdout);
+  held = 0;
   return 0;
 }""",
 )
-LET_GO = program("over = 1;\nusleep(50000);", "extern volatile int over;")
+LET_GO = program("over = 1;\nwhile (held) usleep(1000);", "extern volatile int over, held;")
 
 
 def test_a_thread_that_keeps_a_streams_lock_keeps_no_cell(fresh: Lab) -> None:
@@ -219,10 +221,8 @@ def test_a_thread_that_keeps_a_streams_lock_keeps_no_cell(fresh: Lab) -> None:
         assert any(at in text for at in holder.stack)
     hello = program('puts("hello");')
     at = fresh.place(hello)
-    timer = threading.Timer(0.2, fresh.executor.interrupt)
-    timer.start()
-    outcome = fresh.executor.call(at, 0)  # that one waits for the lock itself
-    timer.join()
+    with soon(fresh.executor.interrupt):
+        outcome = fresh.executor.call(at, 0)  # that one waits for the lock itself
     assert outcome.kind == "interrupted" and not outcome.respawned
     assert outcome.lock_holder is not None
     assert fresh.executor.pid == pid

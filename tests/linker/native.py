@@ -16,8 +16,10 @@ from mmap import PAGESIZE as PAGE
 from jitkernel import procfs
 from jitkernel.arena import Arena, Region
 from jitkernel.arena.arena import HIGHEST, LOWEST
+from jitkernel.executor import abi, child
+from jitkernel.linker import Linker
 
-__all__ = ["free_base", "lookup", "mapped"]
+__all__ = ["free_base", "lookup", "mapped", "unwinding"]
 
 for _name in ("libgcc_s.so.1", "libstdc++.so.6"):
     with suppress(OSError):
@@ -69,3 +71,18 @@ def free_base(capacity: int) -> int:
         at = max(at, stop + _GROWTH & -PAGE)
     chance = random.SystemRandom()
     return chance.choice(chance.choice([gap for gap in free if gap]))
+
+
+@contextmanager
+def unwinding(linker: Linker) -> Iterator[None]:
+    """The unwinder of this process finds the code that is linked by now, and mapped."""
+    child.declare()
+    base = linker.arena.base
+    words, take_back = child.know_code(base, base + linker.arena.capacity)
+    table, flags = linker.unwind.publish()
+    for offset, value in ((abi.OBJECT_FLAGS, flags), (abi.OBJECT_TABLE, table)):
+        ctypes.c_uint64.from_address(words + offset).value = value
+    try:
+        yield
+    finally:
+        take_back()

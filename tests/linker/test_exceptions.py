@@ -5,12 +5,10 @@ from __future__ import annotations
 import ctypes
 
 import pytest
-from native import lookup, mapped
+from native import lookup, mapped, unwinding
 from toolchain import compile_ir
 
 from jitkernel.linker import Linker
-
-_unwinder = ctypes.CDLL("libgcc_s.so.1")
 
 THROWS = """
 @_ZTIi = external constant ptr
@@ -79,13 +77,8 @@ def test_thrown_in_one_cell_and_caught_in_another(arena, level, reloc, model):
     for cell, source in enumerate((THROWS, CATCHES), 1):
         linker.place(compile_ir(source, level, reloc, model), cell, kinds=KINDS)
     linker.check()
-    start = ctypes.c_void_p(linker.unwind.start)
-    with mapped(arena):
-        _unwinder.__register_frame(start)
-        try:
-            call = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)
-            catches = call(linker.symbols["catches"].address)
-            assert [catches(n) for n in (5, 6, 7)] == [5, 6, 7]
-            assert call(linker.symbols["catches_all"].address)(1) == 77
-        finally:
-            _unwinder.__deregister_frame(start)
+    with mapped(arena), unwinding(linker):
+        call = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)
+        catches = call(linker.symbols["catches"].address)
+        assert [catches(n) for n in (5, 6, 7)] == [5, 6, 7]
+        assert call(linker.symbols["catches_all"].address)(1) == 77

@@ -1,4 +1,4 @@
-"""The unwind region: walkable at any time, with the meaning that the objects' own tables have."""
+"""The unwind region: records with the meaning that the objects' own have, and the table of them."""
 
 from __future__ import annotations
 
@@ -47,16 +47,22 @@ def _frames(path: Path) -> list[tuple[int, int, str]]:
 
 
 def _dump(linker: Linker, path: Path) -> None:
-    """The region as an ELF file with an .eh_frame at its address."""
-    unwind, zone = linker.unwind, linker.arena.zones["unwind"]
-    size = zone.list.holes().__iter__().__next__()[0] - unwind.start  # to the first hole, and more
-    size = max([size] + [s + n - unwind.start for s, n in zone.list.live.items()]) + 4
-    raw = path.with_suffix(".bin")
-    raw.write_bytes(linker.arena.read(unwind.start, size))
+    """The region as an ELF file with an .eh_frame at its address: records that say nothing are
+    where nothing is."""
+    zone = linker.arena.zones["unwind"]
+    raw = bytearray(linker.arena.read(zone.start, zone.high - zone.start))
+    nothing = struct.Struct("<IIBBBBB3x")  # a CIE
+    holes = [*zone.list.holes(), (linker.unwind._next, linker.unwind._stop)]
+    for start, stop in holes:
+        if start < zone.high:
+            what = nothing.pack(stop - start - 4, 0, 1, 0, 1, 0x78, 16)
+            raw[start - zone.start : start - zone.start + len(what)] = what
+    path.with_suffix(".bin").write_bytes(raw + bytes(4))
     tool(
         "objcopy", "-I", "binary", "-O", "elf64-x86-64", "-B", "i386:x86-64",
         "--rename-section", ".data=.eh_frame,alloc,load,readonly,data,contents",
-        "--change-section-address", f".data={unwind.start:#x}", str(raw), str(path),
+        "--change-section-address", f".data={zone.start:#x}", str(path.with_suffix(".bin")),
+        str(path),
     )  # fmt: skip
 
 
@@ -91,7 +97,7 @@ def test_readelf_reads_what_it_reads_in_an_executable(linker, tmp_path, flags):
         assert ours[start] == (stop, rows)
 
 
-def test_a_random_walk_keeps_the_region_walkable(linker):
+def test_a_random_walk_keeps_the_table_up_to_date(linker):
     rng = random.Random(3)
     objects = [compile_ir(IR[n], level) for n in ("calls", "switches", "exceptions")
                for level in (0, 2)]  # fmt: skip

@@ -22,14 +22,7 @@ entry:
   store volatile i64 %seq, ptr $seq
   %tid = call i64 @sys(i64 $SYS_gettid, i64 0, i64 0, i64 0, i64 0, i64 0, i64 0)
   store volatile i64 %tid, ptr $tid
-  %generation = load volatile i64, ptr $unwind_generation
-  %seen = load volatile i64, ptr $seen_generation
-  %current = icmp eq i64 %generation, %seen
-  br i1 %current, label %run, label %renew
-renew:
-  call void @jk_renew()
-  br label %run
-run:
+  call void @jk_renew_unwind()
   %thunk = call i64 @word(ptr $frame, i64 16)
   %fn = call i64 @word(ptr $frame, i64 24)
   %args = call i64 @word(ptr $frame, i64 32)
@@ -60,14 +53,6 @@ parent:
   store volatile i64 %was_tid, ptr $tid
   %answer = zext i32 %stopped to i64
   ret i64 %answer
-}
-
-; Have the unwind tables registered that there are now.
-define dso_local void @jk_renew() #0 {
-  call void @take_turn()
-  call void @renew_unwind()
-  call void @end_turn()
-  ret void
 }
 
 ; Call the object `upcall` of Python, on whatever thread: what, of which kind (0: bring back the code

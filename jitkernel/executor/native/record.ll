@@ -1,9 +1,11 @@
 ; What happened to a cell, written to shared memory: signal, registers, a copy of the stack.
 
-; Copy the stack from sp up, page by page: what is not mapped (an overflow) is copied as zeros.
+; Copy the stack from sp up, page by page: what is not mapped (an overflow) is copied as zeros.  A
+; large frame that overflows it ends below the stack, within the gap of 1 MB that Linux leaves there.
 define internal void @copy_stack(i64 %sp) #0 {
   %top = load volatile i64, ptr $saved_rsp
-  %room = load volatile i64, ptr $stack_size
+  %own = load volatile i64, ptr $stack_size
+  %room = add i64 %own, 1048576
   %depth = sub i64 %top, %sp
   %outside = icmp ugt i64 %depth, %room
   %large = icmp ugt i64 %depth, $STACK_SIZE

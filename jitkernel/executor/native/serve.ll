@@ -29,90 +29,19 @@ done:
   ret void
 }
 
-; Register the unwind tables again when the kernel process has changed them, in one's turn.
-define internal void @renew_unwind() #0 {
-  %generation = load volatile i64, ptr $unwind_generation
-  %seen = load volatile i64, ptr $seen_generation
-  %current = icmp eq i64 %generation, %seen
-  br i1 %current, label %done, label %renew
+; The unwinder finds functions by another table from here on, if there is another: before threads go
+; on.  What it has registered stays as it is (child.py, know_code).
+define dso_local void @jk_renew_unwind() #0 {
+  %table = load volatile i64, ptr $unwind_table
+  %none = icmp eq i64 %table, 0
+  br i1 %none, label %done, label %renew
 renew:
-  %old = load volatile ptr, ptr $seen_start
-  %none = icmp eq ptr %old, null
-  br i1 %none, label %register, label %deregister
-deregister:
-  %forget = load volatile ptr, ptr $libc___deregister_frame
-  call void %forget(ptr %old)
-  br label %register
-register:
-  %start = load volatile ptr, ptr $unwind_start
-  store volatile ptr %start, ptr $seen_start
-  store volatile i64 %generation, ptr $seen_generation
-  %empty = icmp eq ptr %start, null
-  br i1 %empty, label %done, label %known
-known:
-  %learn = load volatile ptr, ptr $libc___register_frame
-  call void %learn(ptr %start)
-  br label %done
-done:
-  ret void
-}
-
-; The same for threads that are about to go on, where it is nobody's turn: who asks for code has it,
-; and renews them before others go on.
-define internal void @renew_for_threads() #0 {
-  %generation = load volatile i64, ptr $unwind_generation
-  %seen = load volatile i64, ptr $seen_generation
-  %current = icmp eq i64 %generation, %seen
-  br i1 %current, label %done, label %take
-take:
-  %r = cmpxchg ptr $wake_lock, i32 0, i32 1 seq_cst seq_cst
-  %mine = extractvalue { i32, i1 } %r, 1
-  br i1 %mine, label %renew, label %done
-renew:
-  call void @renew_and_sort()
-  call void @end_turn()
-  br label %done
-done:
-  ret void
-}
-
-; The same in one's turn, where others may run.  The unwinder counts and sorts the tables when it
-; first looks into them, and aborts where they change meanwhile: so it does that now, while nobody
-; writes any.  It is asked for the code of the first table.
-define internal void @renew_and_sort() #0 {
-  %bases = alloca [3 x i64], align 8
-  call void @renew_unwind()
-  %single = call i1 @single()
-  %start = load volatile i64, ptr $seen_start
-  %none = icmp eq i64 %start, 0
-  %needless = or i1 %single, %none
-  br i1 %needless, label %done, label %first
-first:
-  br label %record
-record:
-  %at = phi i64 [ %start, %first ], [ %behind, %next ]
-  %head = inttoptr i64 %at to ptr
-  %length = load volatile i32, ptr %head
-  %last = icmp eq i32 %length, 0
-  br i1 %last, label %done, label %look
-look:
-  %at_id = getelementptr i8, ptr %head, i64 4
-  %id = load volatile i32, ptr %at_id
-  %common = icmp eq i32 %id, 0
-  br i1 %common, label %next, label %found
-next:
-  %size = zext i32 %length to i64
-  %content = add i64 %at, 4
-  %behind = add i64 %content, %size
-  br label %record
-found:
-  %field = add i64 %at, 8
-  %at_pc = inttoptr i64 %field to ptr
-  %distance = load volatile i32, ptr %at_pc
-  %far = sext i32 %distance to i64
-  %pc = add i64 %field, %far
-  %find = load volatile ptr, ptr $libc__Unwind_Find_FDE
-  %r = call ptr %find(i64 %pc, ptr %bases)
+  %flags = load volatile i64, ptr $unwind_flags
+  %object = load volatile ptr, ptr $unwind_object
+  %at_flags = getelementptr i8, ptr %object, i64 $OBJECT_FLAGS
+  store atomic i64 %flags, ptr %at_flags seq_cst, align 8
+  %at_table = getelementptr i8, ptr %object, i64 $OBJECT_TABLE
+  store atomic i64 %table, ptr %at_table seq_cst, align 8
   br label %done
 done:
   ret void
@@ -310,18 +239,7 @@ serve:
   store volatile i64 0, ptr $r_seq
   store volatile i64 0, ptr $lock_owner
   store volatile i64 %seq, ptr $seq
-  %generation = load volatile i64, ptr $unwind_generation
-  %seen = load volatile i64, ptr $seen_generation
-  %current = icmp eq i64 %generation, %seen
-  br i1 %current, label %run, label %renew
-renew:
-  %mask = call i64 @mask_signals(i64 $SIG_BLOCK, i64 $OTHER_SIGNALS)
-  call void @take_turn()
-  call void @renew_and_sort()
-  call void @end_turn()
-  %unmasked = call i64 @mask_signals(i64 $SIG_SETMASK, i64 %mask)
-  br label %run
-run:
+  call void @jk_renew_unwind()
   call void @renew_text()
   call void @open_data()
   %thunk = call i64 @word(ptr $frame, i64 16)
@@ -370,15 +288,7 @@ parked_all:
   br label %loop
 unpark:
   call void @open_data()
-  ; Those who go on find the tables of code that has come.  A handler of a signal may have been
-  ; stopped in the middle of malloc, which registering needs: then it has to go on first.
-  %handlers = call i64 @word(ptr $frame, i64 16)
-  %first = icmp eq i64 %handlers, 0
-  br i1 %first, label %tables, label %open
-tables:
-  call void @renew_for_threads()
-  br label %open
-open:
+  call void @jk_renew_unwind()
   call void @unlock_text()
   %was = load volatile i64, ptr $parked
   %free = icmp eq i64 %was, 0
@@ -389,7 +299,6 @@ let_signals:
   %held_back = call i64 @mask_signals(i64 $SIG_SETMASK, i64 %back)
   br label %let_go
 let_go:
-  call void @renew_for_threads()
   call void @reply(i64 $UNPARK, i64 %seq, i64 0, i64 0)
   br label %loop
 

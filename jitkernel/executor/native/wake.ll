@@ -5,8 +5,7 @@
 ; threads wait at their next instruction of session code.  The request is the control word
 ; `wake_stub`, beside it `wake_alone`: whether nobody else can be running session code.  The answer
 ; is `wake_target` and then `wake_done`, a futex.  A message on the socket says that there is a
-; request; where the cell has closed it the kernel process finds it by looking.  The unwinder keeps
-; a sorted table from the first exception on, so it is told of the code that came.
+; request; where the cell has closed it the kernel process finds it by looking.
 ;
 ; Where the process that runs the code is the kernel process (inline.ll), `upcall` is a function of
 ; Python's that brings the code back, or says what nobody defines.
@@ -19,9 +18,7 @@ entry:
   br i1 %other, label %ask, label %call
 call:
   %found = call i64 @jk_up(i64 %stub, i32 0, i64 0, i64 0)
-  call void @take_turn()
-  call void @renew_unwind()
-  call void @end_turn()
+  call void @jk_renew_unwind()
   ret i64 %found
 ask:
   %tid = call i64 @sys(i64 $SYS_gettid, i64 0, i64 0, i64 0, i64 0, i64 0, i64 0)
@@ -54,17 +51,13 @@ sleep:
   br label %wait
 answered:
   %target = load volatile i64, ptr $wake_target
-  br i1 %parent, label %renew, label %leave  ; what is registered is said for the parent alone
-renew:
-  call void @renew_and_sort()
-  br label %leave
-leave:
+  call void @jk_renew_unwind()
   call void @let_go()
   %now = call i64 @mask_signals(i64 $SIG_SETMASK, i64 %mask)
   ret i64 %target
 }
 
-; One thread at a time asks for code, or has unwind tables registered.
+; One thread at a time asks for code.
 define internal void @take_turn() #0 {
   br label %take
 take:
