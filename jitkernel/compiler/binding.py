@@ -18,7 +18,7 @@ from typing import Any
 
 import llvmlite
 
-from jitkernel.compiler.passes import SINGLE
+from jitkernel.compiler.passes import SINGLE, TEXTS
 
 _FILE = os.path.join(llvmlite.__path__[0], "binding", "libllvmlite.so")
 _REF = c_void_p
@@ -397,17 +397,13 @@ class Machine:
             f'target datalayout = "{self.layout}"\ntarget triple = "{self.triple}"\n'.encode()
         )
         self._tuning = lib.CreatePipelineTuningOptions()
-        self._tune(opt_level)
+        for what in _TUNED:  # as clang has it: vectors and unrolled loops from -O2 on
+            getattr(lib, f"PTOSet{what}")(self._tuning, opt_level >= 2)
         self._pipeline: tuple[int, int] | None = None
 
     def __del__(self) -> None:
         if self._reference:
             lib.DisposeTargetMachine(self._reference)
-
-    def _tune(self, opt_level: int) -> None:
-        """Set what clang has of a pipeline: vectors and unrolled loops from -O2 on."""
-        for what in _TUNED:
-            getattr(lib, f"PTOSet{what}")(self._tuning, opt_level >= 2)
 
     def prepare(self) -> tuple[int, int]:
         """The next compile's pass pipeline, which is best built while nobody waits for it.
@@ -416,12 +412,10 @@ class Machine:
         run's stack frame.
         """
         if self._pipeline is None:
-            self._pipeline = self._default(self.opt_level)
+            builder = lib.CreatePassBuilder(self._reference, self._tuning)
+            passes = lib.buildPerModuleDefaultPipeline(builder, self.opt_level)
+            self._pipeline = builder, passes
         return self._pipeline
-
-    def _default(self, opt_level: int) -> tuple[int, int]:
-        builder = lib.CreatePassBuilder(self._reference, self._tuning)
-        return builder, lib.buildPerModuleDefaultPipeline(builder, opt_level)
 
     def optimise(self, module: int) -> tuple[int, int]:
         """Run the pipeline; the caller hands its remains to `dispose` when there is time."""
@@ -431,8 +425,8 @@ class Machine:
         return used
 
     def run_passes(self, module: int, names: tuple[str, ...]) -> tuple[int, int]:
-        """Run passes that are not of `IN_DEFAULT` alone, in order; what is left of them is for
-        `dispose`.  Raises LLVMError where this llvmlite cannot."""
+        """Run passes, in order; what is left of them is for `dispose`.  Raises LLVMError where this
+        llvmlite cannot."""
         builder = lib.CreatePassBuilder(self._reference, self._tuning)
         passes = lib.CreateNewModulePassManager()
         for name in names:
@@ -442,17 +436,12 @@ class Machine:
             from jitkernel.compiler.hidden import parse_pipeline  # few cells need one
 
             try:
-                parse_pipeline(_FILE, lib.CreatePassBuilder, builder, passes, name)
+                text = TEXTS.get(name, name)
+                parse_pipeline(_FILE, lib.CreatePassBuilder, builder, passes, text)
             except LookupError as error:
                 raise LLVMError("optimise", f"the pass {name} cannot be run: {error}") from None
         _run(passes, module, builder)
         return builder, passes
-
-    def run_default(self, module: int) -> None:
-        """Run the pipeline of -O3 with all that LLVM has, whatever this machine's level."""
-        self._tune(3)
-        builder, passes = self._default(3)
-        _run(passes, module, builder)
 
     def dispose(self, used: tuple[int, int]) -> None:
         """Free a pipeline that has run.

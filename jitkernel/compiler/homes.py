@@ -14,7 +14,7 @@ count whose line is before that of the address; a variable's is the last line so
 compute things in another order than they are written.  Artificial variables are no values: they let
 a block without any be told from the one around it.
 
-Start from `debugged`.
+Start from `Body`; which functions get homes is `debugged`'s business.
 """
 
 from __future__ import annotations
@@ -25,19 +25,15 @@ from typing import NamedTuple
 
 from jitkernel.compiler import binding
 from jitkernel.compiler.binding import lib
-from jitkernel.compiler.looped import annotated
-from jitkernel.ir import shadowing
-from jitkernel.ir.attributes import members
 from jitkernel.ir.calls import find_calls
-from jitkernel.ir.debug_info import fields, nodes, split_location, with_locations
+from jitkernel.ir.debug_info import fields, nodes, split_location
 from jitkernel.ir.dominators import dominators
 from jitkernel.ir.expansion import Expansion
-from jitkernel.ir.instructions import Block, Instruction, blocks, successors
-from jitkernel.ir.marks import marked_lines
-from jitkernel.ir.module import Entity, entities, functions
-from jitkernel.ir.names import escaped, mentions, quote_name, renamed
+from jitkernel.ir.instructions import Block, Instruction, successors
+from jitkernel.ir.module import Entity, entities
+from jitkernel.ir.names import escaped, mentions, renamed
 from jitkernel.ir.signature import alignment
-from jitkernel.ir.text import after_space, closing, has_word, replaced, type_at
+from jitkernel.ir.text import after_space, closing, has_word, type_at
 
 #: Blocks deeper in the tree of dominators are in one lexical block with the one at this depth, and
 #: lines alone say what is defined there: LLVM's time grows with the square of the depth, and
@@ -54,11 +50,6 @@ _PADS = ("landingpad", "catchpad", "cleanuppad")
 _UNTOUCHED = frozenset(("phi", "va_arg", "callbr", "catchswitch", "catchret", "cleanupret", *_PADS))
 _ALWAYS_CODE = frozenset(("ret", "unreachable", "invoke", "atomicrmw", "cmpxchg"))
 _CALLS = ("call", "invoke")
-_LIFETIME = " @llvm.lifetime."
-_FRAME = '"frame-pointer"="all"'
-_NO_TAIL_CALLS = '"disable-tail-calls"="true"'
-_NOT_REALIGNED = '"no-realign-stack"'
-_UNLIKE_OPTNONE = frozenset(("alwaysinline", "minsize", "optsize", "optdebug"))
 
 
 class Value(NamedTuple):
@@ -88,67 +79,7 @@ class Step(NamedTuple):
     final: bool
 
 
-def debugged(text: str, first_line: int = 1, marked: bool = False, followed: bool = False) -> str:
-    """The module that is compiled for one that is to be debugged: each value has a home, and each
-    instruction its line, counted from `first_line`, or the one that its language has `marked`.
-
-    A module with debug information of its own gets frames that can be `followed`, and no more; so
-    does one that is to be optimised, with lines.  LLVM's values have no names then: where the
-    optimiser said that they are (`#dbg_value`), they were not in 3 of 24 random programs.
-    "" where no lines can be told.  Raises LLVMError where the text is no module.
-    """
-    own = any(found.spelled == "llvm.dbg.cu" for found in entities(text, "metadata"))
-    if not own:
-        line_of = marked_lines(text, first_line) if marked else None
-        text = with_locations(text, first_line, line_of, "FullDebug")
-    if not text:
-        return ""
-    with binding.parsed(text.encode("utf-8", "surrogatepass")) as module:
-        binding.verify(module)
-        prefix = _unused(text)
-        values = {} if own or followed else dict(_named(module, prefix))
-        printed = binding.print_module(module)
-        printed = shadowing.marked(printed) if own and followed else printed
-        return _Module(printed, values, prefix, followed).text(own)
-
-
-def _unused(text: str) -> str:
-    """A prefix that no name of a type in a text has."""
-    prefix = "jk."
-    while f"%{prefix}" in text or f'%"{prefix}' in text:
-        prefix += "_."
-    return prefix
-
-
-def _named(module: int, prefix: str) -> Iterator[tuple[str, Value]]:
-    """Give values and blocks names that no type has, and say which values those are."""
-    types: dict[int, str] = {}
-    count = 0
-    for function in binding.functions(module):
-        unnamed = 0
-        for value in [] if lib.IsDeclaration(function) else _walked(function):
-            of_type = lib.TypeOf(value)
-            if of_type not in types:
-                types[of_type] = binding.print_type(of_type).partition(" = type ")[0]
-            if types[of_type] == "void":
-                continue
-            name = lib.GetValueName(value).decode("utf-8", "surrogateescape")
-            shown = quote_name(name) if name else str(unnamed)
-            unnamed += not name
-            count += 1
-            lib.SetValueName(value, f"{prefix}{count}".encode())
-            yield f"{prefix}{count}", Value(f"%{shown}", types[of_type], of_type)
-
-
-def _walked(function: int) -> Iterator[int]:
-    """A function's arguments, blocks and instructions, as LLVM numbers those without names."""
-    yield from binding.arguments(function)
-    for block in binding.blocks(function):
-        yield block
-        yield from binding.instructions(block)
-
-
-class _Metadata:
+class Metadata:
     """The nodes that are added to those of a module."""
 
     def __init__(self, known: Mapping[str, str]):
@@ -169,101 +100,23 @@ class _Metadata:
         return self._once[node]
 
     def text(self) -> str:
+        """The nodes that were added."""
         return "".join(f"!{n} = {node}\n" for n, node in enumerate(self._added, self._first))
 
 
-class _Module:
-    """A module as LLVM prints it, on its way; the names of its `values` begin with `prefix`."""
+class Values:
+    """The values of a module and what is known of them; names of them begin with `prefix`.
 
-    def __init__(self, text: str, values: Mapping[str, Value], prefix: str, followed: bool):
-        self._text, self.values, self.prefix, self._followed = text, values, prefix, followed
-        self.metadata = _Metadata(nodes(text))
-        self._groups = {found.spelled: found for found in entities(text, "attributes")}
-        self._made: dict[tuple[str, ...], int] = {}
-        self._first = 1 + max(map(int, self._groups), default=-1)
-        types = {found.name: type_at(text, found.value) for found in entities(text, "type")}
-        self.types = types
-        self._expanded = Expansion(types.get)
+    `types` are the module's named ones, `layout` is its data layout.
+    """
+
+    def __init__(self, text: str, known: Mapping[str, Value], prefix: str, layout: str):
+        self.known, self.prefix = known, prefix
+        self.metadata = Metadata(nodes(text))
+        self.types = {found.name: type_at(text, found.value) for found in entities(text, "type")}
+        self._expanded = Expansion(self.types.get)
         self._sizes: dict[int, tuple[int, int] | None] = {}
-        self._layout = next((t.string for t in entities(text, "target") if "d" in t.spelled), "")
-
-    def text(self, own: bool) -> str:
-        """The module for a debugger; its `own` debug information stays all there is."""
-        edits: list[tuple[int, int, str]] = []
-        for function in functions(self._text, "define"):
-            edits += self._function(function, own)
-        if own and self._followed:
-            edits += self._annotations()
-        if not (own or self._followed):
-            edits += self._never_inlined()
-        made = [
-            f"attributes #{number} = {{ {' '.join(words)} }}\n"
-            for words, number in self._made.items()
-        ]
-        return "".join([replaced(self._text, sorted(edits)), "\n", *made, self.metadata.text()])
-
-    def _annotations(self) -> Iterator[tuple[int, int, str]]:
-        """Let it be seen which variables change in loops."""
-        known = self.metadata.known
-        changed = {
-            node
-            for function in functions(self._text, "define") if not function.is_declaration
-            for node in annotated(function, known)
-        }  # fmt: skip
-        for found in entities(self._text, "metadata") if changed else ():
-            if found.spelled in changed and "annotations:" not in known[found.spelled]:
-                note = self.metadata.once('!{!"changes in a loop", i1 true}')
-                notes = self.metadata.once(f"!{{{note}}}")
-                at = closing(self._text, self._text.index("(", found.value)) - 1
-                yield at, at, f", annotations: {notes}"
-
-    def _function(self, function: Entity, own: bool) -> list[tuple[int, int, str]]:
-        text = self._text
-        brace, end = function.body()
-        start, stop = _group(function)
-        words = members(self._groups[text[start + 1 : stop]].rest) if stop > start else []
-        if "naked" in words or function.is_declaration:
-            return []
-        if self._followed:  # there is a table of its frame, and nothing changes
-            words = [word for word in words if word.partition("(")[0] != "uwtable"]
-            # Arguments of a call that has become a jump are not told.
-            calls = [_NO_TAIL_CALLS] if own else []
-            return [self._attributed(function, [*words, "uwtable", *calls])]
-        words = [word for word in words if not word.startswith(_FRAME.partition("=")[0])]
-        edits = []
-        located = split_location(text[stop:brace])[1]  # LLVM drops what it finds to be at odds
-        if not own and located and "presplitcoroutine" not in words:
-            words = [word for word in words if word not in _UNLIKE_OPTNONE]
-            body = _Function(self, function, blocks(text, brace + 1, end - 1))
-            words += ["noinline", "optnone"]
-            if body.is_aligned:
-                words.append(_NOT_REALIGNED)
-            edits.append((brace + 1, end - 1, body.text()))
-        edits += self._lifetimes(brace + 1, end - 1) if own else ()
-        return [self._attributed(function, [*words, _FRAME]), *edits]
-
-    def _lifetimes(self, start: int, stop: int) -> Iterator[tuple[int, int, str]]:
-        """Leave out what says where variables begin and end: with it, LLVM makes no code of a jump
-        that is all there is at a line, such as a loop's `}`."""
-        text = self._text
-        while (at := text.find(_LIFETIME, start, stop)) >= 0:
-            start = text.index("\n", at)
-            yield text.rindex("\n", 0, at), start, ""
-
-    def _attributed(self, function: Entity, words: list[str]) -> tuple[int, int, str]:
-        """Let a function have these attributes, and no others of its group."""
-        start, stop = _group(function)
-        group = tuple(dict.fromkeys(words))
-        number = self._made.setdefault(group, self._first + len(self._made))
-        return start, stop, f"{' ' * (start == stop)}#{number}"
-
-    def _never_inlined(self) -> Iterator[tuple[int, int, str]]:
-        """Calls may ask for what functions do: to be inlined."""
-        for found in self._groups.values():
-            words = members(found.rest)
-            if "alwaysinline" in words:
-                kept = ["noinline" if word == "alwaysinline" else word for word in words]
-                yield found.value, found.end, f"{{ {' '.join(dict.fromkeys(kept))} }}"
+        self._layout = layout
 
     def size(self, value: Value) -> tuple[int, int] | None:
         """Size and alignment of what a value needs, None where it has no bytes to be stored."""
@@ -280,28 +133,11 @@ class _Module:
         return self._sizes[value.of_type]
 
 
-def _group(function: Entity) -> tuple[int, int]:
-    """The place where a function's head names the group of its attributes, or would."""
-    text, at = function.source, closing(function.source, function.value)
-    start = after_space(text, at)
-    for word in ("local_unnamed_addr", "unnamed_addr"):
-        if text.startswith(word, start):
-            at = start + len(word)
-            start = after_space(text, at)
-            break
-    if text[start] != "#":
-        return at, at
-    stop = start + 1
-    while text[stop].isdigit():
-        stop += 1
-    return start, stop
-
-
-class _Function:
+class Body:
     """One function's body with homes."""
 
-    def __init__(self, module: _Module, function: Entity, body: list[Block]):
-        self._module, self._metadata, self._body = module, module.metadata, body
+    def __init__(self, values: Values, function: Entity, body: list[Block]):
+        self._values, self._metadata, self._body = values, values.metadata, body
         head = function.source[closing(function.source, function.value) : function.body()[0]]
         self._scope = f"!{split_location(head)[1]}"
         node = fields(self._metadata.known[self._scope[1:]])
@@ -419,17 +255,17 @@ class _Function:
         self, name: str, read: Instruction, line: int, argument: str, scope: str
     ) -> Home | None:
         """Make a home for the value of an instruction or a parameter, if it can have one."""
-        value = self._module.values.get(name)
-        size = self._module.size(value) if value else None
+        value = self._values.known.get(name)
+        size = self._values.size(value) if value else None
         if value is None or size is None or size[0] > LARGEST:
             return None
         type_, note = value.type, ""
         if '"type 0x' in type_:  # of one without a name, this says where LLVM has it
-            found = read.type(self._module.types) if read.opcode else type_at(read.text)
+            found = read.type(self._values.types) if read.opcode else type_at(read.text)
             type_ = str(found)
         if read.opcode == "alloca":
             note = f" to {type_at(read.text, after_space(read.text, read.operands))}"
-        home = Home(f"%{self._module.prefix}h{name.rpartition('.')[2]}", type_, *size)
+        home = Home(f"%{self._values.prefix}h{name.rpartition('.')[2]}", type_, *size)
         self._homes[name] = home
         shown, described = escaped(_bytes(value.shown)), (type_ + note, home.size)
         self._variable(home, described, f'name: "{shown}", {argument}', line, scope)
@@ -463,8 +299,8 @@ class _Function:
                 node = self._above[node]
             last = max(self._lines.get(self._scopes[node], ()), default=0)
             if node != index and any(step.line <= last for step in steps):
-                home = Home(f"%{self._module.prefix}b{index}", "i8", 1, 1)
-                label = escaped(_bytes(self._module.values[self._body[index].label].shown[1:]))
+                home = Home(f"%{self._values.prefix}b{index}", "i8", 1, 1)
+                label = escaped(_bytes(self._values.known[self._body[index].label].shown[1:]))
                 words = f'name: "{label}", flags: DIFlagArtificial, '
                 self._variable(home, ("label", 1), words, steps[0].line, scope)
 
@@ -528,7 +364,7 @@ class _Function:
         found = mentions(rest, "%") & self._homes.keys()
         for name in sorted(found, key=lambda name: (len(name), name)):
             home, self._reads = self._homes[name], self._reads + 1
-            names[name] = f"{self._module.prefix}u{self._reads}"
+            names[name] = f"{self._values.prefix}u{self._reads}"
             self._out.append(
                 f"  %{names[name]} = load volatile {home.type}, ptr {home.name}, "
                 f"align {home.align}, {at}"
@@ -536,7 +372,7 @@ class _Function:
         return names
 
     def _edge_label(self, edge: int) -> str:
-        return f"{self._module.prefix}e{edge}"
+        return f"{self._values.prefix}e{edge}"
 
     def _from_edges(self, index: int) -> dict[str, str]:
         """Other names for the blocks before one: those on the way from an invoke."""

@@ -1,9 +1,7 @@
 """The passes that a pipeline may name, and what LLVM calls them where.  Start from `parse_passes`.
 
-No LLVM here.  Three kinds of passes can be asked for: those that llvmlite's pass managers can be
-given one by one (`SINGLE`), those that exist for it only inside LLVM's default pipeline
-(`IN_DEFAULT`): such a one runs as the default pipeline with every other pass switched off; and
-what that has not, which LLVM reads from text (`hidden.parse_pipeline`).
+No LLVM here.  llvmlite's pass managers can be given some one by one (`SINGLE`); all others LLVM
+reads from text, as its `opt` does (`hidden.parse_pipeline`): `TEXTS`.
 """
 
 from __future__ import annotations
@@ -15,21 +13,20 @@ from jitkernel.regex import regex
 from jitkernel.wording import did_you_mean
 
 #: The passes: name in pipelines, class in LLVM's logs less `Pass`, what it does.  A `+`: llvmlite's
-#: pass managers can be given it, by LLVMPY_module_Add(class)Pass; a `-`: the default pipeline does
-#: without; with a `-` alone it is read from text.  Nothing is said of what may not be asked for:
-#: parts of the default pipeline that change nothing in a cell, or that the session relies on.
-#: LLVM's own page is llvm.org/docs/Passes.html.
+#: pass managers can be given it, by LLVMPY_module_Add(class)Pass.  Nothing is said of what may not
+#: be asked for: parts of the default pipeline that change nothing in a cell, or that the session
+#: relies on.  LLVM's own page is llvm.org/docs/Passes.html.
 _TABLE = """
 adce ADCE+: removes what has no effect: all is dead until something needs it, branches too
 aggressive-instcombine AggressiveInstCombine+: replaces patterns over several instructions, beyond
   instcombine's
 alignment-from-assumptions AlignmentFromAssumptions: raises alignments of loads and stores, by
   llvm.assume
-always-inline AlwaysInliner+-: inlines the functions that are marked alwaysinline, no others
+always-inline AlwaysInliner+: inlines the functions that are marked alwaysinline, no others
 annotation2metadata Annotation2Metadata:
 argpromotion ArgumentPromotion+: passes what a pointer argument leads to by value
 bdce BDCE: removes instructions of whose result no bit is used
-break-crit-edges BreakCriticalEdges+-: puts a block on edges between several exits and several
+break-crit-edges BreakCriticalEdges+: puts a block on edges between several exits and several
   entries
 called-value-propagation CalledValuePropagation: notes which functions an indirect call can lead to
 callsite-splitting CallSiteSplitting: splits a call by what its arguments are on different ways to
@@ -41,7 +38,7 @@ constraint-elimination ConstraintElimination: decides comparisons that follow fr
 coro-annotation-elide CoroAnnotationElide:
 correlated-propagation CorrelatedValuePropagation: uses the range of values that the way to a block
   implies
-dce DCE+-: removes instructions whose result nobody uses
+dce DCE+: removes instructions whose result nobody uses
 deadargelim DeadArgumentElimination+: removes arguments and results of internal functions that
   nobody uses
 div-rem-pairs DivRemPairs: puts a division and its remainder together, or computes one from the
@@ -64,7 +61,7 @@ inferattrs InferFunctionAttrs: adds what is known of library functions to their 
 inject-tli-mappings InjectTLIMappings: notes which vector variants library functions have
 inline Inliner: puts bodies of functions in the place of calls, by a cost model
 instcombine InstCombine+: replaces patterns of instructions by simpler ones: x*8 by x<<3
-instnamer InstructionNamer+-: gives every unnamed value a name
+instnamer InstructionNamer+: gives every unnamed value a name
 instsimplify InstSimplify: replaces instructions by values that are there already
 ipsccp IPSCCP+: propagates constants through calls of internal functions
 jump-threading JumpThreading: leads a jump past a condition that is known on that way
@@ -77,45 +74,45 @@ loop-distribute LoopDistribute: splits a loop, so that a part can be vectorised
 loop-idiom LoopIdiomRecognize: recognises memset, memcpy, popcount and the like in loops
 loop-instsimplify LoopInstSimplify: does what instsimplify does, inside loops
 loop-load-elim LoopLoadElimination: takes a value from the iteration before instead of loading it
-loop-reduce LoopStrengthReduce+-: replaces multiplications by additions along a loop (strength
+loop-reduce LoopStrengthReduce+: replaces multiplications by additions along a loop (strength
   reduction)
 loop-rotate LoopRotate+: turns `while` into `if` and `do while`: the test stands at the end
 loop-simplify LoopSimplify+: gives loops a preheader, one back edge and exits of their own
 loop-simplifycfg LoopSimplifyCFG: simplifies control flow inside loops
 loop-sink LoopSink: moves what a loop seldom needs back into it (needs a profile)
 loop-unroll LoopUnroll+: repeats a loop's body to save tests and jumps
-loop-unroll-and-jam LoopUnrollAndJam+-: unrolls an outer loop and joins the copies of the inner one
+loop-unroll-and-jam LoopUnrollAndJam+: unrolls an outer loop and joins the copies of the inner one
 loop-unroll-full LoopFullUnroll: unrolls loops whose count is known and small entirely
 loop-vectorize LoopVectorize: does several iterations at once in vector registers
-lower-atomic LowerAtomic+-: makes atomic instructions plain ones, for a single thread
+lower-atomic LowerAtomic+: makes atomic instructions plain ones, for a single thread
 lower-constant-intrinsics LowerConstantIntrinsics: decides llvm.is.constant and llvm.objectsize
 lower-expect LowerExpectIntrinsic: turns llvm.expect into branch weights
-lower-invoke LowerInvoke+-: makes invokes plain calls: without exceptions
-lower-switch LowerSwitch+-: turns switches into trees of comparisons
+lower-invoke LowerInvoke+: makes invokes plain calls: without exceptions
+lower-switch LowerSwitch+: turns switches into trees of comparisons
 mem2reg Promote: turns variables in memory (alloca) into SSA values with phis
 memcpyopt MemCpyOpt+: removes and joins copies of memory
 memprof-remove-attributes MemProfRemoveInfo:
-mergefunc MergeFunctions+-: makes one of functions that do the same
-mergereturn UnifyFunctionExitNodes+-: gives a function a single return
+mergefunc MergeFunctions+: makes one of functions that do the same
+mergereturn UnifyFunctionExitNodes+: gives a function a single return
 mldst-motion MergedLoadStoreMotion: joins stores of both branches of a diamond behind it
 move-auto-init MoveAutoInit: moves automatic initialisation to where it is needed
-newgvn NewGVN+-: does what gvn does by another algorithm, over the whole function at once
+newgvn NewGVN+: does what gvn does by another algorithm, over the whole function at once
 openmp-opt OpenMPOpt:
 openmp-opt-cgscc OpenMPOptCGSCC:
-partial-inliner PartialInliner+-: inlines a function's quick way out and leaves the rest a call
+partial-inliner PartialInliner+: inlines a function's quick way out and leaves the rest a call
 reassociate Reassociate+: orders operands so that constants meet: (x+1)+2 can become x+3
 recompute-globalsaa RecomputeGlobalsAA:
-reg2mem RegToMem+-: turns values that live across blocks into variables in memory, phis too
+reg2mem RegToMem+: turns values that live across blocks into variables in memory, phis too
 rel-lookup-table-converter RelLookupTableConverter: stores offsets instead of addresses in lookup
   tables
-rewrite-statepoints-for-gc RewriteStatepointsForGC-: makes calls in functions with a `gc` strategy
+rewrite-statepoints-for-gc RewriteStatepointsForGC: makes calls in functions with a `gc` strategy
   safepoints
 rpo-function-attrs ReversePostOrderFunctionAttrs+: works out what functions do not do, callers first
 sccp SCCP+: propagates constants and the branches that they decide together
 simple-loop-unswitch SimpleLoopUnswitch: takes a test that does not change out of a loop, which it
   doubles
 simplifycfg SimplifyCFG+: joins blocks, removes unreachable ones, makes selects of small branches
-sink Sinking+-: moves instructions down to the only block that needs them
+sink Sinking+: moves instructions down to the only block that needs them
 slp-vectorizer SLPVectorizer: joins equal operations that stand side by side into vector ones
 speculative-execution SpeculativeExecution: does cheap instructions of both branches before the test
 sroa SROA+: splits variables in memory into scalars and turns them into SSA values
@@ -123,20 +120,19 @@ tailcallelim TailCallElim+: turns a function that calls itself last into a loop
 transform-warning WarnMissedTransformations:
 vector-combine VectorCombine: improves vector instructions by what they cost on this machine
 """
-_ROW = regex(r"^(\S+) (\w+)(\+?)(-?):(.*(?:\n  .*)*)$", re.M)
-_ROWS = [(*match.groups()[:4], " ".join(match[5].split())) for match in _ROW.finditer(_TABLE)]
+_ROW = regex(r"^(\S+) (\w+)(\+?):(.*(?:\n  .*)*)$", re.M)
+_ROWS = [(*match.groups()[:3], " ".join(match[4].split())) for match in _ROW.finditer(_TABLE)]
 
 #: by name, the middle of llvmlite's function
-SINGLE = {name: title for name, title, single, _, _ in _ROWS if single}
+SINGLE = {name: title for name, title, single, _ in _ROWS if single}
 #: what a pass does, in a line, of those that may be asked for
-DESCRIPTIONS = {name: words for name, _, _, _, words in _ROWS if words}
-_NAMES = {title: name for name, title, _, _, _ in _ROWS}
-#: those of -O1 to -O3 that may be left out
-_OPTIONAL = frozenset(name for name, _, _, apart, _ in _ROWS if not apart)
-
-# What loop passes take for granted; the default pipeline runs these two before each of them.
-_LOOP_FORM = ("loop-simplify", "lcssa")
-_ON_LOOPS = ("licm", "indvars", "simple-loop-unswitch", "loop-")
+DESCRIPTIONS = {name: words for name, _, _, words in _ROWS if words}
+_NAMES = {title: name for name, title, _, _ in _ROWS}
+#: what LLVM calls those that do more in the default pipeline than their names alone ask for
+TEXTS = {
+    "early-cse": "early-cse<memssa>",
+    "simple-loop-unswitch": "function(loop-mssa(simple-loop-unswitch<nontrivial>))",
+}
 
 # Those that LLVM runs on each loop by itself.
 _EACH_LOOP = frozenset(
@@ -149,7 +145,6 @@ _CHANGING = frozenset({*DESCRIPTIONS, *_COROUTINES})
 #: printing a loop costs as much as printing its function, nor those that change nothing in a cell.
 PRINTED = ",".join(sorted(_CHANGING - _EACH_LOOP))
 KNOWN = tuple(sorted(DESCRIPTIONS))
-IN_DEFAULT = _OPTIONAL.intersection(KNOWN) - frozenset(SINGLE)
 #: Functions that name one of LLVM's strategies for statepoints are not whole before this pass has
 #: run, whatever else does (llvm/lib/IR/BuiltinGCs.cpp, UseRS4GC).
 STATEPOINTS = "rewrite-statepoints-for-gc"
@@ -186,11 +181,3 @@ def parse_passes(text: str) -> tuple[str, ...]:
 def canonical(text: str) -> str:
     """A pipeline as options carry it, checked; raises CompileError."""
     return ",".join(parse_passes(text)) or "none"
-
-
-def disabled_for(name: str) -> str:
-    """The value of LLVM's -opt-disable that leaves of the default pipeline only `name`."""
-    keep = {name}
-    if name.startswith(_ON_LOOPS):
-        keep.update(_LOOP_FORM)
-    return ",".join(sorted(_OPTIONAL - keep))

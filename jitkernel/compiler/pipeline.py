@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import groupby
 from time import perf_counter_ns
 from typing import Any
 
@@ -17,14 +16,14 @@ from jitkernel.compiler.binding import LLVMError, Machine, lib
 from jitkernel.compiler.context_pool import ContextPool
 from jitkernel.compiler.diagnose import parse_error, verify_error
 from jitkernel.compiler.forks import in_child
-from jitkernel.compiler.passes import IN_DEFAULT, PRINTED, STATEPOINTS, disabled_for, parse_passes
+from jitkernel.compiler.passes import PRINTED, STATEPOINTS, parse_passes
 from jitkernel.compiler.prepare import PREFIX_LINES, Prepared, place, prepare
 from jitkernel.compiler.records import FOLLOWED, HOMES, Options, Request
 from jitkernel.compiler.summary import summarise
 from jitkernel.errors import CompileError, Diagnostic
 from jitkernel.ir.module import has_switch
 from jitkernel.ir.names import CONTROL
-from jitkernel.ir.safepoints import has_statepoints, with_leaf_assembly
+from jitkernel.ir.safepoints import guard_at, has_statepoints, with_leaf_assembly
 
 _machines: dict[tuple[Any, ...], Machine] = {}
 _ALLOCATORS = ("", "greedy", "fast")
@@ -44,6 +43,11 @@ binding.set_option(f"-filter-passes={PRINTED}")
 # Code that is of no line, as what LLVM made of two, is not of the line before it.
 binding.set_option("-use-unknown-locations=Enable")
 _MANY_CASES = 256  # of a `switch`: so many that LLVM's own order of passes is slow
+_GUARD = (
+    "LLVM has no code for @llvm.experimental.guard, which no pass here takes apart: write the test "
+    "(`br i1 %c, label %go, label %out`), and behind `out:` return what a call of "
+    "@llvm.experimental.deoptimize with the guard's bundle gives"
+)
 contexts = ContextPool()
 _cleanups: list[Callable[[], object]] = []
 
@@ -141,6 +145,8 @@ def compile_module(
         tells = options.inline and not options.internal and not options.debug
         told = inlining.Watch() if tells else None
         made = _optimise(target, module, options, source)
+        if (guard := guard_at(source)) >= 0 and guard_at(binding.print_module(made)) >= 0:
+            ready.refuse(guard, _GUARD)
         if watch:
             watch("optimised", made)
         if told is not None:
@@ -175,13 +181,13 @@ def compile_module(
 def _debugged(ready: Prepared, request: Request) -> bytes:
     """The text that is compiled for one that is to be debugged: itself, where LLVM refuses it, or
     where its lines cannot be told."""
-    from jitkernel.compiler import homes  # not needed unless somebody debugs
+    from jitkernel.compiler.debugged import debugged  # not needed unless somebody debugs
 
     text = ready.text.decode("utf-8", "surrogatepass")
     try:
         first = request.first_line + PREFIX_LINES
         followed = request.options.debug == FOLLOWED
-        made = homes.debugged(text, first, request.marked, followed)
+        made = debugged(text, first, request.marked, followed)
     except LLVMError:
         return ready.text
     return made.encode("utf-8", "surrogatepass") or ready.text
@@ -226,7 +232,7 @@ def _undefined(request: Request, made: int) -> list[Diagnostic]:
 def _optimise(target: Machine, module: int, options: Options, source: str) -> int:
     """Run the passes; the module that they leave, which may be another one."""
     if options.passes:
-        module = _run_chosen(target, module, parse_passes(options.passes))
+        _run_chosen(target, module, parse_passes(options.passes))
     else:
         if options.opt_level and has_switch(source, _MANY_CASES):
             module = _with_tables(target, module)
@@ -243,7 +249,14 @@ def with_safepoints(target: Machine, module: int, source: str) -> int:
     text = binding.print_module(module)
     marked = with_leaf_assembly(text)
     module = module if marked == text else _parsed(marked.encode())
-    return _run_chosen(target, module, (STATEPOINTS,))
+    _run_chosen(target, module, (STATEPOINTS,))
+    return module
+
+
+def _run_chosen(target: Machine, module: int, names: tuple[str, ...]) -> None:
+    """Run passes, in order."""
+    used = target.run_passes(module, names)
+    _cleanups.append(lambda: target.dispose(used))
 
 
 def _with_tables(target: Machine, module: int) -> int:
@@ -260,35 +273,6 @@ def _with_tables(target: Machine, module: int) -> int:
 
     text = in_child(work)
     return module if text is None else _parsed(text)
-
-
-def _run_chosen(target: Machine, module: int, names: tuple[str, ...]) -> int:
-    """Run the passes that somebody chose, in order; the module that came out."""
-    for alone, group in groupby(names, IN_DEFAULT.__contains__):
-        if alone:
-            for name in group:
-                module = _run_alone(target, module, name)
-        else:
-            used = target.run_passes(module, tuple(group))
-            _cleanups.append(lambda used=used: target.dispose(used))  # type: ignore[misc]
-    return module
-
-
-def _run_alone(target: Machine, module: int, name: str) -> int:
-    """Run a pass that llvmlite can add to no pass manager: LLVM's default pipeline with all else
-    switched off.  The module that came out, parsed from the child's text."""
-
-    def work() -> bytes:
-        binding.set_option(f"-opt-disable={disabled_for(name)}")
-        # A context remembers from its first pass on whether any pass is switched off.
-        fresh = binding.parse(lib.ContextCreate(), binding.print_module(module).encode())
-        target.run_default(fresh)
-        return binding.print_module(fresh).encode()
-
-    text = in_child(work)
-    if text is None:
-        raise LLVMError("optimise", f"LLVM ended while it ran the pass {name}")
-    return _parsed(text)
 
 
 def _parsed(text: bytes) -> int:

@@ -8,10 +8,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from functools import partial
+from functools import cached_property, partial
 from queue import SimpleQueue
-from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from jitkernel.compiler.answers import ask, compiled, interrupted, refuse
 from jitkernel.compiler.questions import Question, question
@@ -28,19 +27,13 @@ from jitkernel.compiler.records import (
 )
 from jitkernel.compiler.worker_process import WorkerProcess
 from jitkernel.compiler.workers import Workers, memory_of
-from jitkernel.errors import CompileError, Interrupted, JitError, WorkerDied
+from jitkernel.errors import CompileError, JitError, WorkerDied
 from jitkernel.settings import SessionSettings
 
 if TYPE_CHECKING:
     from jitkernel.compiler.cache import ObjectCache
-    from jitkernel.compiler.machine_ir import MachineTrace
-    from jitkernel.compiler.pass_dumps import Dumps
-    from jitkernel.compiler.pass_log import PassRun
-    from jitkernel.compiler.pass_trace import LoopTrace, PassTrace
-    from jitkernel.compiler.remarks import Remarks
+    from jitkernel.compiler.traces import Traces
 
-_Trace = TypeVar("_Trace", bound="_Traces")
-_Traces: TypeAlias = "PassTrace | LoopTrace | MachineTrace | Remarks | tuple[PassRun, ...]"
 _COMPILE, _CONTEXTS = "pipeline:compiled", "its contexts"
 _NO_LIMIT = 1e6  # seconds
 _LARGE = 64 << 10  # bytes of a request that may take a second and more
@@ -71,9 +64,13 @@ class CompilerPool:
         self._count = max(1, self.settings.workers)
         self._lock = threading.RLock()  # one call at a time
         self._identity: Identity | None = None
-        self._traced: dict[str, tuple[tuple[Any, ...], Any]] = {}
-        #: the last trace or remarks as far as they came, where that was interrupted
-        self.partial: _Traces | None = None
+
+    @cached_property
+    def traces(self) -> Traces:
+        """The account that LLVM gives of its work on a module."""
+        from jitkernel.compiler.traces import Traces  # few sessions ask
+
+        return Traces(self._answer, self.compile, self._lock)
 
     # -- life
 
@@ -151,7 +148,8 @@ class CompilerPool:
                 limit = self.settings.timeout
                 limit = limit if limit > 0 else _NO_LIMIT
                 known = worker.bodies if asked.function == _COMPILE else ()
-                answer = ask(worker, asked.known_to(known), limit, tick, meanwhile)
+                sent = asked.known_to(known) if known else asked
+                answer = ask(worker, sent, limit, tick, meanwhile)
                 if "lacks" in answer[0]:
                     answer = ask(worker, asked, limit, tick)
                 if request is not None and request.bodies:
@@ -291,142 +289,11 @@ class CompilerPool:
         table = table_of(code, blob[answer["size"] :]) if asked is not request else ()
         return blob[: answer["size"]].decode(), table
 
-    def inlining(self, request: Request) -> list[tuple[str, str, bool, str]]:
-        """Say what LLVM's inliner makes of each call: callee, caller, whether it was inlined, why.
-        Raises CompileError."""
-        from jitkernel.compiler.remarks import inlined  # few sessions ask
-
-        return inlined(self.remarks(request).found)
-
-    def remarks(self, request: Request, tick: Callable[[str], None] | None = None) -> Remarks:
-        """The remarks of LLVM's passes on a module, each once, in order.  Their lines are those of
-        `line_table.located`.
-
-        `tick` is told twice a second how far it is.  The latest answer is kept, for a view is often
-        followed by another one of the same cell; so it is with the three below.  Where this is
-        interrupted, `partial` is what there was of it.
-        """
-        from jitkernel.compiler.line_table import located
-        from jitkernel.compiler.remarks import Remarks  # few sessions ask
-
-        asked = located(request, bodies=True) or request
-        return self._watched("remarks", "the remarks", Remarks.of, tick, (asked,), asked)
-
-    def trace(
-        self, request: Request, only: str = "", tick: Callable[[str], None] | None = None
-    ) -> PassTrace:
-        """A trace of what each pass does to the module, or to the one function `only`."""
-        from jitkernel.compiler.pass_trace import PassTrace, place  # few sessions ask
-
-        asked = request, only
-        seen = self._traced.get("machine")  # it has counted the passes
-        known = seen[1].runs if seen is not None and seen[0] == asked and seen[1].same >= 0 else ()
-
-        def words(dumps: Dumps) -> str:
-            return place(dumps) or "counting the passes"
-
-        def read(dumps: Dumps) -> PassTrace | None:
-            return PassTrace.of(dumps, only)
-
-        return self._watched("trace", words, read, tick, asked, *asked, known)
-
-    def pass_runs(
-        self, request: Request, tick: Callable[[str], None] | None = None
-    ) -> tuple[PassRun, ...]:
-        """The passes that run over a module, with their times, and nothing of what they do."""
-
-        def read(dumps: Dumps) -> tuple[PassRun, ...] | None:
-            return tuple(dumps.runs()) or None
-
-        return (
-            self._watched("counted", "counting the passes", read, tick, (request,), request) or ()
-        )
-
-    def loop_trace(
-        self, request: Request, only: str, header: str, tick: Callable[[str], None] | None = None
-    ) -> LoopTrace:
-        """A trace of what each pass over one loop of the function `only` does to it; a label of
-        its header says which."""
-        from jitkernel.compiler.pass_trace import LoopTrace  # few sessions ask
-
-        asked = request, only, header
-        return self._watched("loop_trace", "the loop", LoopTrace.of, tick, asked, *asked)
-
-    def machine(
-        self,
-        request: Request,
-        only: str = "",
-        tick: Callable[[str], None] | None = None,
-        code: bytes = b"",
-        counted: bool = False,
-    ) -> MachineTrace:
-        """The machine IR of each function, or of the one function `only`, and what else is known of
-        such a compile.
-
-        `code` is the object that the request has become, where that is at hand: then it is said
-        whether this is the same code.  Of `only` nothing else gets code, where that makes none that
-        is different.  `counted`: the passes are counted, for a `trace`.
-        """
-        from jitkernel.compiler.line_table import LINE, beside, extent, located
-        from jitkernel.compiler.machine_ir import MachineTrace  # few sessions ask
-
-        text = None if request.options.debug else located(request, bodies=True)
-        start, size = extent(code, only)
-
-        def ask(asked: Request, alone: str) -> MachineTrace:
-            def read(dumps: Dumps) -> MachineTrace | None:
-                return MachineTrace.of(dumps, only, asked is not request, code)
-
-            given = asked, alone, start % LINE, counted
-            return self._watched("machine", "code generation", read, tick, (request, only), *given)
-
-        made = ask(text or request, only if size or not code else "")
-        if size and made.same < 0 and text is not None:
-            # What stands before it in a file has a part in how its loops are padded.
-            same, lines = beside(code, self.compile(text).object, only)
-            made = made._replace(same=same, lines=lines)
-            self._traced["machine"] = (request, only), made
-        for alone in (only, ""):  # locations have a part in its code, or what was left out
-            if code and made.same < 0:
-                del self._traced["machine"]
-                made = ask(request, alone)
-        return made
-
     def ends(self, request: Request) -> tuple[str, str]:
         """The module before its first pass and after its last, all values named.  Raises
         CompileError."""
         found = self._answer("pass_tracing:ends", request)[0]
         return found["first"][0], found["last"][0]
-
-    def _watched(
-        self,
-        function: str,
-        words: str | Callable[[Dumps], str],
-        read: Callable[[Dumps], _Trace | None],
-        tick: Callable[[str], None] | None,
-        asked: tuple[Any, ...],
-        *given: Any,
-    ) -> _Trace:
-        """The trace that a worker makes of what it is given, in a folder of which `read` makes a
-        record, or that was made last, where the same was asked for."""
-        from jitkernel.compiler.pass_dumps import Dumps  # few sessions ask
-
-        with self._lock:
-            known = self._traced.get(function)
-            self.partial = None
-            if known is None or known[0] != asked:
-                with TemporaryDirectory(prefix="jitkernel-", ignore_cleanup_errors=True) as folder:
-                    dumps = Dumps(folder)
-                    told = _telling(tick, lambda: words if isinstance(words, str) else words(dumps))
-                    try:
-                        self._answer(f"pass_tracing:{function}", *given, folder, tick=told)
-                    except Interrupted:
-                        self.partial = read(dumps)
-                        raise
-                    made: Any = read(dumps)  # all of it is there
-                known = self._traced[function] = asked, made
-        found: _Trace = known[1]
-        return found
 
     def _answer(
         self,
@@ -496,10 +363,3 @@ class CompilerPool:
     def memory(self) -> list[WorkerMemory]:
         """The memory that each worker process holds."""
         return [memory_of(worker) for worker in self.workers.living]
-
-
-def _telling(
-    tick: Callable[[str], None] | None, words: Callable[[], str]
-) -> Callable[[], None] | None:
-    """A function that tells somebody these words, if there is anybody."""
-    return None if tick is None else lambda: tick(words())

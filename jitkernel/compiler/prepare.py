@@ -15,6 +15,7 @@ from jitkernel.errors import CompileError, Diagnostic
 from jitkernel.ir.attributes import drop_default_cpu, optnone_at, without_optnone
 from jitkernel.ir.module import alias_type, global_values, without_targets
 from jitkernel.ir.names import decode_name, mentions
+from jitkernel.ir.safepoints import KNOWN, strategies
 from jitkernel.ir.text import replaced, split_at_commas
 
 if TYPE_CHECKING:
@@ -63,6 +64,13 @@ def prepare(request: Request, target: Machine) -> Prepared:
         _check_target(ready, target)
         if not options.keep_cpu:
             _choose_cpu(ready, options)
+    for strategy, at in strategies(source):
+        if strategy not in KNOWN:
+            ready.refuse(
+                at,
+                f'LLVM has no code for the garbage collection strategy "{strategy}" here: there '
+                f"are {', '.join(KNOWN)}; or leave `gc` out",
+            )
     if "optnone" in source:
         _optnone(ready, options)
     if "thread_local" in source:

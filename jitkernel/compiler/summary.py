@@ -14,7 +14,7 @@ from jitkernel.compiler.binding import EXTERNAL, INTERNAL, PRIVATE, WEAK, WEAK_O
 from jitkernel.compiler.records import FunctionInfo, Request, VariableInfo
 from jitkernel.ir.calls import find_calls, suspects
 from jitkernel.ir.expansion import Expansion
-from jitkernel.ir.module import entities, global_values, said_arrays
+from jitkernel.ir.module import entities, global_values, may_define_types, said_arrays
 from jitkernel.ir.names import can_be_held, locals_in
 from jitkernel.ir.signature import abi_features, headers, may_matter
 from jitkernel.ir.text import squeeze, type_at
@@ -61,7 +61,7 @@ def summarise(
         (functions if isinstance(alias, FunctionInfo) else variables).append([*alias])
         mentions |= "%" in alias.type
     types = _types(module, functions, variables) if mentions else {}
-    if "type" in source:
+    if may_define_types(source):
         _add_defined(module, source, types)
     calls: list[list[Any]] = []
     if "call" in source or "invoke" in source:

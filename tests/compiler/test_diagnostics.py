@@ -24,6 +24,15 @@ REFUSED = [
     ("@a = alias i32, ptr @zork", 1, 21, "use of undefined value '@zork'"),
     ("\x01\x02garbage", 1, 1, "expected top-level entity"),
     ("define void @f() {\n  ret void\0\n}", 2, 11, "a NUL character"),
+    ('define i32 @f() gc "nope" {\n  ret i32 1\n}', 1, 17, "are shadow-stack, statepoint-example,"),
+    ('; gc "a"\n\ndefine void @f() gc\n"ocaml" {\n  ret void\n}', 3, 18, 'strategy "ocaml" here'),
+    (
+        "declare void @llvm.experimental.guard(i1, ...)\ndefine void @f(i1 %c) {\n"
+        '  call void (i1, ...) @llvm.experimental.guard(i1 %c) ["deopt"()]\n  ret void\n}',
+        3,
+        3,
+        "llvm.experimental.deoptimize",
+    ),
     # the verifier
     (
         "define i32 @f() {\n  %x = add i32 %y, 1\n  %y = add i32 1, 1\n  ret i32 %x\n}",

@@ -14,8 +14,9 @@ from elftools.dwarf.ranges import RangeEntry
 from elftools.elf.elffile import ELFFile
 
 from jitkernel import Session
-from jitkernel.compiler import homes
 from jitkernel.compiler.cache import ObjectCache
+from jitkernel.compiler.debugged import debugged as made_for
+from jitkernel.compiler.homes import DEEPEST
 from jitkernel.compiler.pool import CompilerPool
 from jitkernel.compiler.records import Options, Request
 from jitkernel.errors import CompileError
@@ -465,7 +466,7 @@ def test_what_is_left_alone(pool: CompilerPool, source: str, found: set[str]) ->
 
 def test_scalable_vectors_are_left_alone() -> None:
     """There is no code for those on x86: only the text is made."""
-    made = homes.debugged("""%s = type { <vscale x 4 x i32>, <vscale x 4 x i32> }
+    made = made_for("""%s = type { <vscale x 4 x i32>, <vscale x 4 x i32> }
 define i32 @f(i32 %n, <vscale x 4 x i32> %v, %s %w) {
   %x = add <vscale x 4 x i32> %v, %v
   %y = extractvalue %s %w, 0
@@ -647,9 +648,9 @@ def test_deep_trees_of_dominators(pool: CompilerPool) -> None:
     def depth(scope: Scope) -> int:
         return max(map(depth, scope.inside), default=0) + 1
 
-    assert depth(function) == homes.DEEPEST  # the entry's has no variable, nor is it there
+    assert depth(function) == DEEPEST  # the entry's has no variable, nor is it there
     assert len(function.every()) == 1 + 2 * count
     at = {line: address for address, line, begins in reversed(dwarf.rows) if begins}
-    for n in (0, 100, homes.DEEPEST, 700):
+    for n in (0, 100, DEEPEST, 700):
         assert len(function.defined(at[4 + 4 * n], 4 + 4 * n)) == 1 + 2 * n
     assert function.defined(at[len(lines) - 1], len(lines) - 1) == {"%x", "%v0", "%c0"}

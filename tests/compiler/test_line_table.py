@@ -124,5 +124,5 @@ def test_lines_of_code_that_looks_into_a_constant_of_another_cell(pool: Compiler
     compiled = pool.compile(request).object
     assert compiled != pool.compile(Request(source)).object, "the load is gone"
     assert pool.lines(request, compiled, bodies=True)
-    made = pool.machine(request, "f", code=compiled)
+    made = pool.traces.machine(request, "f", code=compiled)
     assert made.same == extent(compiled, "f")[1] > 0 and made.lines

@@ -156,7 +156,9 @@ def judged(found: LiveRanges, after: str) -> list[bool]:
 
 @pytest.mark.parametrize("seed", seeds(6, 150))
 def test_llvm_has_the_same_registers_live_where_blocks_begin(pool: CompilerPool, seed: int) -> None:
-    trace = pool.machine(Request(program(seed).text, Options(opt_level=0, regalloc="greedy")))
+    trace = pool.traces.machine(
+        Request(program(seed).text, Options(opt_level=0, regalloc="greedy"))
+    )
     exact: list[bool] = []
     for before, after in trace.allocation.values():
         exact += judged(read(before, after), after)

@@ -17,15 +17,15 @@ from jitkernel.compiler.line_table import extent
 from jitkernel.compiler.machine_ir import blocks_of
 from jitkernel.compiler.pass_trace import LOOPS, MANAGER
 from jitkernel.compiler.passes import (
-    IN_DEFAULT,
     KNOWN,
     SINGLE,
-    STATEPOINTS,
+    TEXTS,
     name_of,
     parse_passes,
 )
 from jitkernel.compiler.pool import CompilerPool
 from jitkernel.compiler.records import Options, Request
+from jitkernel.compiler.traces import Traces
 from jitkernel.elf import read_object
 from jitkernel.elf.constants import SHF_EXECINSTR
 from jitkernel.errors import CompileError, Interrupted, WorkerDied
@@ -112,10 +112,10 @@ def test_what_is_told_is_what_was_compiled(
     pool: CompilerPool, source: str, options: Options
 ) -> None:
     request = Request(source, options, nobuiltin=frozenset({"sum", "user"}))
-    seen = pool.trace(request)
+    seen = pool.traces.passes(request)
     assert seen.verified and seen.ran >= len(seen.steps)
     compiled = pool.compile(request).object
-    made = pool.machine(request, code=compiled)
+    made = pool.traces.machine(request, code=compiled)
     assert made.same == sum(map(len, _code(compiled))) and made.lines
     assert made.stages, "code generation always does something"
     before, after = pool.ends(request)
@@ -131,7 +131,7 @@ def test_what_is_told_is_what_was_compiled(
 def test_the_steps_lead_from_the_first_text_to_the_last(
     pool: CompilerPool, source: str, only: str
 ) -> None:
-    seen = pool.trace(Request(source), only)
+    seen = pool.traces.passes(Request(source), only)
     own = {n: t for n, t in seen.before.items() if only in ("", n[1:])}
     for step in seen.steps:
         assert any(own.get(name, "") != text for name, text in step.texts.items())
@@ -170,11 +170,15 @@ def test_who_changed_something_is_whom_llvm_names(pool: CompilerPool, source: st
     found = json.loads(python(LOG_ALL, input=source))
     named = [name_of(title) for title, unit in found if not unit.startswith("loop %")]
     told = [
-        step.name for step in pool.trace(Request(source)).steps if step.name not in (LOOPS, MANAGER)
+        step.name
+        for step in pool.traces.passes(Request(source)).steps
+        if step.name not in (LOOPS, MANAGER)
     ]
     assert told == named
     loops = {name_of(title) for title, unit in found if unit.startswith("loop %")}
-    ran = {n for s in pool.trace(Request(source)).steps if s.name == LOOPS for n, _ in s.ran}
+    ran = {
+        n for s in pool.traces.passes(Request(source)).steps if s.name == LOOPS for n, _ in s.ran
+    }
     assert loops <= ran
 
 
@@ -184,26 +188,32 @@ def test_one_function_of_several_is_what_was_compiled(pool: CompilerPool, skippe
     source = many(skipped) + LOOP + CALLS
     request = Request(source, nobuiltin=frozenset({"user"}))
     compiled = pool.compile(request).object
-    whole, one = (pool.machine(request, only, None, compiled, True) for only in ("", "sum"))
+    whole, one = (pool.traces.machine(request, only, None, compiled, True) for only in ("", "sum"))
     start, size = extent(compiled, "sum")
     assert one.same == size > 0 and one.stages["sum"] == whole.stages["sum"]
     inside = [row for row in whole.lines if start <= row[1] < start + size]
     assert [row for row in one.lines if row[1] < start + size] == inside != []
     assert parts(one.before)["@sum"] == parts(whole.before)["@sum"] and one.after == whole.after
-    known, fresh = pool.trace(request, "sum"), CompilerPool.trace
-    pool._traced.clear()
-    assert [s.texts for s in known.steps] == [s.texts for s in fresh(pool, request, "sum").steps]
-    assert known.ran == pool.trace(request, "sum").ran == len(one.runs)
+    known, fresh = (
+        pool.traces.passes(request, "sum"),
+        Traces(pool._answer, pool.compile, pool._lock),
+    )
+    seen = fresh.passes(request, "sum")
+    assert [s.texts for s in known.steps] == [s.texts for s in seen.steps]
+    assert known.ran == seen.ran == len(one.runs)
 
 
 def test_passes_that_were_counted_wrongly_are_counted_anew(pool: CompilerPool) -> None:
     request = Request(LOOP)
-    seen = pool.trace(request)
+    seen = pool.traces.passes(request)
     runs = tuple(
-        run._replace(number=run.number + 1) for run in pool.machine(request, counted=True).runs
+        run._replace(number=run.number + 1)
+        for run in pool.traces.machine(request, counted=True).runs
     )
-    pool._traced = {"machine": ((request, ""), pool.machine(request)._replace(runs=runs, same=1))}
-    assert pool.trace(request).steps[0].texts == seen.steps[0].texts
+    pool.traces._traced = {
+        "machine": ((request, ""), pool.traces.machine(request)._replace(runs=runs, same=1))
+    }
+    assert pool.traces.passes(request).steps[0].texts == seen.steps[0].texts
 
 
 def test_one_function_of_those_that_cannot_be_left_out(pool: CompilerPool) -> None:
@@ -223,14 +233,16 @@ b:
     for source in (other, CALLS + "@again = alias i32 (i32), ptr @user\n"):
         request = Request(LOOP + source)
         compiled = pool.compile(request).object
-        assert pool.machine(request, "sum", None, compiled).same == extent(compiled, "sum")[1]
+        assert (
+            pool.traces.machine(request, "sum", None, compiled).same == extent(compiled, "sum")[1]
+        )
 
 
 def test_blocks_that_have_only_a_number_are_called_by_it_in_machine_ir(pool: CompilerPool) -> None:
     source = re.sub(r"%(entry|loop|body|exit)\b", lambda m: f"%{NUMBERS[m[1]]}", LOOP)
     source = re.sub(r"(?m)^(\w+):", lambda m: f"{NUMBERS[m[1]]}:", source)
     source = re.sub(r"%(i|s)\b", r"%\1.addr", source).replace("0:\n", "")
-    made = pool.machine(Request(source, Options(opt_level=0)), "sum")
+    made = pool.traces.machine(Request(source, Options(opt_level=0)), "sum")
     final = next(s for s in made.stages["sum"] if s.name == "final")
     printed = [block.name for block in function_of(next(functions(made.after, "define"))).blocks]
     assert [*dict.fromkeys(filter(None, blocks_of(final)))] == printed == ["0", "1", "2", "3"]
@@ -240,7 +252,7 @@ NUMBERS = {"entry": "0", "loop": "1", "body": "2", "exit": "3"}
 
 
 def test_times_are_told_for_every_step(pool: CompilerPool) -> None:
-    seen = pool.trace(Request(LOOP))
+    seen = pool.traces.passes(Request(LOOP))
     assert all(step.nanoseconds >= 0 for step in seen.steps)
     assert 0 < sum(step.nanoseconds for step in seen.steps) <= seen.spent
 
@@ -262,7 +274,7 @@ done:
 
 def test_times_where_a_pass_removes_a_loop(pool: CompilerPool) -> None:
     """LLVM logs no text for it, and its pass managers end with it."""
-    seen = pool.trace(Request(RECURSION))
+    seen = pool.traces.passes(Request(RECURSION))
     assert "br " not in seen.after["@depth"]
     assert all(step.nanoseconds >= 0 for step in seen.steps) and seen.spent > 0
     assert not any("invalidated" in text for step in seen.steps for text in step.texts.values())
@@ -279,20 +291,20 @@ def many(count: int) -> str:
 
 def test_a_function_of_a_large_module_is_told_alone(pool: CompilerPool) -> None:
     request = Request(many(30))
-    every, one = pool.trace(request), pool.trace(request, "f7")
+    every, one = pool.traces.passes(request), pool.traces.passes(request, "f7")
     assert {step.unit for step in every.steps} >= {f"f{k}" for k in range(30)}
     assert {name for step in one.steps for name in step.texts} == {"@f7"}
     texts = [step.texts["@f7"] for step in every.steps if "@f7" in step.texts]
     assert [step.texts["@f7"] for step in one.steps] == texts
-    assert set(pool.machine(request).stages) == {f"f{k}" for k in range(30)}
-    assert set(pool.machine(request, "f7").stages) == {"f7"}
+    assert set(pool.traces.machine(request).stages) == {f"f{k}" for k in range(30)}
+    assert set(pool.traces.machine(request, "f7").stages) == {"f7"}
 
 
 @pytest.mark.parametrize("name", ['"a,b"', '"*"', '"with space"', '"new\\0Aline"', '"*** IR"'])
 def test_names_that_cannot_be_said_in_an_option(pool: CompilerPool, name: str) -> None:
     source = LOOP.replace("@sum", f"@{name}") + many(2)
     only = decode_name(name)
-    one = pool.trace(Request(source), only)
+    one = pool.traces.passes(Request(source), only)
     assert {n for step in one.steps for n in step.texts} == {written(only)}
     assert "alloca" not in one.after[written(only)] and one.verified
     assert {"sroa", LOOPS} <= {step.name for step in one.steps}
@@ -303,13 +315,13 @@ def test_values_without_a_name_are_called_by_their_number(pool: CompilerPool) ->
         "define i32 @f(i32, i32 %b) {\n  %2 = add i32 %0, %b\n  store i32 %2, ptr null\n"
         "  br label %3\n3:\n  %4 = mul i32 %2, %0\n  ret i32 %4\n}\n"
     )
-    seen = pool.trace(Request(source, Options(passes="none")))
+    seen = pool.traces.passes(Request(source, Options(passes="none")))
     assert seen.named and not seen.steps
     body = seen.before["@f"]
     assert re.findall(r"%\w+", body)[:2] == ["%v0", "%b"]
     assert "%v2 = add i32 %v0, %b" in body and "label %b3" in body and "\nb3:" in body
     assert "%v4 = mul i32 %v2, %v0" in body
-    assert not pool.trace(Request(LOOP)).named
+    assert not pool.traces.passes(Request(LOOP)).named
 
 
 NESTED = """
@@ -345,7 +357,7 @@ end:
 
 
 def test_one_loop_of_several(pool: CompilerPool) -> None:
-    seen = pool.loop_trace(Request(NESTED), "nest", "%inner")
+    seen = pool.traces.loop(Request(NESTED), "nest", "%inner")
     assert [labels[0] for labels, _ in seen.loops][:2] == ["%inner", "%outer"]
     labels, ran = next(row for row in seen.loops if "%inner" in row[0])
     assert "%body" in labels and ran == seen.ran  # loop-rotate gives it another header
@@ -353,10 +365,10 @@ def test_one_loop_of_several(pool: CompilerPool) -> None:
     assert {"loop-rotate", "licm"} <= set(names) and "sroa" not in names
     licm = next(step for step in seen.steps if step.name == "licm")
     assert licm.before != licm.after and "mul i64 %n, %n" in licm.before
-    after = pool.loop_trace(Request(NESTED), "nest", "%body")
+    after = pool.traces.loop(Request(NESTED), "nest", "%body")
     assert after.steps == seen.steps
-    assert pool.loop_trace(Request(NESTED), "nest", "%end").steps == ()
-    assert pool.loop_trace(Request(LOOP), "no", "%x").loops == ()
+    assert pool.traces.loop(Request(NESTED), "nest", "%end").steps == ()
+    assert pool.traces.loop(Request(LOOP), "no", "%x").loops == ()
 
 
 #: What a function text without its module leaves open: types, variables of several kinds, calls to
@@ -436,7 +448,7 @@ def test_neighbours_of_all_kinds(pool: CompilerPool, level: int) -> None:
         for k in range(14)
     )
     plain = Options(opt_level=level, inline=False)  # each by itself
-    seen = pool.trace(Request(loops + NEIGHBOURS, plain))
+    seen = pool.traces.passes(Request(loops + NEIGHBOURS, plain))
     assert {step.unit for step in seen.steps} >= {"w0", "w1", "f3"} and seen.verified
     assert {"@w0", "@w1", "@f3"} <= {name for step in seen.steps for name in step.texts}
     quiets = [quiet(t) for step in seen.steps for n, t in step.texts.items() if t]
@@ -444,13 +456,13 @@ def test_neighbours_of_all_kinds(pool: CompilerPool, level: int) -> None:
 
 
 def test_optnone_is_left_alone(pool: CompilerPool) -> None:
-    seen = pool.trace(Request(FROZEN))
+    seen = pool.traces.passes(Request(FROZEN))
     assert "slow" not in {step.unit for step in seen.steps}
 
 
 def test_a_text_that_does_not_compile_is_refused(pool: CompilerPool) -> None:
     with pytest.raises(CompileError, match="use of undefined value"):
-        pool.trace(Request("define i32 @f() {\n  ret i32 %x\n}\n"))
+        pool.traces.passes(Request("define i32 @f() {\n  ret i32 %x\n}\n"))
 
 
 def big() -> str:
@@ -477,9 +489,9 @@ def test_an_inspection_can_be_interrupted_and_the_next_one_works() -> None:
         thread = threading.Thread(target=stop)
         thread.start()
         with pytest.raises(Interrupted):
-            pool.trace(Request(big()))
+            pool.traces.passes(Request(big()))
         thread.join()
-        assert pool.trace(Request(LOOP)).steps
+        assert pool.traces.passes(Request(LOOP)).steps
 
 
 def test_who_waits_is_called_back_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -487,7 +499,7 @@ def test_who_waits_is_called_back_meanwhile(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(answers, "_TICK", 0.001)
     ticks: list[int] = []
     with CompilerPool(SessionSettings(spare=False)) as pool:
-        pool.trace(Request(LOOP), tick=lambda what: ticks.append(1))
+        pool.traces.passes(Request(LOOP), tick=lambda what: ticks.append(1))
     assert ticks
 
 
@@ -506,15 +518,15 @@ def test_an_inspection_whose_worker_dies_is_told_and_the_next_one_works() -> Non
             thread = threading.Thread(target=kill)
             thread.start()
             with pytest.raises(WorkerDied, match="killed"):
-                pool.trace(Request(big()))
+                pool.traces.passes(Request(big()))
             thread.join()
-        assert pool.trace(Request(LOOP)).steps
+        assert pool.traces.passes(Request(LOOP)).steps
 
 
 def test_options_of_llvm_stay_in_the_children(pool: CompilerPool) -> None:
     """The process that forks compiles undisturbed ever after, and no child is left."""
-    pool.trace(Request(LOOP))
-    pool.trace(Request(CALLS, Options(passes="licm")))
+    pool.traces.passes(Request(LOOP))
+    pool.traces.passes(Request(CALLS, Options(passes="licm")))
     pid = pool.processes()[0][0]
     assert children(pid) == []
 
@@ -526,10 +538,8 @@ def test_every_known_pass_runs_alone(pool: CompilerPool, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["licm", "gvn", "early-cse", "mem2reg", "loop-vectorize"])
-def test_a_pass_of_the_default_pipeline_runs_without_the_others(
-    pool: CompilerPool, name: str
-) -> None:
-    seen = pool.trace(Request(LOOP, Options(passes=name)))
+def test_a_pass_that_is_read_from_text_runs_alone(pool: CompilerPool, name: str) -> None:
+    seen = pool.traces.passes(Request(LOOP, Options(passes=name)))
     assert {step.name for step in seen.steps} <= {name, "loop-simplify", "lcssa", LOOPS}
     assert {n for step in seen.steps for n, _ in step.ran} <= {name, "loop-simplify", "lcssa"}
     if name == "mem2reg":
@@ -538,7 +548,7 @@ def test_a_pass_of_the_default_pipeline_runs_without_the_others(
 
 def test_the_names_of_passes() -> None:
     assert parse_passes(" sroa, instcombine ") == ("sroa", "instcombine")
-    assert set(KNOWN) == IN_DEFAULT | set(SINGLE) | {STATEPOINTS}
+    assert set(SINGLE) | set(TEXTS) < set(KNOWN)
     assert "loop-vectorize" in KNOWN and "verify" not in KNOWN
     with pytest.raises(
         CompileError, match="no pass 'instcombin'; did you mean instcombine"

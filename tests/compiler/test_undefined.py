@@ -6,6 +6,7 @@ import pytest
 
 from jitkernel.compiler.pool import CompilerPool
 from jitkernel.compiler.records import Options, Request
+from jitkernel.ir.constants import undefined
 
 
 def said(
@@ -128,3 +129,20 @@ def test_the_worker_is_as_before(pool: CompilerPool) -> None:
     """LLVM's options that log passes stay in the child."""
     said(pool, function("  %r = sdiv i32 %x, 0\n  ret i32 %r"))
     assert said(pool, function("  %r = mul i32 %x, %x\n  ret i32 %r")) == []
+
+
+def test_what_is_undefined_by_constants_is_found_in_the_order_of_the_text() -> None:
+    lines = [
+        "  %a = load i32, ptr null", "  %b = sdiv i32 %a, 0", "  call void poison()",
+        "  %resdiv = add i32 %b, 0", "  %c = ashr i32 %b, 40", "  store i32 %c, ptr undef",
+        "  store volatile i32 %c, ptr null", "  ; %d = udiv i32 %c, 0", "  %e = shl nuw i8 %x, 8",
+    ]  # fmt: skip
+    text = "define void @f() {\n" + "\n".join(lines) + "\n  ret void\n}"
+    found = undefined(text)
+    assert [(text.count("\n", 0, one.at), one.what.partition(" is undefined")[0]) for one in found] == [
+        (1, "a load through a null pointer"), (2, "division by zero"),
+        (3, "a call through a poison pointer"), (5, "a shift of an i32 by 40"),
+        (6, "a store through an undef pointer"), (9, "a shift of an i8 by 8"),
+    ]  # fmt: skip
+    assert {one.function for one in found} == {"f"}
+    assert text[found[1].at :].startswith("sdiv") and text[found[3].at :].startswith("ashr")
