@@ -114,6 +114,12 @@ class SessionSettings:
         "", "Executor", "start", "Working directory; empty: the notebook's.",
         not_inline="the working directory is this process's own (os.chdir)",
     )  # fmt: skip
+    symbol_folder: str = setting(
+        "", "Executor", "now",
+        "Folder in which each process that runs cells has one of its number, with what perf and gdb"
+        " read of the code: a jitdump for perf inject --jit, commands for gdb -x; empty: none.",
+        takes_path=True,
+    )  # fmt: skip
     store_path: str = setting(
         "", "Session", "start",
         "The session's file, written when it ends and gone on with where it is there; empty: a"

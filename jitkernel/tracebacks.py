@@ -22,7 +22,7 @@ def rendered(error: BaseException) -> list[str]:
     stand_in = _stand_in(error)
     if shell is not None:
         lines: list[str] = shell.InteractiveTB.structured_traceback(
-            type(error), stand_in, _of_user(error.__traceback__)
+            type(error), stand_in, of_user(error.__traceback__)
         )
         return lines
     return [f"{type(error).__name__}: {stand_in}"]
@@ -36,7 +36,7 @@ def shortened(error: BaseException) -> BaseException:
     return error
 
 
-def _of_user(frames: TracebackType | None) -> TracebackType | None:
+def of_user(frames: TracebackType | None) -> TracebackType | None:
     """The traceback without the frames of this package."""
     kept = []
     while frames is not None:
@@ -59,6 +59,6 @@ def _stand_in(error: BaseException) -> BaseException:
     words = words.removeprefix(f"{type(error).__name__}: ")
     found = type(error).__new__(type(error), *([words] if words else ()))
     found.args = (words,) if words else ()
-    if before is not None and _of_user(before.__traceback__) is not None:
+    if before is not None and of_user(before.__traceback__) is not None:
         found.__context__ = before
     return found

@@ -15,7 +15,7 @@ from functools import cached_property
 
 from jitkernel.ir.instructions import Instruction, has_labelled_assembly
 from jitkernel.ir.module import Entity, entities
-from jitkernel.ir.names import ASK, NAME, can_be_held, decode_name, mentions, renamed
+from jitkernel.ir.names import ASK, BOUNDS, NAME, can_be_held, decode_name, mentions, renamed
 from jitkernel.ir.text import has_word, split_at_commas
 from jitkernel.reach import reached
 from jitkernel.record import NamedTuple
@@ -188,8 +188,8 @@ class Bodies:
         text = "\n".join([_available(entity), *(e.text for e in local)])
         used = {decode_name(name) for name in mentions(text, "@") - {*placed}} - own
         uses = frozenset(n for n in used if not n.startswith("llvm."))
-        if ASK in uses:
-            return None  # it is Python's
+        if ASK in uses or any(name.startswith(BOUNDS) for name in uses):
+            return None  # it is Python's; they are those of its own module
         declared = []
         for name in sorted(used):
             other = self._symbols.get(name)

@@ -20,7 +20,11 @@ from jitkernel.ir.text import (
 from jitkernel.record import NamedTuple
 from jitkernel.regex import regex
 
-_CALL = regex(SKIP + r"|c(?<![-\w$.@%]c)all(?:br)?\b|i(?<![-\w$.@%]i)nvoke\b")
+# Most calls of intrinsics are seen to be that at once.
+_CALL = regex(
+    SKIP + r"|c(?<![-\w$.@%]c)all(?:br)?\b(?P<intrinsic>(?= void @llvm\.))?"
+    r"|i(?<![-\w$.@%]i)nvoke\b"
+)
 _MORE = regex(rf"{SPACE}([(*])")
 _CALLEE = regex(rf"{SPACE}@({NAME}){SPACE}(?=\()")
 
@@ -38,7 +42,7 @@ class Call(NamedTuple):
 def find_calls(text: str, intrinsics: bool = False) -> Iterable[Call]:
     """The direct calls in `text`; to `intrinsics`, which LLVM checks itself, only if asked for."""
     for start in _CALL.finditer(text):
-        if start[0][0] in '";/':
+        if start[0][0] in '";/' or (start["intrinsic"] is not None and not intrinsics):
             continue
         at = after_flags(text, start.end())
         type, end = _type(text, after_space(text, at))

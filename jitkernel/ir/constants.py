@@ -27,18 +27,22 @@ _SUSPECT = regex(
     r"(?(1)\d{10}|(?(2)\d{19}|(?(3)\d{3}|(?(4)\d{5}|(?(5)(?:[2-9]|\d\d)|\d)))))"
 )
 _END = r"(?=[ \t]*(?:$|;|,[ \t]*(?:!|align\b)))"
-_UNDEFINED = regex(
-    r"(?m)\b(?:(?P<divide>[su](?:div|rem))[ \t]+(?:exact[ \t]+)?"
+# A keyword's first letter stands before what may not precede it: the search skips to it.
+_ARITHMETIC = regex(
+    r"(?m)[sula](?<!\w.)(?:(?P<divide>(?<=[su])(?:div|rem))[ \t]+(?:exact[ \t]+)?"
     r"(?:i\d+[ \t]+[^,\n]+,[ \t]*0|<[^>\n]+>[ \t]+[^,\n]+,[ \t]*zeroinitializer)" + _END + r"|"
-    r"(?P<shift>shl|lshr|ashr)[ \t]+(?:(?:nuw|nsw|exact)[ \t]+)*i(?P<bits>\d+)[ \t]+[^,\n]+,[ \t]*"
-    r"(?P<by>\d+)" + _END + r"|"
-    r"(?P<access>load|store)[ \t]+(?!(?:atomic[ \t]+)?volatile\b)[^;\n]*?,[ \t]*ptr[ \t]+"
+    r"(?P<shift>(?<=s)hl|(?<=[la])shr)[ \t]+(?:(?:nuw|nsw|exact)[ \t]+)*i(?P<bits>\d+)[ \t]+"
+    r"[^,\n]+,[ \t]*(?P<by>\d+)" + _END + r")"
+)
+_ACCESS = regex(
+    r"(?m)[lsc](?<!\w.)(?:"
+    r"(?:(?<=l)oad|(?<=s)tore)[ \t]+(?!(?:atomic[ \t]+)?volatile\b)[^;\n]*?,[ \t]*ptr[ \t]+"
     r"(?P<where>null|undef|poison)\b" + _END + r"|"
-    r"call[ \t][^;\n\"]*?[ \t](?P<callee>null|undef|poison)[ \t]*\()"
+    r"(?<=c)all[ \t][^;\n\"]*?[ \t](?P<callee>null|undef|poison)[ \t]*\()"
 )
 _DIVIDED = regex(r"\b[su](?:div|rem)[ \t]+i\d+[ \t]+[^,\n]+,[ \t]*%")
 # One of these stands in every text that has any of the above.
-_WORDS = ("div ", "rem ", " undef", " poison", "shl ", "lshr ", "ashr ")
+_OPERATIONS = ("div ", "rem ", "shl ", "lshr ", "ashr ")
 _NULL, _VALID = " null", " null_pointer_is_valid"
 
 
@@ -77,12 +81,15 @@ class Finding(NamedTuple):
 def undefined(source: str) -> list[Finding]:
     """The places that are undefined by constants alone whenever they run: divisions by 0, shifts by
     too much, accesses through null or to nowhere.  Volatile accesses happen as they are written."""
-    if not any(word in source for word in _WORDS):
-        if source.count(_NULL) == source.count(_VALID):
-            return []
+    matches: list[re.Match[str]] = []
+    if any(word in source for word in _OPERATIONS):
+        matches += _ARITHMETIC.finditer(source)
+    nowhere = " undef" in source or " poison" in source
+    if nowhere or source.count(_NULL) > source.count(_VALID):
+        matches += _ACCESS.finditer(source)
     found: list[Finding] = []
     heads: list[Entity] | None = None
-    for match in _UNDEFINED.finditer(source):
+    for match in sorted(matches, key=re.Match.start):
         begin = source.rfind("\n", 0, match.start()) + 1
         what = _what(match)
         if not what or any(c in source[begin : match.start()] for c in ';"'):
@@ -102,14 +109,14 @@ def divisions(source: str) -> Iterator[int]:
 
 
 def _what(match: re.Match[str]) -> str:
-    if match["divide"]:
+    if match.lastgroup == "divide":
         return "division by zero is undefined"
-    if match["shift"]:
+    if match.lastgroup == "by":
         bits, by = int(match["bits"]), int(match["by"])
         return f"a shift of an i{bits} by {by} is undefined" if by >= bits else ""
-    where = match["where"] or match["callee"]
+    where = match[match.lastgroup or 0]
     through = "a null pointer" if where == "null" else f"an {where} pointer"
     through = through.replace("an poison", "a poison")
-    if match["callee"]:
+    if match.lastgroup == "callee":
         return f"a call through {through} is undefined"
-    return f"a {match['access']} through {through} is undefined"
+    return f"a {match[0].split(None, 1)[0]} through {through} is undefined"

@@ -47,6 +47,10 @@ def split_location(text: str) -> tuple[str, str]:
     at = text.find("!dbg")
     if at < 0:
         return text, ""
+    head, _, behind = text.partition(", !dbg !")
+    number, comma, more = behind.partition(",")
+    if number.isdecimal() and text.find("!dbg", at + 1) < 0:  # as LLVM prints an instruction
+        return head + comma + more, number
     begin = len(text[:at].rstrip(" \t"))  # the search would try every blank of the line
     match = _AT.search(text, max(begin - 1, 0))
     if match is None:

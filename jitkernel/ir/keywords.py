@@ -182,6 +182,26 @@ TERMINATORS = frozenset(_rows("", _TERMINATORS))
 BINARY_OPCODES = frozenset(_rows("", _BINARY))
 CAST_OPCODES = frozenset(_rows("", _CASTS))
 OPCODES = frozenset([word for word, (kind, _) in KEYWORDS.items() if kind == "opcode"])
+#: The attributes of a function that are single words (LangRef, Function Attributes).
+ATTRIBUTES = frozenset(
+    "alwaysinline builtin cold convergent hot inlinehint jumptable minsize mustprogress naked"
+    " nobuiltin nocallback noduplicate nofree noimplicitfloat noinline nomerge norecurse noredzone"
+    " noreturn nosync nounwind nonlazybind optnone optsize returns_twice safestack sanitize_address"
+    " speculatable ssp sspreq sspstrong strictfp uwtable willreturn".split()
+)
+_ORDERS = {"gt": "greater", "ge": "greater or equal", "lt": "less", "le": "less or equal"}
+#: What comparisons ask (LangRef, icmp and fcmp).
+PREDICATES = {
+    "icmp": {"eq": "equal", "ne": "not equal"}
+    | {f"s{w}": f"{said}, of signed numbers" for w, said in _ORDERS.items()}
+    | {f"u{w}": f"{said}, of unsigned numbers" for w, said in _ORDERS.items()},
+    "fcmp": {
+        f"{o}{w}": f"{said}{nan}"
+        for o, nan in (("o", ", and no NaN"), ("u", ", or a NaN"))
+        for w, said in {"eq": "equal", "ne": "not equal", **_ORDERS}.items()
+    }
+    | {"ord": "no NaN", "uno": "a NaN"},
+}
 FLOAT_TYPES = ("half", "bfloat", "float", "double", "x86_fp80", "fp128")
 ENTITY_WORDS = frozenset(
     "define declare target source_filename attributes module uselistorder uselistorder_bb".split()

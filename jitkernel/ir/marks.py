@@ -2,7 +2,8 @@
 
 A language other than IR says in comments of their own which line of the cell the instructions
 below come from: `; line 3`, and `; line 3 in "/usr/include/f.h"` of code in a file that the cell
-includes; `; begins at line 2` behind the head of a function says where that stands.
+includes; `; begins at line 2` behind the head of a function says where that stands, in the file
+that its lines are of.
 Start from `cell_lines`; of files, too, `marked_places`.
 """
 

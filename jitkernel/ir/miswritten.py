@@ -1,5 +1,5 @@
-"""What lines were perhaps meant to be that are no IR, or nearly: `nearest_form` for a line that is
-no statement of a cell, `repaired` for one that LLVM refused.
+"""What lines of IR that LLVM refused were perhaps meant to be.  Start from `repaired`; what is no
+line of IR at all is `no_statement`'s.
 
 LLVM stops at the first word that it did not expect, which is rarely the one that is wrong: what it
 says of `br %c, label %a, label %b` is "expected value token".  Here the line itself is looked at.
@@ -11,16 +11,11 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-from jitkernel.errors import Diagnostic
 from jitkernel.ir.instructions import Instruction
 from jitkernel.ir.keywords import (
     BINARY_OPCODES,
     CAST_OPCODES,
-    ENTITY_WORDS,
     FLOAT_TYPES,
-    OPCODES,
-    VARIABLE_WORDS,
-    nearest,
 )
 from jitkernel.ir.names import NAME, decode_name, labels_in, unescape
 from jitkernel.ir.text import SCALAR, integer_bits, without_comments
@@ -36,6 +31,11 @@ _FLOAT = {"add": "fadd", "sub": "fsub", "mul": "fmul", "sdiv": "fdiv", "udiv": "
 #: Patterns, and what is told of what they match.
 Rules: TypeAlias = Sequence[tuple[re.Pattern[str], str | Callable[..., Any]]]
 _ORDER = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
+
+#: What stands behind a function's attributes in its first line (LangRef, Functions).
+BEHIND_ATTRIBUTES = regex(
+    r"\b(?:section|partition|comdat|align|gc|prefix|prologue|personality)\b.*"
+)
 
 
 def rules(*told: tuple[str, str | Callable[..., Any]], begin: str = "") -> Rules:
@@ -215,7 +215,7 @@ def _operator(m: re.Match[str], cell: _Cell) -> str:
     result, one, operator, other = m[1], m[2], m[3], m[4]
     named = one if one[0] in "%@" else other
     type = cell.type_of(named)
-    words = _OPERATORS[operator]
+    words = OPERATORS[operator]
     word = words[type in FLOAT_TYPES]
     if "@" in (one[0], other[0]):
         return f"load the value first; then `{result} = {word} {type} ...` computes with it"
@@ -308,7 +308,8 @@ def _bare_elements(m: re.Match[str], cell: _Cell) -> str:
     return f"each element has its type in front: `[{typed}{', ...' if len(elements) > 3 else ''}]`"
 
 
-_OPERATORS = {
+#: By operators of other languages: the instructions for whole numbers and for floating point.
+OPERATORS = {
     "+": ("add", "fadd"), "-": ("sub", "fsub"), "*": ("mul", "fmul"), "/": ("sdiv", "fdiv"),
     "%": ("srem", "frem"), "<<": ("shl", "shl"), ">>": ("ashr", "ashr"), "&": ("and", "and"),
     "|": ("or", "or"), "^": ("xor", "xor"), "<": ("icmp slt", "fcmp olt"),
@@ -326,6 +327,10 @@ _RULES = rules(
     (
         rf"br\s+(?:i1\s+)?({_V})\s*,\s*(?:label\s+)?%?({NAME})\s*,\s*(?:label\s+)?%?({NAME})$",
         _branch,
+    ),
+    (
+        rf"br\s+(i(?!1\b)\d+)\s+({_V})\s*,\s*label\s+(%{NAME})\s*,\s*label\s+(%{NAME})$",
+        r"compare first: `%c = icmp ne \1 \2, 0`, then `br i1 %c, label \3, label \4`",
     ),
     (rf"br\s+(?!label\b)%?({NAME})$", r"write `br label %\1`"),
     (rf"{_R}(icmp|fcmp)\s+(lt|le|gt|ge|eq|ne|[<>]=?|[!=]=)\s+(.+)$", _compare),
@@ -389,123 +394,3 @@ _RULES = rules(
     (rf'{_R}call\b[^@]*@({NAME})\s*\([^"]*"([^"]*)"', _string),
     begin=r"\A",
 )
-
-
-# -- lines that are no statement -------------------------------------------------------------------
-
-_WHOLE = regex(r"[-+]?\d+")
-_SHELL = frozenset("ls cat cp mv rm mkdir man less grep gcc clang git python".split())
-_NOT_C = (
-    "this cell holds LLVM IR; functions begin with `define`. A cell of C has `%%c` above it, and "
-    "`%run x.c` runs a file of C"
-)
-_PRINT = frozenset(("print", "println", "echo"))
-_LINE_FORMS = "a line is IR, a call `@f(...)`, a magic `%name`, or a shell command `!name`"
-
-
-def _called(m: re.Match[str], shown: str) -> str:
-    if m[1] in _PRINT:
-        return f"did you mean `@puts{shown[len(m[1]) :]}`?"
-    return f"did you mean `@{shown}`?" if m[1] not in OPCODES else ""
-
-
-def _set(m: re.Match[str], shown: str) -> str:
-    if m[2] in OPCODES or m[2] == "type":
-        return f"did you mean `%{shown}`?"
-    value = m.string[m.end() :].strip()
-    typed = f" A new one needs its type: `@{m[1]} = i64 {value}`"
-    return f"did you mean `@{shown}`?{typed if _WHOLE.fullmatch(value) else ''}"
-
-
-def _value(m: re.Match[str], shown: str) -> tuple[str, str]:
-    typed = f"i64 {shown}" if _WHOLE.fullmatch(m.string) else shown
-    wrong = f"'{shown}' is only a value: nothing is done with it"
-    return wrong, f"to keep it: `@name = {typed}`"
-
-
-def _word(m: re.Match[str], shown: str) -> str | tuple[str, str]:
-    rest = m.string[m.end() :]
-    if close := nearest(m[0], OPCODES | ENTITY_WORDS, 0.7):
-        return f"'{m[0]}' is no instruction", f"did you mean `{close}{rest[:40]}`?"
-    if m.string in _SHELL:
-        return f"a shell command is `!{m.string}`"
-    if not rest:
-        return f"did you mean `@{shown}` or `%{shown}`?"
-    return f"'{m[0]}' is no instruction", _LINE_FORMS
-
-
-def _global(m: re.Match[str], shown: str) -> str:
-    named = re.match(f"@{NAME}", m.string)
-    if not named:
-        return 'a name is letters, digits and $._-, or quoted: @"any text"'
-    name, rest = named[0], m.string[named.end() :].strip()
-    if rest.split() and rest.split()[0] in VARIABLE_WORDS:
-        return f"did you mean `{name} = {rest[:40]}`?"
-    if rest.startswith("=="):
-        return "an assignment is `@name = value`"
-    return f"`{name}` alone shows it, `{name}(...)` calls it, `{name} = ...` sets it"
-
-
-_SET = r"([A-Za-z_$.][\w$.]*)\s*=\s*([A-Za-z_]+\b)?"
-# What a line matches, and what to say of it: the nearest form that would do, or what is wrong, too.
-_FORMS = rules(
-    (r"(?:\?|[/:]?help|help\(\)|-h|--help)$", "%help lists what there is"),
-    (
-        r"#\s*(?:include|define|if|ifdef|ifndef|pragma)\b",
-        f'{_NOT_C}; common C functions need no header: `@puts("hello")`',
-    ),
-    (r"//|#", "comments start with ;"),
-    (r"%%(?:$|%)", "a cell magic is `%%name`; %lsmagic lists them"),
-    (r"%(?!%)", "a line magic is `%name`, an instruction `%name = opcode ...`"),
-    (r"([“”„‘’])", r'\1 is no quote here: write "'),
-    (r"[^\x00-\x7f]", 'names with other characters than letters, digits and $._- are quoted: @"é"'),
-    (
-        r"(?:(?:if|for|while|switch)\s*\(|(?:return|typedef|else|do|unsigned|long|short|bool)\b)",
-        _NOT_C,
-    ),
-    (
-        r"%",
-        lambda m, shown: (
-            f"'{shown}' stands below other statements",
-            "a cell magic is the first statement of its cell",
-        ),
-    ),
-    (r"@", _global),
-    (r"[)\]}>]", lambda m, shown: (f"'{m[0]}' closes nothing", "")),
-    (r"([A-Za-z_$.][\w$.]*)\s*\(", _called),
-    (
-        rf"(?!{_SET})(?:int|char|void|float|double|static|struct|def|import|from|fn|let|auto"
-        r"|const)\s+\w",
-        _NOT_C,
-    ),
-    (_SET, _set),
-    (r"load (@.*)", r"did you mean `\1`?"),
-    (
-        r"([-+]?\d+)\s*([-+*/%])\s*([-+]?\d+)\Z",
-        lambda m, shown: (
-            f"an instruction does that: `%x = {_OPERATORS[m[2]][0]} i64 {m[1]}, {m[3]}`"
-        ),
-    ),
-    (rf'(?:{SCALAR}|true|false|null)\b|[-+\d"{{\[<]', _value),
-    (r"[A-Za-z_][\w.]*", _word),
-    begin=r"\A",
-)
-
-
-#: How many lines of a cell are complained of at once, at most.
-_MOST = 5
-
-
-def most_telling(problems: Sequence[Diagnostic]) -> list[Diagnostic]:
-    """Of what is wrong with a cell, what its author should read: of a program in C one line."""
-    if foreign := [p for p in problems if p.hint.startswith(_NOT_C)]:
-        return foreign[:1]
-    return list(problems[:_MOST])
-
-
-def nearest_form(line: str) -> tuple[str, str]:
-    """For a line that is no instruction: what is wrong, and the nearest form that would do."""
-    line = line.strip()
-    shown = line if len(line) <= 60 else line[:57] + "..."
-    found = said(_FORMS, line, shown) or _LINE_FORMS
-    return found if isinstance(found, tuple) else (f"'{shown}' cannot be understood", found)

@@ -51,9 +51,16 @@ _DEFINING = regex(
     r'| comdat(?:\([^)]*\))?| section "[^"]*"| align \d+(?= |$)(?!.*\))|(?: !\w+ !\d+)+\s*$'
 )
 _BEHIND = regex(r" (?:personality|prefix|prologue|gc) .*", re.S)  # only of definitions
+_TYPE = regex(r"t(?<![-\w$.@%]t)ype(?![-\w$.:])")
 _SWITCH = regex(r"\bswitch\b[^\[\]]*\[[^\]]*\]")
 _SAID_ARRAY = regex(rf"^@({NAME}) = .*; (\[\d+ x [^;\n]*\])$", re.M)
 _PLACED = regex(r"\((?:localdynamic|initialexec|localexec)\)|\b(?:dso_local|hidden|protected)\b")
+
+#: What only a definition has: labels, and other names.
+_OF_A_DEFINITION = regex(
+    rf"\bblockaddress\s*\(\s*@({NAME})|^@{NAME}\s*=[^\n]*\b(?:alias|ifunc)\b[^\n]*@({NAME})",
+    re.MULTILINE,
+)
 
 
 class Entity(NamedTuple):
@@ -78,7 +85,7 @@ class Entity(NamedTuple):
 
     @property
     def name(self) -> str:
-        return symbol_name(self.spelled)
+        return symbol_name(self.spelled) if self.spelled[:1] == '"' else self.spelled
 
     @property
     def linkage(self) -> str:
@@ -96,7 +103,7 @@ class Entity(NamedTuple):
     def is_declaration(self) -> bool:
         """True if it defines nothing: neither does a copy for the optimiser alone."""
         if self.kind == "define":
-            return self.linkage == "available_externally"
+            return "available_externally" in self.words
         return self.kind == "declare" or self.linkage in ("external", "extern_weak")
 
     @property
@@ -251,7 +258,7 @@ def of_others(text: str, names: Collection[str]) -> str:
     them too, for the linker alone: LLVM's name of a definition, `@"\\01f"`, is another one than
     that of what is used, `@f`, and their symbol is the same (LLVM Language Reference,
     Identifiers)."""
-    edits, declared = [], []
+    edits, declared, own = [], [], dict[str, str]()
     for found in entities(text, "function", "value"):
         if found.name not in names or found.is_local or found.is_declaration:
             continue
@@ -261,7 +268,11 @@ def of_others(text: str, names: Collection[str]) -> str:
         verbatim = '"\\01' + found.spelled.strip('"') + '"'
         edits.append((at + 1, at + 1 + len(found.spelled), verbatim))
         declared.append(found.declaration)
-    return "\n".join([replaced(text, edits), *declared])
+        own[found.spelled] = verbatim
+    for match in _OF_A_DEFINITION.finditer(text) if own else ():
+        if (name := match[1] or match[2]) in own:
+            edits.append((*match.span(1 if match[1] else 2), own[name]))
+    return "\n".join([replaced(text, sorted(edits)), *declared])
 
 
 def said_arrays(source: str) -> dict[str, str]:
@@ -269,6 +280,11 @@ def said_arrays(source: str) -> dict[str, str]:
     languages/c/module.py."""
     found = _SAID_ARRAY.findall(source) if "; [" in source else ()
     return {symbol_name(name): type for name, type in found}
+
+
+def may_define_types(source: str) -> bool:
+    """True unless no word of a text is `type`; parts of names are none."""
+    return "type" in source and _TYPE.search(source) is not None
 
 
 def has_switch(source: str, cases: int) -> bool:

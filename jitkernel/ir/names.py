@@ -30,6 +30,9 @@ INLINE_SPACE = rf"[ \t]*(?:{_BRACKETED}[ \t]*)*"
 CONTROL = "__emutls_v."
 #: The runtime's function that hands a call of a function of Python's to Python.
 ASK = "jk_ask"
+#: What the names of a section's bounds begin with: each object's own sections are meant (GNU ld,
+#: Input Section Example).
+BOUNDS = ("__start_", "__stop_")
 
 _PLAIN = regex(r"[-a-zA-Z$._][-a-zA-Z$._0-9]*\Z")
 _IN_QUOTES = regex(r"[ !#-\[\]-~]+")
@@ -147,7 +150,9 @@ def renamed(text: str, sign: str, names: Mapping[str, str], new_sign: str | None
 def symbols_in(text: str) -> frozenset[str]:
     """Every `@name` in a text's code.  Globals without a name (`@0`) are their module's own and no
     symbols."""
-    return frozenset([symbol_name(n) for n in mentions(text, "@") if not n.isdigit()])
+    return frozenset(
+        [symbol_name(n) if n[0] == '"' else n for n in mentions(text, "@") if not n.isdigit()]
+    )
 
 
 def verbatim_in(text: str) -> dict[str, str]:

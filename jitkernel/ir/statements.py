@@ -160,7 +160,7 @@ def split(source: str) -> tuple[Statement, ...]:
     """The statements of a normalised cell.  Raises CompileError for text that is none."""
     statements, problems = scan(source)
     if problems:
-        from jitkernel.ir.miswritten import most_telling  # only for errors
+        from jitkernel.ir.no_statement import most_telling  # only for errors
 
         raise CompileError(most_telling([p.diagnostic for p in problems]))
     return statements
@@ -270,7 +270,7 @@ class _Scanner:
             self.unclosed(at)
             return len(self.source)
         end = self.next_line(at)
-        from jitkernel.ir.miswritten import nearest_form  # only for errors
+        from jitkernel.ir.no_statement import nearest_form  # only for errors
 
         message, hint = nearest_form(self.source[at:end])
         self.problem(at, message, hint)

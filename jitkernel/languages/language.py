@@ -325,7 +325,7 @@ def split_commands(source: str) -> Commands:
     )
 
 
-class Later(Mapping[str, V]):
+class LazyMapping(Mapping[str, V]):
     """A mapping that is made when somebody first looks into it: the session does while LLVM works,
     where what a plan has of them is for when that is done."""
 

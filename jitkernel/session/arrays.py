@@ -185,6 +185,7 @@ def view_of(type: DataType, data: memoryview, constant: bool) -> Any:
     if not dtype.itemsize and not data.nbytes and not dtype.shape:
         raise UsageError(f"{type.name or 'the variable'} has no bytes")
     # Not numpy.ndarray(buffer=...), which lets go of the buffer.
+    data = data[: dtype.itemsize]  # a flexible array member's elements are no part of the type
     found = np.frombuffer(data, "u1") if data.nbytes else np.empty(0, "u1")
     found.flags.writeable = not constant
     return found.view(dtype.base).reshape(dtype.shape)
@@ -195,7 +196,7 @@ class Arrays:
 
     def __init__(self, engine: Engine):
         self._engine = engine
-        self._gone: deque[tuple[int, int]] = deque()
+        self.gone: deque[tuple[int, int]] = deque()  # base and room of what nobody refers to
         self.spare: SharedMemory | None = None  # for copies, lent to one call at a time
         # By identity: an array that is shared, and where it is.
         self._seen: dict[int, tuple[weakref.ref[Any], int]] = {}
@@ -207,8 +208,9 @@ class Arrays:
         self.attach(memory)
         return memory
 
-    def array(self, shape: int | Sequence[int], dtype: Any) -> Any:
-        """A new array of numpy's: see `Session.array`."""
+    def array(self, shape: int | Sequence[int], dtype: Any, content: Any = None) -> Any:
+        """A new array of numpy's: see `Session.array`; with what `content` has, where that is
+        given."""
         np = numpy()
         try:
             kind = np.dtype(dtype)
@@ -224,8 +226,12 @@ class Arrays:
             sides = (-1,)
         if any(side < 0 for side in sides):
             raise UsageError(f"an array's shape is its sides, not {shape!r}: 3, or (3, 4)")
-        size = kind.itemsize * math.prod(sides)
-        return np.asarray(self.make(size))[:size].view(kind).reshape(sides)
+        memory = SharedMemory(kind.itemsize * math.prod(sides))
+        made = np.asarray(memory)[: memory.size].view(kind).reshape(sides)
+        if content is not None:
+            made[...] = content
+        self.attach(memory)  # with all its pages, where it has them
+        return made
 
     def share(self, array: Any) -> Any:
         """An array with the same elements: see `Session.share`."""
@@ -234,9 +240,7 @@ class Arrays:
         if found is not None:
             self.attach(found)
             return given
-        shared = self.array(given.shape, given.dtype)
-        shared[...] = given
-        return shared
+        return self.array(given.shape, given.dtype, given)
 
     def attach(self, shared: SharedMemory) -> None:
         """Let the program see memory, this session's or another's.  Raises JitError."""
@@ -245,7 +249,7 @@ class Arrays:
             return
         self.settle()
         services.map(shared.base, shared.room, shared.fd)
-        mapped, gone = services.shared, self._gone
+        mapped, gone = services.shared, self.gone
 
         def end(base: int, room: int) -> None:
             if mapped.pop(base, None) is not None:
@@ -257,8 +261,8 @@ class Arrays:
         """Unmap what nobody refers to any more, and free what only views have kept."""
         if self._engine.arena.gone:
             self._engine.arena.settle()
-        if self._gone:
-            ranges = [self._gone.popleft() for _ in range(len(self._gone))]
+        if self.gone:
+            ranges = [self.gone.popleft() for _ in range(len(self.gone))]
             self._engine.executor.services.unmap(ranges)
 
     def read(self, address: int, size: int) -> bytes:

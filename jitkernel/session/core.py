@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from jitkernel.session.debugging.debugger import Debugger
     from jitkernel.session.program.cell import Change
     from jitkernel.session.report.places import Places
+    from jitkernel.session.report.symbol_files import SymbolFiles
     from jitkernel.session.run.host import Execution
     from jitkernel.session.run.prototypes import Prototypes
     from jitkernel.session.run.python_functions import PythonFunctions
@@ -188,6 +189,13 @@ class Core:
         return Places(self.program, self.engine)
 
     @cached_property
+    def symbol_files(self) -> SymbolFiles:
+        """The files that perf and gdb read."""
+        from jitkernel.session.report.symbol_files import SymbolFiles  # few are profiled
+
+        return SymbolFiles(self)
+
+    @cached_property
     def python_functions(self) -> PythonFunctions:
         """Functions of Python's that cells call."""
         from jitkernel.session.run.python_functions import PythonFunctions
@@ -257,8 +265,10 @@ class Core:
         if self.begun and not self.engine.closed:
             if observed:
                 self.observers.ended(self.number)
-            self.residency.trim()
-            self.arrays.settle()
+            if self.settings.budget:
+                self.residency.trim()
+            if self.arrays.gone or self.engine.arena.gone:
+                self.arrays.settle()
             if self.direct is not None:
                 self.engine.settle()
             self.texts.settle()
@@ -317,6 +327,8 @@ class Core:
             address = self.residency.wake(stub, alone)
             if self.debugs is not None:
                 self.debugger.linked()
+            if self.settings.symbol_folder:
+                self.symbol_files.tell()
             return address
         finally:
             self.operating = before
@@ -333,6 +345,10 @@ class Core:
     def name_of(self, address: int) -> str:
         """The name of an address of the program's code."""
         return self.places.code(address)
+
+    def tell_tools(self) -> None:
+        """Code is about to run that perf and gdb may not know."""
+        self.symbol_files.tell()
 
 
 def _folder() -> str:

@@ -54,6 +54,7 @@ class EngineClient(Protocol):
     def wake(self, stub: int, alone: bool) -> int: ...
     def ask(self, number: int, frame: bytes) -> bytes: ...
     def name_of(self, address: int) -> str: ...
+    def tell_tools(self) -> None: ...
     def lend(self, thread: int) -> contextlib.AbstractContextManager[object]: ...
 
 
@@ -257,11 +258,11 @@ class Engine:
             self._core.code_runs()
         lost = "" if executor.generation == self._generation else self._replaced()
         if self.around is None:
-            self.tell_unwind()
+            self.tell_code()
             outcome = executor.call(thunk, function, arguments, result)
         else:
             with self.around(function) as told:
-                self.tell_unwind()  # also of code that has come for this call
+                self.tell_code()  # also of what has come for this call
                 outcome = told(executor.call(thunk, function, arguments, result))
         if outcome.kind == "ok" and not (lost or outcome.respawned or outcome.lock_holder):
             return outcome
@@ -276,10 +277,15 @@ class Engine:
         finally:
             self.measuring = before
 
+    def tell_code(self) -> None:
+        """Whoever follows what code there is finds out what is about to run."""
+        self.tell_unwind()
+        if self.settings.symbol_folder:
+            self._core.tell_tools()
+
     def tell_unwind(self) -> None:
-        """The executor finds out what the unwind tables are now."""
-        unwind = self.linker.unwind
-        if (now := (unwind.start, unwind.generation)) != self.executor.unwind:
+        """Have the unwinder find what code there is: before a call, and before threads go on."""
+        if (now := self.linker.unwind.publish()) != self.executor.unwind:
             self.executor.tell_unwind(now)
 
     def call_many(self, addresses: Sequence[int]) -> Outcome:
@@ -290,7 +296,7 @@ class Engine:
             self._core.code_runs()
         lost = self._replaced()
         with self.around(0) if self.around is not None else contextlib.nullcontext(_same) as told:
-            self.tell_unwind()
+            self.tell_code()
             outcome = told(self.executor.call_many(addresses))
         return self._after(outcome, lost)
 
@@ -320,7 +326,7 @@ class Engine:
     def settle(self) -> None:
         """An operation has ended: whoever calls code past it, in this process, finds its unwind
         tables."""
-        self.tell_unwind()
+        self.tell_code()
         self.executor.settle()
 
     def check_stop(self) -> None:
@@ -335,6 +341,8 @@ class Engine:
             with self.arena.rollback.atomic():
                 self.linker.resolver.renew_far()
             self._generation = self.executor.generation
+            if self.settings.symbol_folder:
+                self._core.tell_tools()
 
     def check_idle(self) -> None:
         """Raise UsageError where code of the program runs, and a callback of that call asks, or

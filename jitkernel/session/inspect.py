@@ -7,7 +7,7 @@ Nothing here changes the program.  Asking for a cell's code does not bring it ba
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from jitkernel.errors import UsageError
 from jitkernel.ir.names import CONTROL, bare
@@ -15,11 +15,8 @@ from jitkernel.session.operation import operation
 from jitkernel.wording import did_you_mean
 
 if TYPE_CHECKING:
-    from jitkernel.compiler.machine_ir import MachineTrace
-    from jitkernel.compiler.pass_log import PassRun
-    from jitkernel.compiler.pass_trace import LoopTrace, PassTrace
     from jitkernel.compiler.records import Request
-    from jitkernel.compiler.remarks import Remark, Remarks
+    from jitkernel.compiler.traces import Traces
     from jitkernel.languages.llvm.plan import Plan
     from jitkernel.linker.linkmap import LinkMap, MappedSymbol
     from jitkernel.session.core import Core
@@ -38,6 +35,8 @@ if TYPE_CHECKING:
     from jitkernel.session.saved.store import Store
     from jitkernel.values.datatype import DataType
     from jitkernel.values.value import TypedValue
+
+T = TypeVar("T")
 
 
 class Inspect:
@@ -232,56 +231,9 @@ class Inspect:
     # -- the compiler ----------------------------------------------------------------------------
 
     @operation()
-    def passes(
-        self, request: Request, only: str = "", tick: Callable[[str], None] | None = None
-    ) -> PassTrace:
-        """The effect of each pass on a module, compiled again, or on the one function `only`.
-
-        `tick` is told twice a second how far it is.  Raises what a compile raises; where that is
-        an interruption, `partial` is what was seen until then.
-        """
-        return self.engine.pool.trace(request, only, tick)
-
-    @operation()
-    def pass_runs(
-        self, request: Request, tick: Callable[[str], None] | None = None
-    ) -> tuple[PassRun, ...]:
-        """The passes that run over a module, with their times, and nothing of what they do."""
-        return self.engine.pool.pass_runs(request, tick)
-
-    @property
-    def partial(
-        self,
-    ) -> PassTrace | LoopTrace | MachineTrace | Remarks | tuple[PassRun, ...] | None:
-        """The last of these traces, or of remarks, as far as it came, where it was interrupted."""
-        return self.engine.pool.partial
-
-    @operation()
-    def loop(
-        self, request: Request, only: str, header: str, tick: Callable[[str], None] | None = None
-    ) -> LoopTrace:
-        """The same of the passes over one loop of a function, by a label of its header."""
-        return self.engine.pool.loop_trace(request, only, header, tick)
-
-    @operation()
-    def machine(
-        self,
-        request: Request,
-        only: str = "",
-        tick: Callable[[str], None] | None = None,
-        code: bytes = b"",
-        counted: bool = False,
-    ) -> MachineTrace:
-        """The machine IR of a module's functions, compiled again, or of the one function `only`;
-        `code` is the object that it is compared with.  `counted`: `passes` is asked for next."""
-        return self.engine.pool.machine(request, only, tick, code, counted)
-
-    @operation()
-    def remarks(
-        self, request: Request, tick: Callable[[str], None] | None = None
-    ) -> tuple[Remark, ...]:
-        """The remarks of LLVM's passes on a module, compiled again."""
-        return self.engine.pool.remarks(request, tick).found
+    def traced(self, ask: Callable[[Traces], T]) -> T:
+        """An answer of LLVM's about its work on a module: `lambda of: of.passes(request)`."""
+        return ask(self.engine.pool.traces)
 
     @operation()
     def ends(self, request: Request) -> tuple[str, str]:

@@ -29,6 +29,7 @@ _HELD = tuple(
         signal.SIGUSR1, signal.SIGUSR2, signal.SIGVTALRM, signal.SIGPROF,
     )
 )  # fmt: skip
+TOO_LONG = "the cell ran longer than Executor.cell_timeout allows"
 _AGAIN = 0.5  # seconds after which what was interrupted and goes on is interrupted again
 _STARTED = 0.25  # seconds within which a thread that is being started runs
 _main = threading.main_thread().ident
@@ -111,8 +112,9 @@ class InterruptibleCall:
     `interrupt` raises KeyboardInterrupt in it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, why: str = "the cell was interrupted") -> None:
         self._run: _Run | None = None
+        self._why = why
 
         def __init__(stop: BaseException) -> None:
             if (run := self._run) is not None:
@@ -148,7 +150,7 @@ class InterruptibleCall:
                 self.end()
         except self._stop:
             self.end()
-            raise Interrupted("the cell was interrupted") from None
+            raise Interrupted(self._why) from None
 
     def end(self) -> None:
         """From now on nothing is raised, and nothing that was is on its way."""

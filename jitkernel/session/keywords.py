@@ -35,6 +35,7 @@ class Again(TypedDict, total=False):
     stack_size: int
     env: Mapping[str, str]
     cwd: str
+    symbol_folder: str | os.PathLike[str]
     store_path: str | os.PathLike[str]
     autosave: bool
     object_cache: bool

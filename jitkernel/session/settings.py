@@ -47,7 +47,9 @@ def settings_with(
 def check_value(function: str, name: str, value: Any) -> None:
     """Raise UsageError for what is no setting of a session, or a value that it cannot have."""
     known = declared(SessionSettings)
-    if not isinstance(name, str) or name not in known:
+    if not isinstance(name, str):
+        raise UsageError(f"Session has no setting {name!r}: the name of one is text")
+    if name not in known:
         raise UsageError(f"Session has no setting {name!r}; there are {', '.join(sorted(known))}")
     from jitkernel.arguments import check
 

@@ -214,7 +214,7 @@ def _pointer(type: DataType, thing: Any, host: Host, what: str, called: Callable
     if thing is None:
         return bytes(type.size)
     if isinstance(thing, str):
-        thing = thing.encode("utf-8", "surrogateescape")
+        thing = _bytes_of(thing, what)
     if isinstance(thing, bytes):
         thing = host.allocate(thing + b"\0", 16)
     elif isinstance(thing, int):
@@ -282,7 +282,7 @@ def _aggregate(
         if isinstance(thing, complex) and two:
             thing = (thing.real, thing.imag)  # as C has it: two numbers
         if isinstance(thing, (str, bytes)) and type.kind == "array" and type.part(0).name == "i8":
-            raw = thing.encode("utf-8", "surrogateescape") if isinstance(thing, str) else thing
+            raw = _bytes_of(thing, what) if isinstance(thing, str) else thing
             if len(raw) > type.count:
                 words = f"{called() or type.name} has {type.count} bytes, and {len(raw)} are given"
                 raise UsageError(f"{what}: {words}")
@@ -335,11 +335,20 @@ def _struct(type: DataType, thing: Any, host: Host, what: str) -> bytes:
     return bytes(data)
 
 
+def _bytes_of(text: str, what: str) -> bytes:
+    """Text as UTF-8, and as it was where Python has made text of bytes that are none (PEP 383)."""
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError as error:
+        bad = ord(text[error.start])
+        raise UsageError(f"{what}: character U+{bad:04X} is not text") from None
+
+
 def _text(type: DataType, thing: Any, host: Host, what: str) -> bytes:
     """The bytes of characters of C's, at most so many."""
     raw: bytes | None = None
     if isinstance(thing, str):
-        raw = thing.encode("utf-8", "surrogateescape")
+        raw = _bytes_of(thing, what)
     elif isinstance(thing, (bytes, bytearray)):
         raw = bytes(thing)
     elif (every := _sequence(thing)) is not None:

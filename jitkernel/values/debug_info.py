@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
+from operator import methodcaller
 
 from jitkernel.ir.debug_info import fields, members
 from jitkernel.values.datatype import VOID, DataType, Kind, Member
@@ -31,6 +32,8 @@ _BASIC: dict[str, tuple[Kind, bool | None]] = {
     "signed": ("int", True),
     "signed_char": ("int", True),
 }
+
+_IS_LOCAL = methodcaller("startswith", "!DILocalVariable(")
 
 
 class Types:
@@ -68,7 +71,7 @@ class Types:
     @property
     def has_locals(self) -> bool:
         """True if functions have variables of their own."""
-        return any(node.startswith("!DILocalVariable(") for node in self._metadata.values())
+        return any(map(_IS_LOCAL, self._metadata.values()))
 
     def locals_of(self, name: str) -> list[tuple[str, int]]:
         """The variables that stand in the outermost block of a function, with their lines."""

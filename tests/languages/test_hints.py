@@ -27,6 +27,30 @@ def body(*lines):
 
 
 CASES = [
+    (
+        'define i32 @f() gc "x" noinline {\n ret i32 0\n}',
+        "expected '{' in function body",
+        'attributes stand in front of that: `noinline gc "x"`',
+        (1, 24),
+    ),
+    (
+        "define i32 @f() noinlin {\n ret i32 0\n}",
+        "expected '{' in function body",
+        "did you mean `noinline`?",
+        (1, 17),
+    ),
+    (
+        "define i32 @f()\n ret i32 0",
+        "expected '{' in function body",
+        "the line of `define` ends with `{`",
+        (1, 16),
+    ),
+    (
+        body(" br i32 %a, label %b, label %c", "b:", " ret i32 0", "c:", " ret i32 1"),
+        "branch condition must have 'i1' type",
+        "compare first: `%c = icmp ne i32 %a, 0`, then `br i1 %c, label %b, label %c`",
+        (2, 5),
+    ),
     # interface, section 1, row by row
     (
         "@g = global float 0.1",

@@ -64,6 +64,7 @@ def function(line: str, rest: str) -> str:
         ("store %w, %p", "store i64 %w, ptr %p", END),
         ("store %w, ptr %p", "", END),
         ("store i32 %x, %p", "store i32 %x, ptr %p", END),
+        ("store i32 %x, %p", "store i32 %x, ptr %p", f"  %v = load i32, ptr %p\n{END}"),
         ("store 1.5, @wide", "store double 1.5, ptr @wide", END),
         ("%r = load i32* %p", "load i32, ptr %p", END),
         ("%r = load i32 %p", "load i32, ptr %p", END),

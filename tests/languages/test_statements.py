@@ -107,6 +107,7 @@ def test_kind(line, kind):
         ("n = 5", "cannot be understood", "A new one needs its type: `@n = i64 5`"),
         ("1 + 2", "cannot be understood", "an instruction does that: `%x = add i64 1, 2`"),
         ('print("hi")', "cannot be understood", 'did you mean `@puts("hi")`?'),
+        ("print(3)", "cannot be understood", "a line that is a value shows it"),
         ("help", "cannot be understood", "%help lists what there is"),
         ("?", "cannot be understood", "%help lists what there is"),
         ("%%", "cannot be understood", "a cell magic is `%%name`; %lsmagic lists them"),

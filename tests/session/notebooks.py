@@ -52,7 +52,7 @@ class Notebook:
         for _ in range(self.random.randint(4, 7)):
             cell = []
             for _ in range(self.random.randint(1, 4)):
-                kind = self.random.choices(every, [WEIGHTS[k] for k in every])[0]
+                kind = self.random.choices(every, [WEIGHTS.get(k, 2) for k in every])[0]
                 if kind in ("pack", "header") and cell:
                     continue
                 names += 1
@@ -99,6 +99,10 @@ class Notebook:
             return False
         if other.kind in LANGUAGES:
             return item.kind == "function"
+        if other.kind in RICH:
+            return item.kind in ("function", *RICH)
+        if item.kind in RICH:
+            return item.kind != "flexible"
         if item.kind == "table":
             return other.kind == "function"
         if item.kind == "function":
@@ -125,6 +129,12 @@ class Notebook:
                 return f"(int) {name}(1)"
             case "size" | "kaleidoscope":
                 return f"(int) {name}(1)"
+            case "library" | "labels" | "section":
+                return f"{name}(1)"
+            case "handlers":
+                return f"({name}[0].f(1) + {name}[1].f(2) + {name}[0].k)"
+            case "flexible":
+                return f"(int) ({name}.d[{name}.n - 1] + {name}.n)"
             case "table":
                 return f"{name}[0](2)"
             case "header":
@@ -169,6 +179,8 @@ class Notebook:
                     "wide": f"long {name}[{total}] = {{{total}}};",
                     "unnamed": f"struct {{ int a; char c[{total}]; }} {name} = {{{total}}}, o_{name};",
                 }[word]
+            case _ if item.kind in RICH:
+                return self._together(item, total)
             case "table":
                 return f"int (*{name}[])(int) = {{{', '.join(item.uses) or 'same'}}};"
             case "header":
@@ -188,6 +200,36 @@ class Notebook:
                 )
             case _:
                 return self._function(item, total)
+
+    def _together(self, item: Item, total: str) -> str:
+        """The declarations that belong together."""
+        name, value, word = item.name, item.value, item.word
+        match item.kind:
+            case "flexible":
+                every = ", ".join(str(value + i) for i in range(value % 4 + 1))
+                return f"struct s_{name} {{ int n; {word} d[]; }} {name} = {{ {value % 4 + 1}, {{ {every} }} }};"
+            case "handlers":
+                return (
+                    f"static int a_{name}(int x) {{ return x + {value}; }}\n"
+                    f"int b_{name}(int x) {{ return x * 2 + {total}; }}\n{word} struct {{ int (*f)(int); int k; }}"
+                    f" {name}[] = {{ {{ a_{name}, {value} }}, {{ b_{name}, 2 }} }};"
+                )
+            case "library":
+                return (
+                    f"typedef {word} t_{name};\nstatic t_{name} f_{name}(t_{name} a) {{ return a * 3 + {value % 20}; }}\n"
+                    f"int {name}(int x) {{ return (int) f_{name}(x) + {total}; }}"
+                )
+            case "labels":
+                return (
+                    f"{word} int {name}(int x) {{ static void *const t[] = {{ &&a, &&b }}; goto *t[x & 1];"
+                    f" a: return {value}; b: return x + {total}; }}"
+                )
+            case _:
+                return (
+                    f'__attribute__((section("of_{name}"), used)) static int a_{name} = {value}, b_{name} = 2;\n'
+                    f"extern int __start_of_{name}[], __stop_of_{name}[];\nint {name}(int x) {{ int s = x; for (int *p ="
+                    f" __start_of_{name}; p < __stop_of_{name}; p++) s += *p; return s + {total}; }}"
+                )
 
     def _function(self, item: Item, total: str) -> str:
         name, value = item.name, item.value
@@ -221,6 +263,7 @@ class Notebook:
         elsewhere = self.random.random() < 0.4
         if any(i.kind == "pack" for i in self.items.values()):  # it depends on the place
             elsewhere = elsewhere and item.kind in ("macro", "enum", "const", "function")
+        elsewhere = elsewhere and item.kind != "library"  # its cell still has all of it
         if item.kind == "function" and elsewhere:
             item.language = self.random.choice(("c", "c", "llvm", "python"))
         if elsewhere:
@@ -249,6 +292,8 @@ WEIGHTS = {
     "variable": 4, "table": 1, "function": 6, "header": 1, "irtype": 1, "size": 1,
     "kaleidoscope": 1,
 }  # fmt: skip
+#: Kinds of several declarations that belong together.
+RICH = ("flexible", "handlers", "library", "labels", "section")
 #: Kinds that a name may change between in its cell.
 SWAPPED = ("macro", "enum")
 #: Items that no cell of C holds.
@@ -258,6 +303,8 @@ WORDS = {
     "enum": ("named", ""), "typedef": INTEGERS, "struct": INTEGERS, "pack": ("1", "2", "4", ""),
     "variable": ("scalar", "array", "filled", "wide", "unnamed"),
     "function": ("", "", "static", "static inline", "inline"),
+    "flexible": ("int", "short", "char"), "handlers": ("", "static", "const"),
+    "library": (*INTEGERS, "double", "float"), "labels": ("", "static", "inline"),
     "header": ("guarded", "plain"), "irtype": ("i8", "i32", "i64", "double"),
 }  # fmt: skip
 

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from jitkernel import Session
+from jitkernel import Session, procfs
+from tests.busy import soon
 
 SQ = "define i32 @sq(i32 %x) {\n  %r = mul i32 %x, %x\n  ret i32 %r\n}"
 CUBE = "define i32 @sq(i32 %x) {\n  %r = mul i32 %x, %x\n  %q = mul i32 %r, %x\n  ret i32 %q\n}"
@@ -59,6 +60,18 @@ def interrupting(s: Session, after: float = 0.2, call: bool = False) -> Iterator
     finally:
         done.set()
         thread.join()
+
+
+@contextmanager
+def interrupting_once(s: Session) -> Iterator[None]:
+    """Interrupts the session once, when its program has computed for a while: what is pressed later
+    ends what is then looked up."""
+    s.inspect.engine.executor.services.lookup(["puts"])  # its process is there
+    pid = s.inspect.engine.executor.pid
+    used = procfs.processor_time(pid)
+    computes = lambda: procfs.processor_time(pid) > used + 0.1  # noqa: E731
+    with soon(lambda: computes() and s.interrupt() is None):
+        yield
 
 
 def state(s: Session) -> dict[str, Any]:

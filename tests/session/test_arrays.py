@@ -72,6 +72,39 @@ def mapped(pid: int | str) -> int:
     return Path(f"/proc/{pid}/maps").read_text().count("jitkernel-array")
 
 
+def faults(pid: int) -> int:
+    """Page faults of a process that took no input (proc_pid_stat(5), minflt)."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[7])
+
+
+def test_no_page_of_an_array_that_is_shared_faults_in_the_program(s):
+    b = s.share(np.ones(200 * 512))  # 200 pages
+    s["put"](b, 0, 2.0)
+    before = faults(s.inspect.executor[0])
+    for page in range(200):
+        s["put"](b, 512 * page, 2.0)
+    assert faults(s.inspect.executor[0]) - before < 50
+    assert b.sum() == b.size + 200
+
+
+def test_of_an_array_that_is_zero_only_what_is_used_takes_memory(s):
+    a = s.array(1 << 30, "u1")
+    s["put"](a, 0, 1.0)
+    assert os.fstat(find(a.ctypes.data).fd).st_blocks * 512 <= 1 << 20
+
+
+def test_the_pages_of_an_array_go_with_it(s):
+    b = s.share(np.ones(100 * 512))
+    file = os.dup(find(b.ctypes.data).fd)
+    try:
+        assert os.fstat(file).st_blocks * 512 >= b.nbytes
+        del b
+        gc.collect()
+        assert os.fstat(file).st_blocks == 0  # before the session does anything
+    finally:
+        os.close(file)
+
+
 def test_the_program_and_python_have_an_array_at_one_address(s):
     a = s.array((10, 10))
     assert a.shape == (10, 10) and a.dtype == np.float64 and not a.any()

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import threading
-
 import pytest
 from programs import SQ, caller, constant
 
 from jitkernel import Session
 from jitkernel.errors import CompileError, JitError, TypeMismatch, UsageError
+from tests.busy import soon
 
 
 def test_a_cell_gives_its_last_value(s):
@@ -52,22 +51,22 @@ def test_a_constant_is_not_written(s):
 
 def test_a_variable_is_seen_while_the_cell_that_changes_it_runs(s):
     s.run(
-        "@n = global i64 0\ndefine void @count() {\nentry:\n  br label %l\nl:\n"
+        "@n = global i64 0\n@over = global i8 0\ndefine void @count() {\nentry:\n  br label %l\nl:\n"
         "  %v = load volatile i64, ptr @n\n  %w = add i64 %v, 1\n  store volatile i64 %w, ptr @n\n"
-        "  %c = icmp ult i64 %w, 1000000000\n  br i1 %c, label %l, label %d\nd:\n  ret void\n}"
+        "  %o = load volatile i8, ptr @over\n  %c = icmp eq i8 %o, 0\n"
+        "  br i1 %c, label %l, label %d\nd:\n  ret void\n}"
     )
-    seen = []
+    seen, over = [], s["over"].address
 
-    def watch() -> None:
+    def watch() -> bool:
         while not seen or seen[-1] < 100:
             seen.append(s["n"].value)
         s.interrupt()
+        s.inspect.engine.arena.write(over, b"\1")  # nobody can stop code in this process
+        return True
 
-    thread = threading.Timer(0.05, watch)
-    thread.start()
-    with pytest.raises(JitError):
+    with soon(watch, 0.05), pytest.raises(JitError):
         s.call("count")
-    thread.join()
     assert seen[-1] >= 100
 
 

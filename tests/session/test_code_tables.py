@@ -7,7 +7,7 @@ import struct
 import pytest
 from programs import constant
 
-from jitkernel import Session
+from jitkernel import Session, views
 from jitkernel.elf.stack_maps import LocationKind
 from jitkernel.errors import EvictError
 
@@ -60,6 +60,20 @@ def test_a_stack_map_has_the_address_of_the_code(s: Session) -> None:
     assert int.from_bytes(text, "little") == s["f"].address, "a pointer is to the canonical entry"
     s.run(constant("other", 1))
     assert s.run("@__LLVM_StackMaps").value == 3
+
+
+def test_a_label_of_a_table_is_no_name_of_the_cells(s: Session) -> None:
+    """Nobody wrote it: no list of a cell's names has it, and what the cell is made of can change."""
+    cell = s.run(mapped(3)).cell
+    assert cell.names == ["f", "pointer"]
+    symbols = views.explain(s, cell.number).text.partition("== Symbols")[2]
+    assert symbols and "StackMaps" not in views.cells(s).text + repr(cell) + symbols
+    s.undo()
+    s.run("define i64 @part(i64 %x) {\n  ret i64 %x\n}")
+    s.run(mapped(3).replace("ret i64 %y", "%z = call i64 @part(i64 %y)\n  ret i64 %z"))
+    s.run("define i64 @part(i64 %x) {\n  %r = add i64 %x, 1\n  ret i64 %r\n}")
+    assert s.call("f", 5) == 16
+    s.check()
 
 
 def test_the_last_cells_map_is_the_one_that_is_read(s: Session) -> None:

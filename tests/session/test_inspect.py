@@ -54,7 +54,7 @@ def test_looking_changes_nothing(s: Session) -> None:
     s.run(SQUARE)
     before = s.memory()["zones"]
     look, number = s.inspect, s.cells[-1].number
-    assert look.passes(look.request(number)).ran
+    assert look.traced(lambda of: of.passes(look.request(number))).ran
     assert "@sq" in look.engine.pool.printed(look.request(number), optimised=False)
     assert "@sq" in look.engine.pool.printed(look.request(number))
     assert occupancy(look.engine, look.program) and look.places.lines.of_cell(number)

@@ -11,6 +11,7 @@ import pytest
 
 from jitkernel import Session
 from jitkernel.errors import Fault, UsageError
+from tests.busy import soon
 
 RUNS = "void tell(int n); int run(int n) { tell(n); return n + 1; }"
 
@@ -86,17 +87,19 @@ def test_it_is_done_also_when_the_call_was_stopped(s):
 def test_another_thread_of_python_need_not_wait(s):
     """What it puts off is done by whoever has the session, when that is done."""
     seen = []
-    s.run("#include <unistd.h>\nvoid rest(void) { usleep(200000); }", "c")
+    s.run(
+        "#include <unistd.h>\nvolatile int over;\nvoid rest(void) { while (!over) usleep(1000); }",
+        "c",
+    )
 
     def put_off():
-        time.sleep(0.05)
         s.later(lambda: seen.append(threading.current_thread().name))
         seen.append("went on")
+        s.inspect.engine.arena.write(s["over"].address, b"\1")
+        return True
 
-    thread = threading.Thread(target=put_off)
-    thread.start()
-    s.call("rest")
-    thread.join()
+    with soon(lambda: s.inspect.engine.executor.serving and put_off(), 0.05):
+        s.call("rest")
     assert sorted(seen) == ["MainThread", "went on"]
 
 

@@ -14,6 +14,7 @@ from types import FrameType
 import pytest
 
 from jitkernel import Session
+from tests.busy import within
 
 
 def calls(step: Callable[[], object]) -> int:
@@ -37,12 +38,12 @@ DEFINITION = "define i32 @s{0}(i32 %x) {{\n  %r = add i32 %x, {0}\n  ret i32 %r\
 
 @pytest.mark.parametrize(
     ("operation", "most"),
-    [("a call line", 200), ("define and call", 420), ("undo", 235), ("a call from Python", 52)],
+    [("a call line", 200), ("define and call", 400), ("undo", 235), ("a call from Python", 52)],
 )
 def test_an_operation_passes_no_more_functions_than_it_needs(operation: str, most: int) -> None:
     number = count(1)
     with Session() as s:
-        for _ in range(6):
+        for _ in range(12):
             s.run(DEFINITION.format(next(number)))
         s.call("s2", 5)
         steps: dict[str, Callable[[], object]] = {
@@ -53,4 +54,4 @@ def test_an_operation_passes_no_more_functions_than_it_needs(operation: str, mos
         }
         step = steps[operation]
         step()
-        assert min(calls(step) for _ in range(3)) <= most
+        within(lambda: calls(step), most, 10)  # who waits long for an answer asks more often

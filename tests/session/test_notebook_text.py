@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from jitkernel import Session
-from tests.session.notebooks import Notebook, Player
+from tests.seeds import seeds
+from tests.session.notebooks import RICH, Notebook, Player
 
 
 def from_the_beginning(book: Notebook) -> dict[str, int]:
@@ -22,9 +23,9 @@ def from_the_beginning(book: Notebook) -> dict[str, int]:
         return player.state()
 
 
-def edits(seed: int, folder: Path, count: int) -> Iterator[str]:
+def edits(seed: int, folder: Path, count: int, kinds: tuple[str, ...] = ()) -> Iterator[str]:
     """Edit a notebook at random; the differences from its text."""
-    book = Notebook(seed, folder)
+    book = Notebook(seed, folder, kinds)
     session = Session()
     try:
         player = Player(book, session)
@@ -83,9 +84,16 @@ def told(edited: str, got: dict[str, int], wanted: dict[str, int], book: Noteboo
             yield f"{edited}: {book.text(book.items[name])} is {got[name]}, not {value}"
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(1, 3))
 def test_edits_give_what_the_text_gives(seed: int, tmp_path: Path) -> None:
     assert not list(edits(seed, tmp_path, 3))
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("seed", range(2000, 2100))
+def test_declarations_that_belong_together(seed: int, tmp_path: Path) -> None:
+    assert not list(edits(seed, tmp_path, 8, (*RICH, "macro", "typedef", "function")))
 
 
 @pytest.mark.soak

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 import time
+from functools import partial
 
 import pytest
 
 from jitkernel import Session
 from jitkernel.errors import Fault, Interrupted, JitError, UsageError
+from tests.busy import soon
 
 pytestmark = pytest.mark.process
 
@@ -123,21 +124,20 @@ def test_it_cannot_call_the_session(s):
 
 
 def test_it_is_interrupted(s):
+    begun = []
+
     def spin():
+        begun.append(True)
         while True:
             time.sleep(0.01)
 
     s.export_python("spin", spin, "void ()")
-    timer = threading.Timer(0.3, s.interrupt)
-    timer.start()
-    with pytest.raises(Interrupted):
+    with soon(lambda: begun and s.interrupt() is None), pytest.raises(Interrupted):
         s.call("spin")
-    timer.join()
-    timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
-    with pytest.raises((Interrupted, KeyboardInterrupt)):
+    begun.clear()
+    press = partial(os.kill, os.getpid(), signal.SIGINT)
+    with soon(lambda: begun and press() is None), pytest.raises((Interrupted, KeyboardInterrupt)):
         s.call("spin")
-    timer.join()
     s.export_python("spin", lambda: None, "void ()")
     assert s.call("spin") is None
 

@@ -266,5 +266,5 @@ def test_the_rest_of_the_cell_that_defined_a_name_uses_it_too(s):
     with pytest.raises(TypeMismatch, match=r"cell \d+ uses it as it is"):
         s.run(T64)
     s.run(T64, options=RETYPE)
-    with pytest.raises(TypeMismatch, match="run the cell again"):
+    with pytest.raises(TypeMismatch, match=r"run cell \d+ again"):
         s.call("u")

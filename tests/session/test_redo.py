@@ -292,7 +292,7 @@ def test_a_cell_with_a_stand_in_comes_back_with_it_alone(s):
     s.check()
     s.run("define i32 @t() {\n  ret i32 7\n}")
     assert s.call("g") == 7
-    with pytest.raises(TypeMismatch, match="run the cell again"):
+    with pytest.raises(TypeMismatch, match=r"run cell \d+ again"):
         s.call("f")
 
 

@@ -7,15 +7,18 @@ import io
 import time
 
 import pytest
-from programs import SLOW, constant, interrupting
+from programs import SLOW, constant, interrupting, interrupting_once
 
 from jitkernel.errors import Exited, Interrupted, JitError
+from tests.busy import strain
 
 pytestmark = pytest.mark.process
 
 
 class Sink:
-    """Remembers everything, with the time it came; `lines` are given as input."""
+    """Remembers everything; `lines` are given as input."""
+
+    heard = staticmethod(lambda: None)  # told of each output
 
     def __init__(self, lines=(), fail=None):
         self.lines, self.fail = list(lines), fail
@@ -24,7 +27,8 @@ class Sink:
     def output(self, name, data):
         if self.fail is not None:
             raise self.fail
-        self.said.append((name, bytes(data), time.monotonic()))
+        self.said.append((name, bytes(data)))
+        self.heard()
 
     def input(self, prompt):
         self.prompts.append(prompt)
@@ -40,7 +44,7 @@ class Sink:
         self.shown_values.append(text)
 
     def text(self, name="stdout"):
-        return b"".join(d for n, d, _ in self.said if n == name)
+        return b"".join(d for n, d in self.said if n == name)
 
 
 WRITE = 'declare i64 @write(i32, ptr, i64)\n@o = constant [4 x i8] c"out\\0A"\n@e = constant [4 x i8] c"err\\0A"\n'
@@ -62,14 +66,13 @@ def test_output_without_a_newline_is_there_when_the_cell_ends(s):
 def test_output_arrives_while_the_cell_runs(s):
     sink = Sink()
     s.run(
-        'declare i32 @usleep(i32)\ndefine void @slow() {\n  %a = call i32 @puts(ptr @a)\n  %b = call i32 @usleep(i32 300000)\n  %c = call i32 @puts(ptr @b)\n  ret void\n}\n@a = constant [4 x i8] c"now\\00"\n@b = constant [6 x i8] c"later\\00"\ndeclare i32 @puts(ptr)'
+        "#include <stdio.h>\n#include <unistd.h>\nvolatile int seen;\n"
+        'void waits(void) { puts("now"); while (!seen) usleep(1000); puts("later"); }',
+        "c",
     )
-    began = time.monotonic()
-    s.run("@slow()", sink=sink)
-    assert sink.text() == b"now\nlater\n"
-    first = sink.said[0]
-    assert first[1].startswith(b"now") and first[2] >= began
-    assert sink.said[-1][2] - first[2] > 0.2
+    sink.heard = lambda: s.inspect.engine.arena.write(s["seen"].address, b"\1")
+    s.run("@waits()", sink=sink)
+    assert [data for _, data in sink.said] == [b"now\n", b"later\n"]
 
 
 def test_binary_output(s):
@@ -142,14 +145,15 @@ def test_a_compile_is_interrupted(s):
     began = time.monotonic()
     with interrupting(s), pytest.raises(JitError):
         s.run(SLOW)
-    assert time.monotonic() - began < 3
+    took = time.monotonic() - began
+    assert took < 3 or took < 3 * strain()
     assert "slow" not in s
     assert s.run(constant("f", 1) + "\n@f()").value == 1
 
 
 def test_an_interrupt_names_the_place(s):
     number = s.run(SPIN).cell.number
-    with interrupting(s), pytest.raises(Interrupted) as caught:
+    with interrupting_once(s), pytest.raises(Interrupted) as caught:
         s.call("spin")
     assert (
         "@spin" in caught.value.where
@@ -168,10 +172,8 @@ def test_an_interrupt_between_two_things_that_can_be_stopped_is_not_lost(s):
 
     engine.executor.call = late  # type: ignore[method-assign]
     try:
-        began = time.monotonic()
         with pytest.raises(Interrupted):
             s.run("@spin()")
-        assert time.monotonic() - began < 2
     finally:
         del engine.executor.call
     assert s.run('@puts("on")').stdout == "on\n"

@@ -44,7 +44,7 @@ def test_a_running_thread_never_sees_half_a_patch_or_freed_text(session):
     assert s.inspect.engine.executor.threads == 1
     before, counted, rounds = text_used(s), 0, 0
     end = time.monotonic() + 1.5
-    while time.monotonic() < end or rounds < 20:
+    while time.monotonic() < end or rounds < 20 or s["count"].value <= 1000:
         rounds += 1
         s.run(SAME.format(rounds % 97 + 1))
         assert s["wrong"].value == 0
@@ -180,10 +180,11 @@ def test_who_keeps_stdouts_lock_is_named(session):
         """#include <pthread.h>
 #include <stdio.h>
 #include <unistd.h>
-void *keeping(void *p) { flockfile(stdout); sleep(1000); return p; }
+volatile int held;
+void *keeping(void *p) { flockfile(stdout); held = 1; sleep(1000); return p; }
 pthread_t t;
 pthread_create(&t, 0, keeping, 0);
-usleep(50000);""",
+while (!held) usleep(1000);""",
         "c",
     )
     words = "of the program, at keeping"

@@ -60,7 +60,7 @@ def test_what_cannot_be_put_in_order_at_once_is_over_all_the_same(s, monkeypatch
     """The next operation is one of its own: whole, and a signal ends it."""
     s.run(T)
     with monkeypatch.context() as patch:
-        patch.setattr(s.inspect.residency, "trim", failing(s.inspect.residency.trim), raising=False)
+        patch.setattr(s._core.texts, "settle", failing(s._core.texts.settle), raising=False)
         ordered, failures = s._core.restore_order, iter([False, False])
 
         def restore() -> None:

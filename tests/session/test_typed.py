@@ -71,7 +71,10 @@ def test_settings_as_keywords_are_those_that_there_are() -> None:
     names = {f.name: f.type for f in fields(SessionSettings)}
     assert set(Given.__annotations__) == set(names)
     for name, type in Given.__annotations__.items():
-        assert name in ("store_path", "executor", "context") or type.__forward_arg__ == names[name]
+        assert (
+            name in ("store_path", "symbol_folder", "executor", "context")
+            or type.__forward_arg__ == names[name]
+        )
 
 
 def test_the_keywords_are_written_out() -> None:

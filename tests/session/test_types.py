@@ -13,6 +13,7 @@ import pytest
 from llvmlite import binding as llvm
 
 from jitkernel.values.value import TypedValue
+from tests.seeds import sampled
 
 _COUNT = itertools.count()
 
@@ -68,7 +69,7 @@ def _with_attributes(arguments: str, attributes: tuple[str, ...]) -> str:
 WIDTHS = [1, 2, 3, 5, 7, 8, 9, 13, 16, 17, 24, 31, 32, 33, 48, 63, 64, 65, 96, 127, 128, 129, 200, 256]  # fmt: skip
 
 
-@pytest.mark.parametrize("bits", WIDTHS)
+@pytest.mark.parametrize("bits", sampled(WIDTHS, 3))
 def test_integers_of_every_width(s, oracle, bits):
     t = f"i{bits}"
     module = f"define {t} @f({t} %a, {t} %b) {{\n  %m = mul {t} %a, %b\n  %x = xor {t} %m, -1\n  ret {t} %x\n}}"
@@ -280,6 +281,11 @@ def test_pointers_to_functions_and_data(s):
     assert s.run("@at(1)").text == "ptr @v+4"
     assert s.run("@null()").text == "ptr null"
     assert s.run("@malloc(8)").text.endswith("(heap)")
+    for number in ("0x4", "0xffffffffffffffff"):  # nothing is there, and no heap either
+        made = (
+            f"define ptr @odd() {{\n  ret ptr inttoptr (i64 {int(number, 16)} to ptr)\n}}\n@odd()"
+        )
+        assert s.run(made).text == f"ptr {number}"
     s.run(
         "@stdout = external global ptr\n"
         "define ptr @out() {\n  %p = load ptr, ptr @stdout\n  ret ptr %p\n}"

@@ -200,11 +200,18 @@ def test_control_c_in_this_process_waits(
 # -- while nothing runs --------------------------------------------------------------------------
 
 LATER = """@answer = global i32 0
+@go = global i32 0
 @thread = global i64 0
 declare i32 @usleep(i32)
 declare i32 @pthread_create(ptr, ptr, ptr, ptr)
 define ptr @body(ptr %p) {
-  %z = call i32 @usleep(i32 200000)
+  br label %rest
+rest:
+  %z = call i32 @usleep(i32 1000)
+  %go = load volatile i32, ptr @go
+  %on = icmp ne i32 %go, 0
+  br i1 %on, label %work, label %rest
+work:
   %v = call i32 @sq(i32 6)
   store volatile i32 %v, ptr @answer
   ret ptr null
@@ -215,7 +222,7 @@ define i32 @start() {
 }"""
 
 
-def watch(s: Session, done: Callable[[], bool], seconds: float = 10.0) -> bool:
+def watch(s: Session, done: Callable[[], bool], seconds: float = 60.0) -> bool:
     """An event loop between two runs."""
     end = time.monotonic() + seconds
     while not done() and time.monotonic() < end:
@@ -231,6 +238,7 @@ def test_a_thread_is_served_between_runs(s: Session) -> None:
     assert s.call("start") == 0
     assert asleep(s) == [1]
     woken = s.inspect.residency.woken
+    s["go"].value = 1
     assert watch(s, lambda: s["answer"].value == 36)
     assert asleep(s) == [] and s.inspect.residency.woken == woken + 1
     s.check()
@@ -243,6 +251,7 @@ def test_a_thread_whose_code_does_not_come_back_between_runs(s: Session) -> None
     mend = damage(s, "sq")
     pid = s.inspect.engine.executor.pid
     assert s.call("start") == 0
+    s["go"].value = 1
     assert watch(s, lambda: bool(s.inspect.engine.notices))
     assert (
         "on a thread of the program: @sq of cell 1 was called and cannot come back"
@@ -259,7 +268,7 @@ def test_a_thread_whose_code_does_not_come_back_between_runs(s: Session) -> None
 def test_a_process_that_has_ended_is_not_watched(s: Session) -> None:
     before = s.frontend.output_fds()
     os.kill(s.inspect.engine.executor.pid, signal.SIGKILL)
-    watch(s, lambda: s.frontend.output_fds() != before, 5.0)
+    watch(s, lambda: s.frontend.output_fds() != before)
     assert len(s.frontend.output_fds()) == len(before) - 1
     assert select.select(s.frontend.output_fds(), [], [], 0.05)[0] == []
     assert s.call("f", 3) == 9
@@ -282,6 +291,7 @@ def test_threads_keep_code_in_memory_and_it_is_said(s: Session) -> None:
         "1 thread is running of the program's own: no code leaves memory before it has ended"
         in text
     )
+    s["go"].value = 1
     assert watch(s, lambda: s["answer"].value == 36)
     until(lambda: not s.inspect.engine.executor.threads)
     assert s.call("f", 2) == 4

@@ -16,6 +16,7 @@ from jitkernel import Session
 from jitkernel.errors import JitError
 from jitkernel.session import CellOptions
 from tests.interruption import Torn, state, torn
+from tests.seeds import sampled
 
 T = "define i32 @t(i32 %x) {\n  %r = add i32 %x, 1\n  ret i32 %r\n}"
 T2 = T.replace("add", "mul")
@@ -161,13 +162,13 @@ def _tear(name: str, stride: int, by_signal: bool, seed: int) -> int:
         s.close()
 
 
-@pytest.mark.parametrize("name", OPERATIONS)
+@pytest.mark.parametrize("name", sampled(OPERATIONS, 2))
 def test_an_exception_at_any_line(name: str, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert _tear(name, STRIDE, False, 1)
 
 
-@pytest.mark.parametrize("name", OPERATIONS)
+@pytest.mark.parametrize("name", sampled(OPERATIONS, 3))
 def test_ctrl_c_at_any_line(name: str, tmp_path, monkeypatch) -> None:
     """One press is enough: the operation ends whole, then KeyboardInterrupt is raised."""
     monkeypatch.chdir(tmp_path)

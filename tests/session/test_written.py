@@ -12,6 +12,8 @@ import pytest
 
 from jitkernel import Session
 from jitkernel.arena.mirror import Mirror
+from jitkernel.errors import UsageError
+from tests.seeds import sampled
 
 pytestmark = pytest.mark.process
 
@@ -172,7 +174,7 @@ def test_after_the_executor_was_killed(settled: bool, s: Session) -> None:
     assert byte(s, 2_000_001) != 77
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", sampled(WAYS, 4))
 def test_the_file_has_it_after_each_cell(way: str, tmp_path: Path) -> None:
     path = tmp_path / "s.jks"
     at = 3_000_001
@@ -190,3 +192,11 @@ def test_the_file_has_it_after_each_cell(way: str, tmp_path: Path) -> None:
     for file in (killed, copy, path):
         with Session.restore(str(file), spare=False) as back:
             assert byte(back, at) == 77, file
+
+
+def test_text_that_is_none_is_refused(s):
+    s.run('@text = global [8 x i8] c"unchange"')
+    for give in (lambda t: s.call("puts", t), lambda t: setattr(s["text"], "value", t)):
+        with pytest.raises(UsageError, match=r"U\+D800 is not text"):
+            give("a\ud800")
+    assert bytes(s["text"].value) == b"unchange"

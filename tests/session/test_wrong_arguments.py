@@ -165,6 +165,7 @@ TABLE = [
 ]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("call", "thing", "words"), TABLE)
 def test_each_says_what_was_expected(
     s: Session, call: Callable[[Session, Any], object], thing: object, words: str,

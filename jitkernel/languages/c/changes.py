@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Set
+from operator import attrgetter
 from struct import iter_unpack
 
 from jitkernel.ir.types import PointerType
@@ -12,6 +13,7 @@ from jitkernel.languages.c.reading import Reading
 from jitkernel.languages.language import Known
 
 _WORD = 8
+_PLACE = attrgetter("place")
 _LOWEST = 1 << 16  # no address is below: vm.mmap_min_addr
 _MOST = 1 << 16  # bytes of a variable that are looked at
 
@@ -34,11 +36,8 @@ class Changes:
         self.stale: dict[str, list[str]] = {}
         self.remade: dict[int, list[Note]] = {}
         self._find()
-
-    @property
-    def every(self) -> list[Note]:
-        """All definitions of other cells that are made again, as they were run."""
-        return sorted((n for notes in self.remade.values() for n in notes), key=lambda n: n.place)
+        #: all definitions of other cells that are made again, as they were run
+        self.every = sorted((n for notes in self.remade.values() for n in notes), key=_PLACE)
 
     def _find(self) -> None:
         """Find what other cells define and the cell changes under them."""
@@ -54,6 +53,9 @@ class Changes:
             if known is not None and not known.same(note):
                 changed.add(key)
         changed |= self._notes.hidden.keys()
+        read, headers = self._reading, self._reading.headers
+        if not (changed or self._own or headers or read.leaving or read.again):
+            return
         asked = self._asked_for()
         changed |= asked.keys()
         self.keys = changed

@@ -378,11 +378,14 @@ def _set_up(path: str, text: str, processor: str) -> Clang:
 
 
 def clang_for(
-    setting: Callable[[str], str], optimise: bool, sanitize: bool, waiting: Callable[[], None]
-) -> Clang:
-    """The same for a cell; `waiting` is called while it works.  Raises UsageError."""
-    timeout = float(setting("timeout") or 60)
-    found = copy(_asked(clang_of(setting), optimise, sanitize, timeout))
+    setting: Callable[[str], str], level: int | None, sanitize: bool,
+    waiting: Callable[[], None],
+) -> Clang:  # fmt: skip
+    """The same for a cell that asks for a level of its own, or for none; `waiting` is called while
+    it works.  Raises UsageError."""
+    clang, timeout = clang_of(setting), float(setting("timeout") or 60)
+    level = clang.asked.level if level is None else level
+    found = copy(_asked(clang, level != 0, sanitize, timeout))
     object.__setattr__(found, "waiting", waiting)
     return found
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import takewhile
 
+from jitkernel.ir.names import BOUNDS
 from jitkernel.ir.text import replaced
 from jitkernel.languages.c.declarations import (
     Declarator,
@@ -35,6 +36,7 @@ _HEADER = regex(r"#\s*(?:include|include_next|import)\s*<")
 _ALIAS = regex(
     r"__attribute__\s*\(\(\s*(?:__)?(?:alias|ifunc|weakref|target_clones)(?:__)?\s*\([^)]*\)\s*\)\)"
 )
+_WEAK = regex(r"__attribute__\s*\(\((?:[^()]|\([^()]*\))*\b(?:weak|__weak__)\b")
 _ATTRIBUTE = ("__attribute__", "__attribute")
 _ALIASED = regex(r"#\s*pragma\s+weak\s+\w+\s*=")  # with a definition of its own cell
 #: A variable that is more than a value.
@@ -285,12 +287,15 @@ class Declared:
         return MACRO + name in self._notes or MACRO + name in self.keys
 
     def makes_storage(self, piece: Piece, declared: Declarator) -> bool:
-        """True if `extern T x;` is to give `x` storage: nobody else has it, and it is no alias."""
+        """True if `extern T x;` is to give `x` storage: nobody else has it, and it is no alias, nor
+        is its address 0 until somebody has it."""
         return (
             declared.init < 0
             and not declared.function
             and piece.start not in self._reading.guesses.incomplete
             and not _ALIAS.search(piece.text)
+            and not _WEAK.search(piece.text)
+            and not declared.name.startswith(BOUNDS)  # of a section, which the linker knows
             and not self._reading.defines(declared.name)
         )
 

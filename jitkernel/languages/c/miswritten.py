@@ -79,6 +79,7 @@ _PYTHON_HEAD = regex(r"\s*(?:if|elif|else|for|while|def|class|try|with)\b[^;{}?]
 _RANGE = regex(r"\s*for\s+(\w+)\s+in\s+range\(\s*(?:(\w+)\s*,\s*)?(\w+)\s*\)")
 _HEAD = regex(r"(if|elif|while|for|switch)\b")
 _SHELL = regex(r"\s*(!(\w+)[^\n]*)")  # a command line of IPython
+_CALL_OF_IR = regex(r"@(\w+)\s*\(")
 _FIRST_WORD = regex(r"\s*(alignas|static_assert|typeof_unqual)\b")
 _SET = regex(r"(\w+)\s*=(?!=)\s*([^;,)]*)")
 
@@ -177,6 +178,8 @@ def _expected(match: re.Match[str], text: str, rest: str) -> str:
         )
     if word and word[0] in ("then", "and", "or", "not", "mod", "elif"):
         return _HINTS[word[0]]
+    if call := _CALL_OF_IR.match(rest):
+        return f"a call in C has no @: `{call[1]}(...)`"
     if rest[:1] in ("<", ">") and before.endswith("="):
         return f"did you mean `{rest[0]}=`?"
     if first := _FIRST_WORD.match(text):

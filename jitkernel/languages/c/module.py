@@ -34,7 +34,7 @@ from jitkernel.record import field, record
 
 EntityKind: TypeAlias = Literal["variable", "function", "declaration", "alias"]
 #: What a module of clang's has that goes into others.
-_PRINTED = ("function", "value", "type", "attributes", "comdat", "asm")
+_PRINTED = ("function", "value", "type", "comdat", "asm")
 _KINDS: dict[str, EntityKind] = {"define": "function", "alias": "alias", "ifunc": "alias"}
 
 _ANONYMOUS = ("struct.anon", "union.anon")
@@ -318,7 +318,7 @@ class Module:
             lines = [head]
             now = "0"
             suffix = "" if own <= named else f' in "{self._path(min(own))}"'
-            if scope and not suffix and (first := said.get("line")):
+            if scope and (first := said.get("line")):
                 lines.append(f"  ; begins at line {first}")
             for text in body:
                 if text.startswith("    #dbg_"):
@@ -438,8 +438,10 @@ def parse(text: str, own_processor: bool = False) -> Module:
     """Take apart what clang has printed.  Functions name the processor that they are for where
     somebody has chosen it: for all, `own_processor`, or for some, by an attribute."""
     code, _, last = text.partition("\n!")
+    code, *lines = code.split("\nattributes #")  # each a line, behind all others
     code += "\n"
-    module = Module(metadata=nodes(f"!{last}"))
+    attributes = {line.partition(" ")[0]: f"attributes #{line.rstrip()}" for line in lines}
+    module = Module(attributes=attributes, metadata=nodes(f"!{last}"))
     for found in ir.entities(code, *_PRINTED):
         name, stop = found.spelled, found.stop
         said = code[found.start : stop if stop >= 0 else code.find("\n", found.value)]
@@ -448,16 +450,14 @@ def parse(text: str, own_processor: bool = False) -> Module:
                 module.types[name] = said[found.value - found.start :]
             case "comdat":
                 module.comdats[name] = said
-            case "attributes":
-                module.attributes[name] = said
             case "asm":
                 module.assembly.append(said)
             case _:
                 module.entities[name] = Entity.of(found, said)
     if not own_processor:
         plain = module.entities.get(PLAIN)  # says nothing of it
-        groups = mentions(plain.text, "#") if plain is not None else ()
-        usual = [cpu(module.attributes[group]) for group in groups]
+        its = mentions(plain.text, "#") if plain is not None else ()
+        usual = [cpu(module.attributes[group]) for group in its]
         for name, group in module.attributes.items():
             if not usual or cpu(group) in usual:
                 module.attributes[name] = without_cpu(group)

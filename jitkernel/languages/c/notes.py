@@ -158,13 +158,14 @@ class Note:
         """True of a variable whose value clang may have put into what its own cell defines."""
         return self.kind == "variable" and "const" in words(self.text.rpartition("*")[2])
 
-    def mentions(self, text: str) -> Iterator[str]:
+    def mentions(self, text: str) -> list[str]:
         """The keys that a text of it may mean: a function's parameters hide what has their names,
         apart from macros and tags."""
         hidden = frozenset[str]()
         if self.kind == "function":  # its declaration and its definition have one head
             hidden = _hidden(text.partition("{")[0].rstrip("; \t\n"))
-        return (key for key in mentioned(text) if key not in hidden)
+        found = mentioned(text)
+        return [key for key in found if key not in hidden] if hidden else found
 
     def known_with(self, is_known: Callable[[str], bool]) -> Note:
         """The note with what its definition uses of the keys that are known."""
@@ -216,13 +217,12 @@ def spelling(text: str) -> str:
     return " ".join(t.text for t in tokens(text))
 
 
-def mentioned(text: str) -> Iterator[str]:
+def mentioned(text: str) -> list[str]:
     """The keys that a text may mean by its words."""
+    found = list(map(MACRO.__add__, all_words(text)))
     for word in words(text):
-        yield IDENTIFIER + word
-        yield TAG + word
-    for word in all_words(text):
-        yield MACRO + word
+        found += IDENTIFIER + word, TAG + word
+    return found
 
 
 @lru_cache(maxsize=1 << 11)
@@ -277,7 +277,7 @@ class Notes:
     def get(self, key: str) -> Note | None:
         """The note of a key; an enumerator's is that of its enum."""
         kept = self._kept.get(key)
-        note = None if kept is None else decoded(kept)
+        note = kept if kept is None or kept.__class__ is Note else decoded(kept)
         return self.get(note.of) if isinstance(note, Alias) else note
 
     def in_cell(self, key: str) -> Note | None:
@@ -330,6 +330,9 @@ class Notes:
         """Forget what names were that are macros in a text and were none, or were macros and are
         none, of cell `cell`, whose place the text takes, and of what is in no text any more; and
         macros that the cell took back."""
+        notes = [n for n in self if n.cell == cell or (n.left and n.kind != "undef")]
+        if not notes:
+            return
         said = all_words(source)
         macros = {word: {*re.findall(rf"(?m)^[ \t]*#[ \t]*{word}[ \t]+([A-Za-z_]\w*)", source)}
                   for word in ("define", "undef")}  # fmt: skip
@@ -346,8 +349,7 @@ class Notes:
 
         hidden = {
             key: self._kept[key]
-            for note in self if note.cell == cell or (note.left and note.kind != "undef")
-            for key in note.keys
+            for note in notes for key in note.keys
             # an enumerator whose name is a macro by now has none
             if key in self._kept and is_otherwise(note, key)
         }  # fmt: skip

@@ -126,6 +126,8 @@ def _behind(
     """The last piece of the cell that these notes must stand behind, and all that they stand
     behind, of those that must: `own` and `brought` are the pieces of what the cell declares, and of
     what its headers do."""
+    if not (own or brought):
+        return {}
     every = {note.key: note for note in notes}
     needed: list[tuple[int, Note]] = []
     users: dict[str, list[Note]] = {}

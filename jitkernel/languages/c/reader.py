@@ -17,7 +17,7 @@ from jitkernel.files import working_folder
 from jitkernel.ir.names import decode_name, quote_name
 from jitkernel.ir.text import replaced
 from jitkernel.languages.c.changes import old_objects
-from jitkernel.languages.c.clang import Clang, Complaint, clang_for, clang_of
+from jitkernel.languages.c.clang import Clang, Complaint, clang_for
 from jitkernel.languages.c.complaints import Complaints, missed
 from jitkernel.languages.c.expansion import Expansion, written
 from jitkernel.languages.c.generated import LENGTH, OWN, VALUE, file_name, value_type
@@ -32,7 +32,7 @@ from jitkernel.languages.c.tokens import Unfinished, tokens, without_digraphs, w
 from jitkernel.languages.c.unit import Unit, unit_of
 from jitkernel.languages.c.values import present
 from jitkernel.languages.c.words import TAGS
-from jitkernel.languages.language import NOTHING, Known, Later, Once, plan, split_commands
+from jitkernel.languages.language import NOTHING, Known, LazyMapping, Once, plan, split_commands
 from jitkernel.languages.llvm.plan import LanguageNote, Plan, Remake
 from jitkernel.record import replace
 from jitkernel.regex import regex
@@ -44,6 +44,7 @@ from jitkernel.values.value import TypedValue
 _QUOTED = regex(r'#\s*(?:include|embed)\s*"([^"\n]+)"')
 _READ_AS_TYPE = regex("expected ';' after top level declarator|unexpected type name")
 _MARK = regex("^\ufeff", re.MULTILINE)  # also behind lines of magics
+_NO_TEXT = regex("[\0\ud800-\udc7f\udd00-\udfff]")  # the others stand for bytes
 _INCOMPLETE = regex("^tentative definition has type .* that is never completed")
 _COMPUTED = regex("not a compile-time constant|statement expression not allowed at file scope")
 _LENGTH = regex(rf"@{LENGTH}\(.*?\bret i64 (\d+)", re.DOTALL)
@@ -95,10 +96,11 @@ class _Reader:
         self._written: list[Written] = []
 
     def read(self) -> Plan:
-        if "\0" in self._source:
-            before = self._source[: self._source.index("\0")]
+        if bad := _NO_TEXT.search(self._source):
+            before = self._source[: bad.start()]
             line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
-            message = "a NUL character, which no text of C has: remove it; nothing was read"
+            what = "a NUL character" if bad[0] == "\0" else f"character U+{ord(bad[0]):04X}"
+            message = f"{what}, which no text of C has: remove it; nothing was read"
             raise CompileError([Diagnostic(message, line, column)])
         code = without_digraphs(self._commands.code)
         if code.endswith("\\"):
@@ -217,11 +219,9 @@ class _Reader:
                 continue
 
     def _compiler(self) -> Clang:
-        known, level = self._known, self._known.opt_level
-        if level is None:
-            level = clang_of(known.setting).asked.level
+        known = self._known
         waiting = partial(known.waiting, "clang")
-        return clang_for(known.setting, level != 0, known.sanitize, waiting)
+        return clang_for(known.setting, known.opt_level, known.sanitize, waiting)
 
     # -- what is asked of the session ------------------------------------------------------------
 
@@ -408,7 +408,7 @@ class _Reader:
             notes=found,
             keep=self._symbols(unit, unit.kept) | frozenset(map(decode_name, zeros)),
             unchanged=self._symbols(unit, changes.unchanged),
-            spelled=Later(partial(spelled, unit, own, found)),
+            spelled=LazyMapping(partial(spelled, unit, own, found)),
             remakes=tuple(remakes),
             declared=bool(unit.owned),
             opt_level=self._clang.asked.level,
@@ -435,7 +435,7 @@ class _Reader:
             learned, unit, self._notes, types, own, self._macros_of, needed, folders
         )  # fmt: skip
         if last < 0 or not others:
-            return Later(made)
+            return LazyMapping(made)
         while True:
             found = made()
             earlier = self._notes.without(self._known.replaces)

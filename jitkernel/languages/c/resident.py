@@ -213,6 +213,8 @@ def plain_names(text: str) -> str:
 
     One that has the name of an earlier one is numbered, all kinds in one row.
     """
+    if "struct." not in text and "union." not in text:
+        return text
     numbers = {int(n): m[0] for m in _NUMBERED.finditer(text) if (n := m[1] or m[2])}
     taken = {*_DEFINED.findall(text)}.difference(numbers.values()) if numbers else set()
     names: dict[str, str] = {}

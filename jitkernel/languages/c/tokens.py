@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from sys import intern
 from typing import Literal, TypeAlias
 
@@ -62,10 +62,11 @@ _DIRECTIVE = regex(
 _IGNORED = regex(
     r'"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\'|//[^\n]*|/\*(?:[^*]|\*(?!/))*\*/', re.DOTALL
 )
-_WORD = regex(rf"(?<![\w$.])(?<!->){_LETTER}[\w$]*")
+# What may not stand before a name is looked at behind its first letter: the search skips to that.
+_WORD = regex(rf"{_LETTER}(?<![\w$.].)(?<!->.)[\w$]*")
 CONDITION = regex(r"#\s*(?:if|ifdef|ifndef|elif|elifdef|elifndef|else|endif)\b")
 HAS_CONDITION = regex(r"(?m)^[ \t]*#[ \t]*if")
-_ANY_WORD = regex(rf"(?<![\w$]){_LETTER}[\w$]*")
+_ANY_WORD = regex(rf"{_LETTER}(?<![\w$].)[\w$]*")
 _DIGRAPH = regex(rf"{_IGNORED.pattern}|%:%:|<[:%]|[:%]>|%:", re.DOTALL)
 _DIGRAPHS = {"<:": "[ ", ":>": "] ", "<%": "{ ", "%>": "} ", "%:": "# ", "%:%:": "##  "}
 PRAGMA = "_Pragma"  # an operator
@@ -78,8 +79,11 @@ def tokens(source: str) -> list[Token]:
     """The tokens of a text, behind them one of kind `end`.  Raises Unfinished for a comment."""
     found: list[Token] = []
     at, line, begin, first = 0, 1, 0, True  # `first`: nothing stands before it on its line
-    scan, length = _SCANNER.match, len(source)
+    scan, length, token = _SCANNER.match, len(source), partial(tuple.__new__, Token)
     while at < length:
+        if source[at] == " ":  # most of what stands between
+            at += 1
+            continue
         directive = first and source[at] == "#"
         match = _DIRECTIVE.match(source, at) if directive else scan(source, at)
         if match is None:  # both match any character
@@ -88,7 +92,7 @@ def tokens(source: str) -> list[Token]:
         if kind == "open":
             raise Unfinished("comment", Token("other", text, at, stop, line, at - begin + 1))
         if kind not in _SKIPPED:
-            found.append(Token(kind, text, at, stop, line, at - begin + 1))  # type: ignore[arg-type]
+            found.append(token((kind, text, at, stop, line, at - begin + 1)))
             first = directive
         elif kind == "break":
             first = True
@@ -180,15 +184,20 @@ def without_digraphs(source: str) -> str:
     return _DIGRAPH.sub(lambda match: _DIGRAPHS.get(match[0], match[0]), source)
 
 
+def _code(text: str) -> str:
+    """A text with a blank for each of its strings and comments."""
+    return _IGNORED.sub(" ", text) if '"' in text or "'" in text or "/" in text else text
+
+
 @lru_cache(maxsize=1 << 12)
 def words(text: str) -> frozenset[str]:
     """The names in a text, apart from those of members: those in strings and comments are none."""
-    return frozenset(map(intern, _WORD.findall(_IGNORED.sub(" ", text))))
+    return frozenset(map(intern, _WORD.findall(_code(text))))
 
 
 @lru_cache(maxsize=1 << 12)
 def all_words(text: str) -> frozenset[str]:
     """The names in a text, with those of members: any of them may be a macro."""
-    found = frozenset(map(intern, _ANY_WORD.findall(_IGNORED.sub(" ", text))))
+    found = frozenset(map(intern, _ANY_WORD.findall(_code(text))))
     plain = words(text)
     return plain if found == plain else found  # one set, where no member is named

@@ -119,6 +119,7 @@ class _Writer:
         self._runs: list[Once] = []
         self._value: Piece | None = None
         self._kept: set[str] = set()
+        self._initialised: set[str] = set()
 
     def write(self) -> Unit:
         """Make the text."""
@@ -149,11 +150,11 @@ class _Writer:
         if self._value is not None:
             self._write_value(self._value)
         text = str(self._text)
-        if _TARGET.search(text):
+        if "target" in text and _TARGET.search(text):
             text = f'# 1 "session"\nvoid {PLAIN}(void) {{}}\n{text}'
         return Unit(
             self._reading, self._declared, self._changes, self._wanted, text, self._runs,
-            self._value, self._kept,
+            self._value, self._kept - self._initialised,
         )  # fmt: skip
 
     def _foreign_names(self, names: Set[str]) -> dict[str, str]:
@@ -292,6 +293,8 @@ class _Writer:
                 edits.append((token.start, token.stop, " " * 6))
                 edits += self._lengths(piece, names)
             for declared in names:
+                if declared.init >= 0:
+                    self._initialised.add(declared.name)  # by whichever of its declarations
                 if declared.init < 0 and not declared.function and self._same(piece, declared):
                     self._kept.add(declared.name)
                 elif declared.init >= 0 and self._declared.is_computed(index, declared):

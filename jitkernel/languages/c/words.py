@@ -43,10 +43,15 @@ STANDARD_HEADERS = tuple(
     " math setjmp signal stdalign stdarg stdatomic stdbool stddef stdint stdio stdlib stdnoreturn"
     " string tgmath threads time uchar wchar wctype unistd pthread".split()
 )  # fmt: skip
+# Of the functions those that clang itself does not know by name, as it knows printf.
 _NAMES = {
     "stddef.h": "NULL size_t ptrdiff_t offsetof wchar_t",
-    "stdio.h": "FILE EOF stdin stdout stderr SEEK_SET SEEK_CUR SEEK_END BUFSIZ getline",
-    "stdlib.h": "EXIT_SUCCESS EXIT_FAILURE RAND_MAX div_t",
+    "stdio.h": "FILE EOF stdin stdout stderr SEEK_SET SEEK_CUR SEEK_END BUFSIZ getline getchar getc"
+    " fgetc fgets putc ungetc fopen fdopen fclose fseek ftell rewind feof ferror fileno perror"
+    " remove rename tmpfile setvbuf setbuf popen pclose",
+    "stdlib.h": "EXIT_SUCCESS EXIT_FAILURE RAND_MAX div_t atoi atol atoll atof strtod strtol"
+    " strtoll strtoul strtoull rand srand qsort bsearch getenv setenv system atexit div mkstemp",
+    "string.h": "strerror strsignal strtok strtok_r strsep strcoll",
     "stdint.h": "int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t intptr_t"
     " uintptr_t INT8_MAX INT16_MAX INT32_MAX INT64_MAX UINT8_MAX UINT16_MAX UINT32_MAX UINT64_MAX"
     " SIZE_MAX",
@@ -55,14 +60,22 @@ _NAMES = {
     "float.h": "DBL_MAX DBL_MIN DBL_EPSILON FLT_MAX FLT_MIN FLT_EPSILON",
     "math.h": "M_PI M_E INFINITY NAN HUGE_VAL isnan isinf",
     "errno.h": "errno ENOENT EINVAL ERANGE",
-    "time.h": "time_t clock_t CLOCKS_PER_SEC",
-    "signal.h": "SIGINT SIGTERM SIGSEGV SIGALRM sig_atomic_t",
+    "time.h": "time_t clock_t CLOCKS_PER_SEC time clock clock_gettime CLOCK_MONOTONIC nanosleep"
+    " localtime gmtime mktime strftime difftime ctime",
+    "signal.h": "SIGINT SIGTERM SIGSEGV SIGALRM sig_atomic_t signal sigaction raise kill",
+    "setjmp.h": "jmp_buf setjmp",
     "stdarg.h": "va_list va_start va_arg va_end",
     "assert.h": "assert",
     "complex.h": "complex I",
     "inttypes.h": "PRId64 PRIu64 PRIx64",
-    "pthread.h": "pthread_t pthread_create pthread_join pthread_mutex_t",
-    "unistd.h": "sleep usleep fork getpid",
+    "pthread.h": "pthread_t pthread_create pthread_join pthread_mutex_t pthread_mutex_lock"
+    " pthread_mutex_unlock",
+    "threads.h": "thrd_t thrd_create thrd_join mtx_t mtx_lock mtx_unlock",
+    "stdatomic.h": "atomic_int atomic_fetch_add atomic_load atomic_store",
+    "unistd.h": "sleep usleep fork getpid read write close lseek pipe dup2 unlink getcwd chdir"
+    " isatty sysconf alarm access",
+    "fcntl.h": "open O_RDONLY O_WRONLY O_RDWR O_CREAT O_TRUNC",
+    "sys/mman.h": "mmap munmap mprotect PROT_READ PROT_WRITE PROT_EXEC MAP_PRIVATE MAP_ANONYMOUS",
 }
 #: Names of the library, and the header to include.  C11 7, POSIX.1-2017.
 STANDARD_NAMES = {name: header for header, names in _NAMES.items() for name in names.split()}

@@ -153,7 +153,8 @@ class _Function(Interpreter[Token, ir.Value]):
 
     def find(self, name: Any) -> ir.AllocaInstr:
         if name not in self.names:
-            raise self.module.complain(name, f"there is no variable `{name}`")
+            hint = f"`var {name} = ... in ...` makes one, for what stands behind `in`"
+            raise self.module.complain(name, f"there is no variable `{name}`", hint)
         return self.names[name]
 
     def number(self, node: Node) -> ir.Value:

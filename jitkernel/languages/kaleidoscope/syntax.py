@@ -93,7 +93,8 @@ _EXPRESSION = {"NUMBER", "NAME", "LPAR", "IF", "FOR", "VAR", "OPERATOR"}
 
 def _unexpected(source: str, error: UnexpectedCharacters | UnexpectedToken) -> CompileError:
     if isinstance(error, UnexpectedCharacters):
-        return complaint(source, error, f"{error.char!r} is no part of the language")
+        hint = "a function's body is one expression: `def f(x) x + 1`" if error.char == "{" else ""
+        return complaint(source, error, f"{error.char!r} is no part of the language", hint)
     expected = set(error.accepts or error.expected) - {"$END"}
     words = ""
     if expected >= _EXPRESSION:

@@ -99,7 +99,9 @@ def assemble(
         if name in texts:
             texts[spelled] = texts[name].replace(written(name), spelled, 1)
     after = "\n".join([*texts.values(), ""])
-    before = _type_definitions("\n".join((text, after)), named_types, plan.types)
+    before = ""
+    if named_types:
+        before = _type_definitions("\n".join((text, after)), named_types, plan.types)
     first_line = 2
     if len(declared) > _MANY and "%" not in after:  # a type of the cell's own has to come first
         before, after, first_line = f"{before}\n{after}", "", 3 + len(declared)
@@ -166,8 +168,6 @@ def _place(statements: Iterable[Statement], around: _Around) -> str:
 def _type_definitions(text: str, named_types: Mapping[str, str], own: Mapping[str, str]) -> str:
     """One line that defines the session's types which a text mentions, and what those mention:
     those first, as LLVM wants it of names for what is no struct."""
-    if not named_types:
-        return ""
     others = named_types.keys() - own.keys()
 
     def mentions(text: str) -> list[str]:

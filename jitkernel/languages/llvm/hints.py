@@ -12,8 +12,8 @@ from re import Match
 from jitkernel.errors import Diagnostic
 from jitkernel.ir.calls import call_declaration
 from jitkernel.ir.instructions import Instruction
-from jitkernel.ir.keywords import KEYWORDS, OPCODES, nearest
-from jitkernel.ir.miswritten import repaired, rules, said
+from jitkernel.ir.keywords import ATTRIBUTES, KEYWORDS, OPCODES, nearest
+from jitkernel.ir.miswritten import BEHIND_ATTRIBUTES, repaired, rules, said
 from jitkernel.ir.module import functions, global_values
 from jitkernel.ir.names import NAME, decode_name, labels_in, locals_in, quote_name
 from jitkernel.ir.spot import Spot
@@ -76,11 +76,12 @@ def _hint(diagnostic: Diagnostic, source: str, context: Context) -> str:
 #: What LLVM says where it met another word than it expected, also at the line after it.
 _SYNTAX = (
     "expected ", "invalid operand type", "constant expression type mismatch",
-    "use of undefined value '%", "invalid type for function argument",
+    "use of undefined value '%", "invalid type for function argument", "invalid use of a non-first",
+    "branch condition must have",
 )  # fmt: skip
 _NEXT_LINE = (
     "expected value token", "expected type", "expected comma", "expected instruction opcode",
-    "expected ','",
+    "expected ','", "invalid use of a non-first",
 )  # fmt: skip
 
 
@@ -256,6 +257,17 @@ def _expected_type(m: Match[str], spot: _Spot) -> str:
 _TYPE_WORDS = [word for word, (kind, _) in KEYWORDS.items() if kind == "type"]
 
 
+def _no_body(m: Match[str], spot: _Spot) -> str:
+    """Advice on what LLVM met before a function's `{`: an attribute, or the next line."""
+    word = spot.has("word")
+    close = nearest(word, ATTRIBUTES, 0.75) if word else None
+    if word and close == word and (behind := BEHIND_ATTRIBUTES.search(spot.before)):
+        return f"attributes stand in front of that: `{word} {behind[0].strip()}`"
+    if not spot.before.strip() or not spot.rest.strip():
+        return "the line of `define` ends with `{`"
+    return f"did you mean `{close}`?" if close and close != word else ""
+
+
 def _no_value(m: Match[str], spot: _Spot) -> str:
     word = spot.has("word")
     if not word:
@@ -300,6 +312,7 @@ _RULES = rules(
     (r"multiple definition of local value", "SSA: each %name is assigned once; use a new name"),
     (r"got type '([^']*)' but expected '([^']*)'", _string_size),
     (r"expected type", _expected_type),
+    (r"expected '{' in function body", _no_body),
     (r"function body requires at least one basic block", "an empty body is written `{ ret void }`"),
     (r"invalid redefinition of function '(.*)'", _redefinition),
     (r"redefinition of global '@(.*)'", _redefinition),

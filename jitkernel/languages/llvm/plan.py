@@ -219,7 +219,7 @@ def parse_cell(source: str) -> Plan:
     problems: list[Diagnostic] = []
     actions, instructions = _actions(source, statements[len(magics) :], problems)
     if problems:
-        from jitkernel.ir.miswritten import most_telling  # only for errors
+        from jitkernel.ir.no_statement import most_telling  # only for errors
 
         raise CompileError(most_telling(problems))
     warnings = _behind_semicolons(source, statements) if ";" in source else []

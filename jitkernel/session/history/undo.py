@@ -123,7 +123,10 @@ class UndoHistory:
         while (more := len(self._done) - depth) > 0:
             if more == 1 and depth and self._done[-1].only_looked:
                 break
-            looks = (at for at, change in enumerate(self._done[:-1]) if change.only_looked)
+            looks = (
+                at for at, change in enumerate(self._done[:-1])
+                if not change.pages and change.only_looked
+            )  # fmt: skip
             self._forget(next(looks, 0))
 
     def forget_undone(self) -> None:
@@ -310,12 +313,13 @@ class UndoHistory:
         """Have the constants of one that only looked stay when others are taken back: what
         was in their place before is nobody's."""
         extents = [block.extent for cell in change.arrived for block in cell.strings]
-        if extents and change.only_looked:
+        others = [other for other in self.every() if other.pages] if extents else ()
+        if others and change.only_looked:
             from jitkernel.session.history.dependence import patch
 
             arena = self._program.linker.arena
             now = {e.start: arena.read(e.start, e.size) for e in extents}
-            for other in self.every():
+            for other in others:
                 patch(other, now)
 
     def _undo(self, change: Change) -> str:

@@ -11,6 +11,7 @@ from enum import Enum
 from mmap import PAGESIZE
 from typing import TYPE_CHECKING, Any
 
+from jitkernel.elf.constants import TABLE_LABELS
 from jitkernel.ir.names import CONTROL
 from jitkernel.linker import Block, Symbol
 from jitkernel.printable import printable
@@ -92,8 +93,9 @@ class Cell(Recorded):
 
     @property
     def names(self) -> list[str]:
-        """The names of `exports`."""
-        return [s.name for s in self.exports]
+        """The names of `exports`, but for the labels of tables about its code: nobody wrote them,
+        and each cell that has such a table has one."""
+        return [s.name for s in self.exports if s.name not in TABLE_LABELS]
 
     @property
     def data(self) -> list[Block]:

@@ -230,11 +230,12 @@ class Program(Recorded):
             kinds = imports(known)
             if old is not None:
                 weak.difference_update(old.names)
-            pins = self._pins(summary, text) if summary.variables else {}
-            read = read or ReadObject.of(compiled.object)
+            read = read or ReadObject.of(compiled.code)
+            pins = self._pins(summary, text, read) if summary.variables else {}
             names = dict.fromkeys(map(itemgetter(0), known))
             names.update(dict.fromkeys(map(attrgetter("name"), read.names.exports)))
-            before = {name: self.definition(name) for name in names if name in symbols}
+            there = names.keys() & symbols.keys()
+            before = dict(zip(there, map(self.definition, there), strict=True))
             values = self._kept(text, pins) if pins else []
             groups = frozenset(old.image.groups if old and old.image else ())
             image = linker.place(
@@ -278,9 +279,10 @@ class Program(Recorded):
         """Let go of the cells that have lost to another one what it defines, `old`, whose place in
         the notebook it takes, among them; see `let_go`."""
         numbers = {old.number} if old else set()
-        numbers.update(map(attrgetter("cell"), change.facts("name").values()))
-        numbers.update(change.facts("owner").values())
-        others = [self.cells[n] for n in numbers if n in self.cells and n != cell.number]
+        for (kind, _), was in change.before.items():
+            if kind in ("name", "owner"):
+                numbers.add(was.cell if kind == "name" else was)
+        others = [*filter(None, map(self.cells.get, numbers - {cell.number}))]
         if not others:
             return
         with self.world_stopped:
@@ -294,10 +296,13 @@ class Program(Recorded):
         if cell.cell_id:
             self.name(cell.cell_id, cell.number, change)
 
-    def _pins(self, summary: Summary, text: CellText) -> dict[str, int]:
-        """The places of variables that a module defines again with the same type: they stay
-        there."""
+    def _pins(self, summary: Summary, text: CellText, read: ReadObject) -> dict[str, int]:
+        """The places of variables that a module defines again with the same type: they stay there,
+        unless they are longer now, as a flexible array member may be (C11 6.7.2.1), or their
+        section is asked for as a whole."""
         pins: dict[str, int] = {}
+        whole = read.bounded()
+        sizes = {export.name: export.size for export in read.names.exports}
         aligned = _alignments(text.module) if " align " in text.module else {}
         for v in summary.variables:
             symbol = self.linker.symbols.get(v.name) if v.defined else None
@@ -308,7 +313,8 @@ class Program(Recorded):
                 continue
             if was.same(info) or v.name.removeprefix(CONTROL) in text.plan.unchanged:
                 # New users may rely on an alignment that the old place does not have.
-                if not symbol.address % (aligned.get(v.name) or 1):
+                fits = v.name not in whole and sizes.get(v.name, 0) <= symbol.size
+                if fits and not symbol.address % (aligned.get(v.name) or 1):
                     pins[v.name] = symbol.address
         return pins
 
@@ -541,6 +547,8 @@ class Program(Recorded):
         if image is None:
             return Version(cell, True)
         text = image.text.start if image.text else 0
+        # Its data may have the addresses of their entries.
+        self.keep_symbols([s for s in image.refs if s.stub and s.state in NOWHERE], change)
         infos = {s.name: self._taken_for(s, change) for s in image.refs if s.name}
         return Version(cell, True, image, text, stale_symbols(self.linker, image), infos)
 
@@ -581,8 +589,12 @@ class Program(Recorded):
 
 def _weak(summary: Summary) -> set[str]:
     """The definitions of a module that give way to others."""
+    found = set[str]()
     rows: list[FunctionInfo | VariableInfo] = [*summary.functions, *summary.variables]
-    return {row.name for row in rows if row.defined and row.linkage in _WEAK}
+    for row in rows:
+        if row.defined and row.linkage in _WEAK:
+            found.add(row.name)
+    return found
 
 
 def _alignments(source: str) -> dict[str, int]:

@@ -32,6 +32,7 @@ from jitkernel.session.program.cell import (
     Change,
     Definition,
     Version,
+    cells_words,
     names_of,
 )
 from jitkernel.session.program.signatures import Signature, Variable, described, same_type
@@ -101,7 +102,7 @@ def _link_again(
     names = {*names_of(image)}
     kept: list[tuple[int, int]] = []
     own: OwnValues = {}
-    owned = frozenset(cell.names) if made is None else made.owned
+    owned = _owned(cell) if made is None else made.owned
     pins, anew = dict(image.pins), image.data is not None and "data" not in zones
     if made is not None and "data" not in zones:
         anew, places, pins = True, made.places, {}
@@ -274,14 +275,19 @@ def retype(
 ) -> None:
     """Give the users of a symbol's old type a stale version of it, until they are run again."""
     kind = SymbolKind.FUNCTION if isinstance(was, Signature) else SymbolKind.DATA
-    why = (
-        f"this cell was compiled when {called} was {was}; it has another type "
-        "now, and the cell would use it wrongly"
-    )
     users = [i for i in symbol.users or () if i is not new and i is not symbol.image and i.cell]
+    cells = cells_words(sorted({i.cell for i in users}))
+    why = (
+        f"{called} is no longer {was}, as {cells} knew it when compiled, and would be used "
+        f"wrongly: run {cells} again"
+    )
     stale = retargeting.split(symbol, kind, was, why, users)
     change.symbols.append(stale)
     change.before["stale", stale] = None
+
+
+def _owned(cell: Cell) -> frozenset[str]:
+    return frozenset([symbol.name for symbol in cell.exports])
 
 
 def check(cell: Cell, summary: Summary, leaving: frozenset[str]) -> None:
@@ -324,6 +330,8 @@ def remake(
     change.before["object", cell.number] = (earlier or version)._replace(lent=is_lent)
     for name in leaving.intersection(was):
         change.before.setdefault(("name", name), program.definition(name))
+    # Data of the version before has the addresses of entries: see `Program.remove`.
+    program.keep_symbols([s for s in cell.exports if s.name in leaving], change)
     before = _variables(program, image)
     places = {
         name: place for name, place in before.items()
@@ -338,7 +346,7 @@ def remake(
         again &= {v.name for v in _variables_of(program, cell, image) if v.is_first}
     blocks = image.blocks
     taken = frozenset(name for name, _, defined in described(summary) if not defined)
-    made = _Made(frozenset(cell.names) - leaving, places, again, taken)
+    made = _Made(_owned(cell) - leaving, places, again, taken)
     _link_again(program, cell, record.object, same, made=made)
     cell.pin_reason = None
     program.store.put(record)

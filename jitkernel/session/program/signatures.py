@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from jitkernel.compiler.records import CallInfo, FunctionInfo, Summary, VariableInfo
 from jitkernel.errors import TypeMismatch, UsageError
 from jitkernel.ir.expansion import Expansion, is_digest
-from jitkernel.ir.names import CONTROL, quote_name
+from jitkernel.ir.names import CONTROL, quote_name, symbols_in
 from jitkernel.ir.text import split_at_commas
 from jitkernel.ir.types import FunctionType, NamedType, Type, function_type
 from jitkernel.linker import Symbol, SymbolState
@@ -151,10 +151,11 @@ def described(summary: Summary) -> Described:
 
 def imports(known: Described) -> dict[str, str]:
     """The names that a module only declares, each a `function` or a `variable`."""
-    return {
-        name: "function" if isinstance(info, Signature) else "variable"
-        for name, info, defined in known if not defined
-    }  # fmt: skip
+    found: dict[str, str] = {}
+    for name, info, defined in known:
+        if not defined:
+            found[name] = "function" if isinstance(info, Signature) else "variable"
+    return found
 
 
 class TypeLayouts:
@@ -336,7 +337,7 @@ def _compare(
     if known is new or same_type(known, new):
         return
     if defined:
-        if program.users(symbol, excluding()):
+        if _users(program, symbol, excluding()):
             changed[symbol.name] = None
         return
     if symbol.state == SymbolState.FAR or symbol.state == SymbolState.FIXED:
@@ -357,6 +358,17 @@ def _compare(
     )
 
 
+def _users(program: Program, symbol: Symbol, excluding: Iterable[Cell]) -> list[int]:
+    """The cells that rely on the type of a symbol, except those of `excluding`: whoever has it only
+    in a body of others that it holds is made anew with those."""
+    users, name = [], symbol.name.removeprefix(CONTROL)
+    for number in program.users(symbol, excluding):
+        record = program.store.get(number)
+        if record is None or not record.module or name in symbols_in(record.module):
+            users.append(number)
+    return users
+
+
 def _shown(info: Signature | Variable | None) -> str:
     return shortened(str(info), 1_000)
 
@@ -372,7 +384,7 @@ def refuse_change(
         symbol = program.linker.symbols.get(name)
         library = dict(program.uses.of_library(name, (old,)))
         was = symbol.info if symbol is not None else next(iter(library.values()))
-        users = program.users(symbol, excluding) if symbol is not None else []
+        users = _users(program, symbol, excluding) if symbol is not None else []
         cells = sorted({*users, *library})
         lines.append(
             f"{program.called(name)} is {_shown(was)} and would become "
@@ -381,7 +393,7 @@ def refuse_change(
         )
     raise TypeMismatch(
         "\n".join(lines)
-        + "\nNothing was changed. Run this cell with %%llvm --retype (the users then "
+        + f"\nNothing was changed. Run this cell with %%{program.speaks} --retype (the users then "
         "raise TypeMismatch until they are run again), or "
         f"%evict {program.called(names[0])} --cascade first"
     )

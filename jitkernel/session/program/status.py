@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from jitkernel.elf.constants import TABLE_LABELS
-from jitkernel.ir.names import CONTROL, quote_name, shown
+from jitkernel.ir.names import CONTROL, quote_name, shown, written
 from jitkernel.linker import Image
 from jitkernel.linker.records import SITE, holds
 from jitkernel.printable import shortened
@@ -39,7 +39,7 @@ def status_lines(
         if symbol.name.startswith(CONTROL):
             words.append(f"{shown(symbol.name)} thread_local {type}, each thread its own")
         else:
-            words.append(f"{shown(symbol.name)} {type}, {size} bytes")
+            words.append(f"{written(symbol.name)} {type}, {size} bytes")
     if words:
         spent = sum(cell.times[:-1])
         compiled = f"compiled in {_duration(spent, 1)}" if spent else "compiled before"

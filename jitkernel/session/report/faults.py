@@ -24,6 +24,7 @@ from jitkernel.linker import Linker, Symbol
 from jitkernel.linker.backtrace import StackFrame, walk
 from jitkernel.linker.exporters import nobodys
 from jitkernel.procfs import Region, regions
+from jitkernel.session.interruption import TOO_LONG
 from jitkernel.session.report.places import Places
 from jitkernel.wording import counted
 
@@ -166,8 +167,8 @@ def _kind(
 
 def _call_of(places: Places, symbol: Symbol | None) -> tuple[type[Any], str, dict[str, Any]]:
     """A call of what nobody defines, or of what has another type than its caller knew."""
-    if symbol is not None and " was compiled" in symbol.why:
-        return TypeMismatch, f"{symbol.why}: run the cell again", {}
+    if symbol is not None and " when compiled" in symbol.why:
+        return TypeMismatch, symbol.why, {}
     name = symbol.name if symbol is not None else "?"
     why = f": {symbol.why}" if symbol is not None and symbol.why else f", {nobodys(name)}"
     return UndefinedSymbol, f"call of {places.called(name)}{why}", {"symbol": name}
@@ -176,8 +177,8 @@ def _call_of(places: Places, symbol: Symbol | None) -> tuple[type[Any], str, dic
 def _use_of(places: Places, gone: Sequence[Symbol]) -> tuple[type[Any], str, dict[str, Any]]:
     """The same of variables."""
     why = "; ".join(s.why or f"{places.called(s.name)}, {nobodys(s.name)}" for s in gone)
-    if any(" was compiled" in s.why for s in gone):
-        return TypeMismatch, f"{why}: run the cell again", {}
+    if any(" when compiled" in s.why for s in gone):
+        return TypeMismatch, why, {}
     names = ", ".join(places.called(s.name) for s in gone)
     return UndefinedSymbol, f"use of {names}: {why}", {"symbol": gone[0].name}
 
@@ -186,7 +187,7 @@ def _interrupted(record: FaultRecord) -> str:
     if record.cause == "stdin":
         return "the cell waits for input, and this front end offers no input box"
     if record.cause == "timeout":
-        return "the cell ran longer than Executor.cell_timeout allows"
+        return TOO_LONG
     return "the cell was interrupted"
 
 

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 # What is remembered: tables, and rows of all of them together, about 100 bytes each.
 _TABLES_KEPT, _ROWS_KEPT = 256, 20_000
 _TEXT_KEPT = 4 << 20  # letters of the module that was printed last
+_LOWEST, _HIGHEST = 0x1_0000, 0x8000_0000_0000  # between them programs have their memory
 
 
 class Places:
@@ -65,7 +66,7 @@ class Places:
         return self.linker.generation, len(program.cells), id(program.running)
 
     def _text_ranges(self) -> Iterator[tuple[int, int, Image]]:
-        for image in _images(self._program):
+        for image in images(self._program):
             if image.text is not None:
                 yield image.text.start, image.text.start + image.text.size, image
 
@@ -166,7 +167,7 @@ class Places:
             if zone.startswith("runtime"):
                 return "the executor's runtime"
             return self.data(address) or f"the {zone} zone"
-        if address < 0x10000:
+        if address < _LOWEST:
             return ""
         if self._executor.serving:  # its process has no time for questions
             return self._in_file(address)
@@ -189,7 +190,9 @@ class Places:
             in_text = self.linker.arena.zone_of(address) == "text"
             stub = self.stub(address & ~15) if in_text and not self.code(address) else None
             return shown(stub.name) if stub else f"{address:#x} ({self.name(address)})"
-        stack = 0x7FF0_0000_0000 <= address < 0x8000_0000_0000
+        if address < _LOWEST or address >= _HIGHEST:  # no program has anything there
+            return f"{address:#x}"
+        stack = 0x7FF0_0000_0000 <= address < _HIGHEST
         what = "stack of a finished call" if stack else "heap"
         return f"{address:#x} ({self._in_library(address) or called(address) or what})"
 
@@ -342,16 +345,17 @@ class LineTables:
 
     def _holding(self, address: int) -> tuple[Image, Request, Record] | None:
         """The image that has code at an address, and how that was made."""
-        running = next((r for r in self.running if _holds(r[0], address)), None)
-        if running is not None:
-            return running
-        cells = self._program.cells.values()
-        images = (c.image for c in cells if c.image and _holds(c.image, address))
-        image = next(images, None)
-        found = self._program.store.get(image.cell) if image is not None else None
-        if image is None or found is None:
-            return None
-        return image, self._program.lender.stored(found), found
+        found = next((i for i in images(self._program) if _holds(i, address)), None)
+        made = self.made(found) if found is not None else None
+        return (found, *made) if found is not None and made is not None else None
+
+    def made(self, image: Image) -> tuple[Request, Record] | None:
+        """The request and the record that an image is of, where those are known."""
+        for running, request, record in self.running:
+            if running is image:
+                return request, record
+        found = self._program.store.get(image.cell)
+        return (self._program.lender.stored(found), found) if found is not None else None
 
     def _find(self, address: int) -> tuple[int, str]:
         from jitkernel.ir.debug_info import Origins  # only where code was stopped
@@ -363,7 +367,7 @@ class LineTables:
         if holding is None:
             return 0, ""
         image, request, record = holding
-        rows = self._rows(image, request, record)
+        rows = self.rows(image, request, record)
         line = next((line for at, line in reversed(rows) if at <= address), 0)
         text = Origins(record.source).line(line)
         if text or not rows or not request.options.inline:
@@ -432,11 +436,12 @@ class LineTables:
         cell, record = self._program.cells.get(number), self._program.store.get(number)
         if cell is None or cell.image is None or cell.image.text is None or record is None:
             return []
-        return self._rows(cell.image, self._program.lender.stored(record), record, only)
+        return self.rows(cell.image, self._program.lender.stored(record), record, only)
 
-    def _rows(
+    def rows(
         self, image: Image, request: Request, record: Record, only: str = ""
     ) -> list[tuple[int, int]]:
+        """`of_cell`, of an image that was made in that way."""
         try:
             table = self._table(request, record.object, only=only)
             rows = self._addresses(image, record.object, table)
@@ -517,7 +522,8 @@ def _key(request: Request, bodies: bool, only: str = "") -> _Key:
     return request._replace(label="", context="throwaway", cell=0), bodies, only
 
 
-def _images(program: Program) -> list[Image]:
+def images(program: Program) -> list[Image]:
+    """The images of cells, and of code that runs and is none's."""
     return [*program.running, *(c.image for c in program.cells.values() if c.image is not None)]
 
 
@@ -525,7 +531,7 @@ def every_symbol(program: Program) -> Iterator[Symbol]:
     """All of them, those of a type that has changed too, which only their users know."""
     known = program.linker.symbols
     yield from known.values()
-    for image in _images(program):
+    for image in images(program):
         yield from (symbol for symbol in image.refs if known.get(symbol.name) is not symbol)
 
 

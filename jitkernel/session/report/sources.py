@@ -50,7 +50,7 @@ class Text:
         self._text, self._first, self.source, self.cell = text, first_line, source, cell
 
     @cached_property
-    def _places(self) -> Callable[[int], tuple[str, int]]:
+    def places(self) -> Callable[[int], tuple[str, int]]:
         return cell_places(self._text, self._first, self.source)
 
     @cached_property
@@ -60,24 +60,9 @@ class Text:
 
     def find(self, line: int) -> Place | None:
         """The place of a line; None where it is of none."""
-        file, at = self._places(line)
+        file, at = self.places(line)
         span = next((s for s in self.spans if s.first <= line <= s.last), None)
         return Place(self.cell, file, at, span.name if span is not None else "") if at else None
-
-    def extent(self, name: str) -> tuple[str, range]:
-        """The file ("": the cell's text) and the lines that a function was written as, its head and
-        its end too; no lines where that is not known."""
-        span = next((s for s in self.spans if s.name == name), None)
-        if span is None:
-            return "", range(0)
-        places = [self._places(line) for line in range(span.first, span.last + 1)]
-        files = [file for file, at in places if at]
-        if not files:
-            return "", range(0)
-        own = [at for file, at in places if at and file == files[0]]
-        if files[0] or not span.begins:
-            return files[0], range(min(own), max(own) + 1)
-        return "", _whole(self.source.split("\n"), span.begins, max(own))
 
 
 def _spans(found: Iterable[Entity], first: int) -> list[_Span]:
@@ -152,6 +137,22 @@ class Sources:
             number = owner.cell if owner is not None else 0
         found = next((s.name for s in spans if s.first <= line % BODY <= s.last), "")
         return (found, number) if number else ("", 0)
+
+    def extent(self, name: str) -> tuple[str, range]:
+        """The file ("": the cell's text) and the lines that a function of the cell was written as,
+        its head and its end too; no lines where that is not known."""
+        span = next((s for s in self.own.spans if s.name == name), None)
+        if span is None:
+            return "", range(0)
+        places = [self.own.places(line) for line in range(span.first, span.last + 1)]
+        file = next((file for file, at in places if at), "")
+        own = [at for where, at in places if at and where == file]
+        if not own:
+            return "", range(0)
+        source = self._lines(self.own.cell, file) if span.begins else []
+        if source:
+            return file, _whole(source, span.begins, max(own))
+        return file, range(min(own), max(own) + 1)
 
     def text(self, place: Place) -> str:
         """The text of a line, "" where it is not known any more."""

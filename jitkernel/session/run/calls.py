@@ -52,7 +52,7 @@ def _call_of(expression: str) -> tuple[Call, str]:
     action = plan.actions[0] if len(plan.actions) == 1 and not plan.entities else None
     expr = action.expr if isinstance(action, CallAction) else None
     if not isinstance(expr, Call):
-        raise UsageError("what is timed is one call: @f(arguments)")
+        raise UsageError(f"this is no single call, as @f(arguments) is one: {expression.strip()}")
     return expr, plan.source
 
 

@@ -325,7 +325,7 @@ class Definer(Execution):
             self._only_declare(defined)
         cell, program, change = self.cell, self.program, self.change
         old = program.cells.get(self.replaces)
-        adapted = [program.cells[n] for n in self._adapted if n in program.cells]
+        adapted = [*filter(None, map(program.cells.get, self._adapted))]
         known = described(compiled.summary)
         calls = compiled.summary.calls
         changed = check_types(program, known, calls, cell, old, adapted, self.plan.unchanged)
@@ -563,9 +563,13 @@ def _defined(compiled: Compiled, read: ReadObject | None) -> list[str]:
     where another compiler made it."""
     if read is not None:
         return [export.name for export in read.names.exports if export.binding == STB_GLOBAL]
-    known: tuple[FunctionInfo | VariableInfo, ...] = compiled.summary.functions
+    found: list[str] = []
+    known: list[FunctionInfo | VariableInfo] = [*compiled.summary.functions]
     known += compiled.summary.variables
-    return [entity.name for entity in known if entity.defined and entity.linkage == "external"]
+    for entity in known:
+        if entity.defined and entity.linkage == "external":
+            found.append(entity.name)
+    return found
 
 
 def run_many(core: Core, sources: Sequence[str], options: CellOptions) -> list[Result]:

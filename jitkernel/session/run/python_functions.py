@@ -8,6 +8,7 @@ does not have the Python function, though.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from threading import Timer
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jitkernel.errors import UsageError
@@ -22,6 +23,7 @@ from jitkernel.ir.types import (
 )
 from jitkernel.languages import find
 from jitkernel.languages.prototypes import Foreign
+from jitkernel.session.interruption import TOO_LONG, InterruptibleCall
 from jitkernel.session.run.host import SessionHost, SessionView
 from jitkernel.session.run.thunks import struct_of
 from jitkernel.values.conversion import to_bytes
@@ -136,11 +138,25 @@ class PythonFunctions:
             to_python(part.type, memoryview(frame)[part.offset :], host.layout)
             for part in layout.members[returns:]
         ]
-        result = self._core.foreign.run(exported.function, *arguments)
+        result = self._core.foreign.run(self._in_time, exported.function, arguments)
         if not returns:
             return frame
         value = to_bytes(layout.members[0].type, result, host, f"what {called} returned")
         return value + frame[len(value) :]
+
+    def _in_time(self, function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
+        """Call a function, which is ended as a cell is that takes too long."""
+        limit = self._core.engine.executor.settings.cell_timeout
+        if not limit:
+            return function(*arguments)
+        call = InterruptibleCall(TOO_LONG)
+        timer = Timer(limit, call.interrupt)
+        timer.daemon = True
+        timer.start()
+        try:
+            return call.run(function, *arguments)
+        finally:
+            timer.cancel()
 
 
 class _Host(SessionHost):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import threading
 
 import pytest
 
@@ -19,6 +18,7 @@ from jitkernel.session import CellOptions
 from jitkernel.session.report.undefined import retold
 from jitkernel.session.run import results
 from jitkernel.session.run.results import Collector
+from tests.busy import meanwhile
 from tests.languages.c.running import run
 
 pytest.importorskip("ziglang")
@@ -162,6 +162,7 @@ REFUSED = [
     ("#endif", "#endif without #if"),
     ("#define", "macro name missing"),
     ("int a\0b;", "NUL"),
+    ('char *a;\nchar *b = "\ud800";', "line 2, column 12: character U+D800"),
     ("return 5;", "no function stands around"),
     ("nosuch v;", "unknown type name 'nosuch'"),
     ("x = 5;", "undeclared identifier 'x'"),
@@ -283,11 +284,8 @@ BOMB = "\n".join(
 
 def test_clang_is_ended_by_an_interrupt(s):
     run(s, "int a = 1;")
-    press = threading.Timer(0.5, s.interrupt)
-    press.start()
-    with pytest.raises(Interrupted):
+    with meanwhile(s.interrupt, 0.5), pytest.raises(Interrupted):
         run(s, BOMB)
-    press.join()
     assert run(s, "a").text == "(int) 1"
 
 

@@ -7,6 +7,7 @@ import pytest
 pytest.importorskip("ziglang")
 
 from jitkernel.errors import CompileError
+from jitkernel.languages.c.words import STANDARD_NAMES
 from tests.languages.c.running import run
 
 
@@ -163,6 +164,7 @@ def test_a_return_without_a_function_is_told(s, cell):
         ("char *s = “hi”;", 'write " instead of “'),
         ("char c = ‘a’;", "write ' instead of ‘"),
         ("int x = 5 – 3;", "write - instead of –"),
+        ("@sq(3)", "a call in C has no @: `sq(...)`"),
         ("help", "%help lists"),
         ("clear", "%clear"),
         ("gcc x.c", "`%run x.c`"),
@@ -179,6 +181,8 @@ def test_a_return_without_a_function_is_told(s, cell):
         ("int x = NULL;", "`#include <stddef.h>`"),
         ("int32_t x;", "`#include <stdint.h>`"),
         ("int x = INT_MAX;", "`#include <limits.h>`"),
+        ("int c = getchar();", "`#include <stdio.h>`"),
+        ("int n(const char *s) { return atoi(s); }", "`#include <stdlib.h>`"),
         ("#include <stido.h>", "did you mean `#include <stdio.h>`?"),
         ("#inlude <stdio.h>", "did you mean `#include`?"),
         ("# adds two numbers\nint x;", "comments begin with //"),
@@ -250,3 +254,10 @@ def test_a_name_that_is_nearly_an_earlier_cells_is_told(s) -> None:
         with pytest.raises(CompileError) as caught:
             s.run(text, "c")
         assert "did you mean" not in str(caught.value)
+
+
+def test_each_header_has_the_names_that_it_is_told_for(s):
+    """As a macro, or as a type, a function or a constant that typeof takes."""
+    headers = "\n".join(f"#include <{h}>" for h in sorted(set(STANDARD_NAMES.values())))
+    used = [f"#ifndef {n}\ntypedef __typeof__({n}) *of_{n};\n#endif" for n in STANDARD_NAMES]
+    run(s, "\n".join([headers, *used]))

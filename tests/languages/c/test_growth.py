@@ -17,6 +17,7 @@ from benchmarks.rows.growth import spent
 from jitkernel import Session
 from jitkernel.compiler import wire
 from jitkernel.languages.c.clang import Clang
+from tests.seeds import few, sampled
 from tests.session.test_growth import lines
 
 N = 30
@@ -48,7 +49,10 @@ def asleep(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     "kind",
-    [pytest.param(k, marks=[pytest.mark.soak] if k in LIKE_OTHERS else []) for k in KINDS],
+    [
+        *sampled([k for k in KINDS if k not in LIKE_OTHERS], 2),
+        *few([k for k in KINDS if k in LIKE_OTHERS], 0),
+    ],
 )
 def test_work_grows_in_proportion(kind: str) -> None:
     few, many = work(kind, N), work(kind, 4 * N)

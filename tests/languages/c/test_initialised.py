@@ -185,6 +185,46 @@ def test_another_initialiser_is_no_other_type(s: Session) -> None:
     s.check()
 
 
+def test_a_variable_that_is_longer_now_moves(s: Session) -> None:
+    """A flexible array member's elements are no part of its variable's type (C11 6.7.2.1)."""
+    text = "struct s {{ int n; int d[]; }}; struct s v = {{ {} }}; int behind = 77;"
+    s.run(text.format("3, {6, 7, 8}"), "c", cell_id="it")
+    s.run("int last(void) { return v.d[v.n - 1] + behind; }", "c")
+    assert s.call("last") == 85
+    s.run(text.format("5, {1, 2, 3, 4, 5}"), "c", cell_id="it")
+    assert s.call("last") == 82 and s.read(s["v"].address, 24) == bytes(
+        b for n in (5, 1, 2, 3, 4, 5) for b in (n, 0, 0, 0)
+    )
+    s.undo()
+    assert s.call("last") == 85
+    s.redo()
+    assert s.call("last") == 82
+    pytest.importorskip("numpy")
+    assert s["v"].array["n"] == 5
+    s.check()
+
+
+@pytest.mark.parametrize("text", ["int t;\nint t = 54;\nextern int t;", "int t = 54; int t;"])
+def test_one_declaration_of_several_gives_the_value(s: Session, text: str) -> None:
+    s.run("int t = 19;", "c")
+    s.run("int get(void) { return t; }", "c")
+    s.run("int t; int t;", "c")
+    assert s.call("get") == 19
+    s.run(text, "c")
+    assert s.call("get") == 54
+
+
+@pytest.mark.parametrize("words", ["", "__weak__, used", "aligned(4), weak"])
+def test_a_weak_variable_that_nobody_defines_is_nowhere(s: Session, words: str) -> None:
+    s.run(
+        f"extern int no __attribute__(({words or 'weak'}));\n"
+        "int there(void) { return &no ? no : -1; }", "c"
+    )  # fmt: skip
+    assert s.call("there") == -1
+    s.run("int no = 5;", "c")
+    assert s.call("there") == 5
+
+
 def test_the_type_stays_when_the_session_is_saved(tmp_path) -> None:
     with Session() as s:
         s.run("int b[40] = {1};", "c")
@@ -194,3 +234,25 @@ def test_the_type_stays_when_the_session_is_saved(tmp_path) -> None:
         assert s["b"].array.shape == (40,)
         s.run("typedef int other;\nother b[40] = {[2] = 9};", "c")
         assert s["b"].array.shape == (40,) and s["at"](2) == 9
+
+
+def test_bounds_of_a_section_are_those_of_its_cell(s: Session) -> None:
+    """They get no storage, and nobody else takes the body that names them."""
+    text = (
+        '__attribute__((section("table"), used)) static int a = {}, b = 2;\n'
+        "extern int __start_table[], __stop_table[];\n"
+        "int sum(void) {{ int n = 0; for (int *p = __start_table; p < __stop_table; p++) n += *p;"
+        " return n; }}"
+    )
+    s.run(text.format(34), "c", cell_id="it")
+    s.run("int user(void) { return sum(); }", "c")
+    assert s.call("user") == 36
+    s.run(text.format(57), "c", cell_id="it")
+    assert s.call("user") == 59 and len(s.cells) == 2
+    s.undo()
+    assert s.call("user") == 36
+    s.run("int more(void) { return 1; }", "c")
+    s.run(text.format(57).replace("int n = 0", "int n = more()"), "c", cell_id="it")
+    s.run("int more(void) { return 2; }", "c")
+    assert s.call("user") == 61
+    s.check()

@@ -28,12 +28,19 @@ def no_callbacks() -> Iterator[None]:
     gc.callbacks.extend(callbacks)
 
 
+#: A press that comes while Python calls back for a weak reference is dropped by Python, which says
+#: so; the session ends the cell at its next step.
+dropped = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+
+@dropped
 def test_presses_at_every_moment_of_a_cell():
     with Session() as s:
         assert press(s, 60, seed=1) >= 20
         s.check()
 
 
+@dropped
 def test_presses_while_a_session_begins():
     ended = 0
     for seed in range(4):
@@ -63,10 +70,8 @@ def test_nothing_that_reads_a_cell_starts_a_thread(monkeypatch):
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@dropped
 def test_many_presses():
-    """A press that comes while Python calls back for a weak reference is dropped by Python, which
-    says so; the session ends the cell at its next step."""
     ended = 0
     for seed in range(10):
         with Session() as s:

@@ -186,7 +186,7 @@ def test_one_that_does_not_answer_is_replaced_at_once(taken):
         os.kill(waits().pid, signal.SIGSTOP)
         begun = time.monotonic()
         assert s.run("x + 1", "c").text == "(int) 2"
-        assert taken[-1] and time.monotonic() - begun < 15
+        assert taken[-1] and time.monotonic() - begun < 25
 
 
 def test_one_that_has_no_memory_left_is_replaced(taken):

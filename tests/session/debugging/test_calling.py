@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import random
-import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -15,6 +14,7 @@ from jitkernel import Session
 from jitkernel.errors import Fault, JitError, UsageError
 from jitkernel.session.debugging.debugger import Debugger
 from jitkernel.session.debugging.records import Breakpoint, Event
+from tests.busy import soon
 from tests.session.debugging.test_prompt import Talk
 
 pytestmark = pytest.mark.process
@@ -40,7 +40,7 @@ double reals(double a, float b, double c, double d, double e, double f, double h
 int bad(int *p) {
   return *p;
 }
-int forever(void) { for (;;) g++; }
+volatile int rounds; int forever(void) { for (;;) rounds++; }
 long deep(long n) { volatile char room[4096]; room[0] = n; return n ? deep(n - 1) + 1 : 0; }
 const char *name(int k) { return k ? "yes" : "no"; }
 struct pt point = { 3, 4 };
@@ -231,11 +231,13 @@ def test_a_breakpoint_in_it_ends_it_and_false_conditions_do_not(s: Session) -> N
 
 def test_one_that_never_returns_is_ended_by_an_interrupt(s: Session) -> None:
     def do(debugger: Debugger) -> tuple[str, str]:
-        timer = threading.Timer(0.3, s.interrupt)
-        timer.start()
-        with pytest.raises(UsageError, match="it was interrupted"):
+        rounds = s["rounds"].address
+
+        def press() -> bool:
+            return any(s.inspect.engine.arena.read(rounds, 4)) and s.interrupt() is None
+
+        with soon(press), pytest.raises(UsageError, match="it was interrupted"):
             called(debugger, "forever()")
-        timer.join()
         return called(debugger, "sq(6)")
 
     assert stand(s, do) == ("int", "36")

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-from programs import interrupting
+from programs import interrupting_once
 
 from jitkernel import Session
 from jitkernel.errors import Fault, Interrupted, UsageError
@@ -134,7 +134,7 @@ def _fault(s: Session) -> None:
 
 
 def _interrupt(s: Session) -> None:
-    with interrupting(s), pytest.raises(Interrupted):
+    with interrupting_once(s), pytest.raises(Interrupted):
         _counts(s, "spin", "@spin()")
 
 

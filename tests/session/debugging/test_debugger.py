@@ -16,6 +16,7 @@ from jitkernel import Session
 from jitkernel.errors import Fault, Interrupted, JitError, UsageError
 from jitkernel.session.debugging.debugger import Debugger
 from jitkernel.session.debugging.records import Breakpoint, Event
+from tests.busy import until
 
 FACT = """\
 int fact(int n) {
@@ -772,8 +773,11 @@ def test_close_and_start_while_it_runs(s: Session, seen: Seen) -> None:
 SPIN = "volatile int stop_;\nint spin(void) {\n  int n = 0;\n  while (!stop_)\n    n++;\n  return 5;\n}\n"
 
 
-def later(job: Callable[[], object], seconds: float = 0.2) -> threading.Thread:
+def later(s: Session, job: Callable[[], object], seconds: float = 0.2) -> threading.Thread:
+    """Do something in a thread while the call runs that is about to begin."""
+
     def run() -> None:
+        until(lambda: s.inspect.engine.executor.serving)
         time.sleep(seconds)
         job()
 
@@ -784,7 +788,7 @@ def later(job: Callable[[], object], seconds: float = 0.2) -> threading.Thread:
 
 def test_pause(s: Session, seen: Seen) -> None:
     s.run(SPIN, "c")
-    thread = later(s.debugger.pause)
+    thread = later(s, s.debugger.pause)
     seen.motions = [lambda d: d.evaluate("stop_ = 1") and "continue"]
     assert s.call("spin") == 5
     thread.join()
@@ -815,7 +819,7 @@ def test_breakpoints_set_by_another_thread_while_it_runs(s: Session, seen: Seen)
         return "continue"
 
     for _ in range(4):
-        thread = later(lambda: s.debugger.ask(set_there), 0.1)
+        thread = later(s, lambda: s.debugger.ask(set_there), 0.1)
         seen.motions = ["next", "continue", end]
         assert s.call("hot") == 1
         thread.join()

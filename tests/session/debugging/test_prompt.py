@@ -23,6 +23,7 @@ from jitkernel.session.debugging.dump import Format, dump, read_format
 from jitkernel.session.debugging.prompt import COMMANDS
 from jitkernel.session.debugging.records import Breakpoint
 from jitkernel.session.debugging.where import wanted
+from tests.seeds import seeds
 
 pytestmark = pytest.mark.process
 
@@ -152,7 +153,7 @@ def gdb(program: Path, words: list[str]) -> str:
 FRAMES = re.compile(r"^#\d+ +(?:0x[0-9a-f]+ in )?(\w+) \(.*?\)(?: at .*?:(\d+))?$", re.M)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", seeds(3, 8))
 def test_motions_go_where_gdb_goes(talk: Talk, native: Path, seed: int) -> None:
     pick, words = random.Random(seed), list[str]()
     ours: list[list[tuple[str, int]]] = []

@@ -17,6 +17,7 @@ from jitkernel.errors import JitError
 from jitkernel.session.debugging.records import Breakpoint, Event
 from jitkernel.session.debugging.values import bytes_of
 from jitkernel.values.python import to_python
+from tests.seeds import sampled
 
 pytestmark = pytest.mark.process
 LIMIT = 500  # steps of a program that are looked at
@@ -108,7 +109,7 @@ def quick(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Program, list[
     return [*zip(programs, traces(programs, tmp_path_factory.mktemp("lli")), strict=True)]
 
 
-@pytest.mark.parametrize("seed", QUICK)
+@pytest.mark.parametrize("seed", sampled(QUICK, 2))
 def test_each_value_at_each_step_is_the_interpreter_s(
     shared: Session, seed: int, quick: list[tuple[Program, list[tuple[int, Env]]]]
 ) -> None:

@@ -153,7 +153,7 @@ def _some(name: str, most: int) -> list[int]:
 
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_an_exception_at_any_line(name: str) -> None:
-    assert _tear(name, _some(name, 8), False)
+    assert _tear(name, _some(name, 5), False)
 
 
 # What is raised in a finaliser is nobody's.
@@ -165,7 +165,7 @@ _unraised = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableException
 def test_ctrl_c_at_any_line(name: str) -> None:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        assert _tear(name, _some(name, 4), True)
+        assert _tear(name, _some(name, 2), True)
     finally:
         signal.signal(signal.SIGINT, before)
 
