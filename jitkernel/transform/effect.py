@@ -92,8 +92,10 @@ def apply_pass(  # noqa: PLR0913  (public, options by their names)
         compiled = session.compile(made.after, options)
     except CompileError as error:
         return Effect(name, cell.number, last, made, _complaint(error, made))
-    new = session.inspect.passes(compiled.request)
-    machine = [_machine(session.inspect.machine(r).stages) for r in (request, compiled.request)]
+    new = session.inspect.traced(lambda of: of.passes(compiled.request))
+    both = request, compiled.request
+    stages = session.inspect.traced(lambda of: [of.machine(r).stages for r in both])
+    machine = [_machine(found) for found in stages]
     data = session.inspect.object(cell.number)
     sizes = session.inspect.program.linker.sizes(data)
     figures = [

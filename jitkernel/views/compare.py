@@ -120,8 +120,7 @@ def _view(
     def row(
         what: str, values: Sequence[float], show: Callable[[Any], str] = str
     ) -> tuple[str, ...]:
-        ratio = f"{values[1] / values[0]:.2f}" if all(values) else ""
-        return (what, *map(show, values), ratio)
+        return (what, *map(show, values), _ratio(*values) if all(values) else "")
 
     sides = (left, right)
     rows = [
@@ -149,6 +148,12 @@ def _view(
         note,
     )
     return join([summary, _beside(session, left, right)])
+
+
+def _ratio(one: float, other: float) -> str:
+    """The second beside the first: two digits that say something, however small it is."""
+    ratio = other / one
+    return f"{ratio:.2f}" if ratio >= 0.1 else f"{ratio:.2g}"
 
 
 def _is_call(mnemonic: str) -> bool:

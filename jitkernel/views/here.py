@@ -95,7 +95,7 @@ def block_marks(session: Session, cell: int) -> tuple[str, dict[str, dict[int, s
     if not places:
         return "", {}
     request, is_form = running(session, cell)
-    stages = session.inspect.machine(request).stages
+    stages = session.inspect.traced(lambda of: of.machine(request)).stages
     shown = session.inspect.printed(request)
     made = _blocks(shown, places)
     if is_form:

@@ -30,7 +30,7 @@ def inlining(session: Session, target: int | str | None = None) -> View:
     request = session.inspect.request_anew(cell.number)
     called = session.inspect.program.called
     rows, seen = [], set()
-    for callee, caller, done, why in session.inspect.engine.pool.inlining(request):
+    for callee, caller, done, why in session.inspect.traced(lambda of: of.inlining(request)):
         if callee.startswith("llvm."):
             continue
         seen.add(callee)

@@ -199,7 +199,7 @@ def _source(
     """The function's lines, then those of others that have become part of it."""
     sources = located.sources
     used = sorted({line.place for line in code if line.place is not None})
-    file, extent = sources.own.extent(names[0]) if names else ("", range(0))
+    file, extent = sources.extent(names[0]) if names else ("", range(0))
     if not extent:
         whole = min(sources.own.source.count("\n") + 1, _WHOLE)
         extent = range(1, whole + 1) if not names else extent

@@ -81,7 +81,7 @@ def _rows(account: dict[str, Any]) -> Iterator[tuple[str, int, str]]:
             extents = counted(zone["extents"], "extent", ",")
             words = f"{zone['used']:,} used by {extents}, {zone['padding']:,} padding"
             yield f"slab, {name}", size, words
-    yield "slab, the runtime", runtime, "signal handlers, control block, buffers"
+    yield "slab, the runtime", runtime, "handlers, control block, buffers, unwinder's table"
     cells, symbols = account["cells"], account["symbols"]
     kept = f"; undo keeps {account['undo']:,} bytes" if account["undo"] else ""
     held = f"{counted(cells, 'cell', ',')}, {counted(symbols, 'symbol', ',')}{kept}"

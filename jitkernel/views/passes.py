@@ -102,7 +102,7 @@ def passes(
 
 def _runs(made: Watched) -> View:
     """The passes alone, where it would be too much what each did."""
-    runs = made.session.inspect.pass_runs(made.request, made.tick)
+    runs = made.session.inspect.traced(lambda of: of.pass_runs(made.request, made.tick))
     if made.symbol:
         runs = tuple(run for run in runs if made.symbol in functions_of(run.unit))
     times: dict[str, list[int]] = {}
@@ -163,27 +163,26 @@ def _notes(trace: PassTrace, whole: bool) -> Iterator[str]:
 
 
 def _steps(made: Watched, chosen: Sequence[Changed], alone: bool) -> Iterator[View]:
-    """The change of each step, as far as there is room; the first one is open."""
+    """The change of each step, as far as there is room, that of the smallest ones first; the first
+    one is open."""
     what = f"%passes {made.called.removeprefix('cell ')}"
     room = _ROOM if not alone else 4 * _ROOM
-    folds: list[View] = []
-    out: list[int] = []
-    for at, one in enumerate(chosen):
-        limit = _MOST if len(chosen) == 1 else _LINES
-        if at >= _STEPS or (out and room < _ROOM // 10):
-            out.append(one.number)
-            continue
+    limit = _MOST if len(chosen) == 1 else _LINES
+    shown: dict[int, View] = {}
+    for one in sorted(chosen[:_STEPS], key=lambda one: sum(sum(p.counts) for p in one.pieces)):
         more = f"; {what} --step {one.number} shows them"
         view = sides(one.pieces, limit, more if len(chosen) > 1 else "")
         room -= len(view.html) + len(view.text)
-        if room < 0 and folds:
-            out.append(one.number)
-            room += len(view.html) + len(view.text)
-            continue
-        folds.append(folding(one.title, view, is_open=not folds))
+        if room < 0 and shown:
+            break
+        shown[one.number] = view
+    folds: list[View] = []
+    for one in chosen:
+        if one.number in shown:
+            folds.append(folding(one.title, shown[one.number], is_open=not folds))
     if folds:
         yield slider(folds, "step")
-    if out:
+    if out := [one.number for one in chosen if one.number not in shown]:
         yield paragraph(
             f"What {counted(len(out), 'more step')} changed, {cut_list(list(map(str, out)), 8)}, "
             f"is not shown: {what} --step {out[0]} shows the one."
@@ -230,12 +229,12 @@ def loop(
         return join([_loops(called, made, trace), *_story(called, label, trace)])
 
     with shown_in_part(session, told):
-        trace = session.inspect.loop(made.request, symbol, label, tick)
+        trace = session.inspect.traced(lambda of: of.loop(made.request, symbol, label, tick))
         if not trace.loops:
             return paragraph(f"No pass ran over a loop of {called}, cell {made.cell}.")
         if not label:
             label = trace.loops[0][0][0]
-            trace = session.inspect.loop(made.request, symbol, label, tick)
+            trace = session.inspect.traced(lambda of: of.loop(made.request, symbol, label, tick))
     if not any(label in labels for labels, _ in trace.loops):
         words = cut_list([labels[0] for labels, _ in trace.loops], 8)
         raise UsageError(f"{called} has no loop whose header is {label} at any time: {words}")

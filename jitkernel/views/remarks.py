@@ -71,7 +71,7 @@ def remarks_of(
     `tick` is told twice a second how far LLVM works.  Raises UsageError where the cell has no IR.
     """
     made = watched(session, target, tick)
-    return _placed(made, session.inspect.remarks(made.request, tick))
+    return _placed(made, session.inspect.traced(lambda of: of.remarks(made.request, tick)))
 
 
 def _placed(made: Watched, given: Iterable[Remark]) -> list[Said]:
@@ -196,8 +196,8 @@ def _by_pass(head: str, found: Sequence[Said], everything: bool) -> View:
     if folded.total():
         names = cut_list([name for name in counts if folded[name]], 6)
         note = (
-            f"{counted(folded.total(), 'remark')} on single loads and copies ({names}) are folded: "
-            "--all shows them."
+            f"Folded: {counted(folded.total(), 'remark')} on single loads and copies ({names}); "
+            "--all shows them all."
         )
     passes = f"{len(counts)} pass{'es' * (len(counts) != 1)}"
     title = f"{head}: {counted(len(found), 'remark')} of {passes}"
@@ -226,8 +226,9 @@ def _beside(found: Sequence[Said], source: Sequence[str], everything: bool) -> V
     if left:
         texts.append(f"{counted(len(left), 'more line')} from line {left[0]} on; name a function")
     more = "".join(f"<p>{prose(t)}</p>" for t in texts[len(texts) - bool(quiet) - bool(left) :])
+    columns = ("line", "code", "remarks") if any(lines) else ("remarks",)
     head = "<thead><tr>" + "".join(
-        f'<th scope="col" style="{_SIDE}">{name}</th>' for name in ("line", "code", "remarks")
+        f'<th scope="col" style="{_SIDE}">{name}</th>' for name in columns
     )
     html = f"<table>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>{more}"
     return View(fold(texts), html if rows else more)
@@ -252,13 +253,12 @@ def _said(found: Sequence[Said], everything: bool) -> Iterator[tuple[str, str, s
 
 def _row(number: int, code: str, said: Sequence[tuple[str, str, str]]) -> str:
     parts = []
-    code = f'<code style="white-space:pre">{escape(code)}</code>' if number else ""
     for word, name, text in said:
         tells = word.removesuffix(", ")
         chip = f'<b style="{_CHIPS[tells]}">{tells}</b> ' if tells else ""
         parts.append(f"{chip}{prose(name)}: {prose(text)}")
-    return (
-        f'<tr><th scope="row" style="{_SIDE}">{number or ""}</th>'
-        f'<td style="{_CODE}">{code}</td>'
-        f'<td style="{_SIDE}">{"<br>".join(parts)}</td></tr>'
+    place = (
+        f'<th scope="row" style="{_SIDE}">{number}</th>'
+        f'<td style="{_CODE}"><code style="white-space:pre">{escape(code)}</code></td>'
     )
+    return f'<tr>{place if number else ""}<td style="{_SIDE}">{"<br>".join(parts)}</td></tr>'

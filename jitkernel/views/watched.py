@@ -74,7 +74,8 @@ class Watched:
         """The work of each pass.  Raises UsageError where that would be too much."""
         if self.too_much:
             raise UsageError(self.too_much)
-        return self.session.inspect.passes(self.request, self.symbol, self.tick)
+        asked = self.request, self.symbol, self.tick
+        return self.session.inspect.traced(lambda of: of.passes(*asked))
 
     @cached_property
     def too_much(self) -> str:
@@ -103,7 +104,7 @@ class Watched:
         """Its code generation."""
         code = b"" if self.debugged else self.session.inspect.object(self.cell)
         asked = self.request, self.symbol, self.tick, code, self.counted
-        return self.session.inspect.machine(*asked)
+        return self.session.inspect.traced(lambda of: of.machine(*asked))
 
     @property
     def machine(self) -> dict[str, list[Stage]]:
@@ -160,11 +161,11 @@ class Watched:
 @contextmanager
 def shown_in_part(session: Session, show: Callable[[Any], View]) -> Iterator[None]:
     """Give an interruption meanwhile a `view` of what there was until then: what `show` makes of
-    `Inspect.partial`, if there is that."""
+    `Traces.partial`, if there is that."""
     try:
         yield
     except (Interrupted, KeyboardInterrupt) as error:
-        if (part := session.inspect.partial) is not None:
+        if (part := session.inspect.engine.pool.traces.partial) is not None:
             vars(error)["view"] = show(part)
         raise
 

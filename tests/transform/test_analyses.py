@@ -3,9 +3,8 @@ language."""
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +12,7 @@ from jitkernel import Session
 from jitkernel.errors import CompileError, Interrupted
 from jitkernel.kernel.verdicts import analysis_view
 from jitkernel.transform import analyse
+from tests.busy import soon
 
 ONE = "define i32 @f(i32 %x) {\n  %a = mul i32 %x, 8\n  ret i32 %a\n}\n"
 TWO = ONE + "define i32 @g(i32 %x) {\n  ret i32 %x\n}\n"
@@ -151,18 +151,13 @@ def test_in_cells_of_each_language(s: Session, source: str, language: str, name:
         assert {row["returns"] for row in rows} == {"ret"}
 
 
-def test_one_that_loops_is_interrupted(s: Session) -> None:
+def test_one_that_loops_is_interrupted(s: Session, tmp_path: Path) -> None:
     s.run(ONE)
-
-    def stop() -> None:
-        time.sleep(0.3)
-        while not s.inspect.engine.running:
-            time.sleep(0.01)
-        s.interrupt()
-
-    thread = threading.Thread(target=stop)
-    thread.start()
-    with pytest.raises(Interrupted, match="interrupted in the analysis run"):
-        analyse(s, "def run(m):\n  while True: print('x')", "run", timeout=60)
-    thread.join()
+    begun = tmp_path / "begun"
+    code = f"def run(m):\n  open({str(begun)!r}, 'w').close()\n  while True: print('x')"
+    with (
+        soon(lambda: begun.exists() and s.interrupt() is None),
+        pytest.raises(Interrupted, match="interrupted in the analysis run"),
+    ):
+        analyse(s, code, "run", timeout=60)
     assert s.call("f", 2) == 16

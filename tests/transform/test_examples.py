@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import random
 import re
 from collections import Counter
@@ -125,11 +126,13 @@ def callable_functions(text: str) -> dict[str, list[str]]:
     return found
 
 
-def answers(s: Session, text: str, calls: dict[str, list[list[Any]]]) -> dict[str, list[Any]]:
+def answers(
+    s: Session, text: str, calls: dict[str, list[list[Any]]], level: int = 0
+) -> dict[str, list[Any]]:
     """What each call gives, what it leaves in its buffers, or the kind of error that ends it; as
     far as there is time for it."""
     s.reset()
-    s.run(text, options=CellOptions(opt_level=0))
+    s.run(text, options=CellOptions(opt_level=level))
     s.run("".join(f"@in{k} = global [{SIZE} x i8] zeroinitializer\n" for k in range(BUFFERS)))
     places = [s.symbols[f"in{k}"].address for k in range(BUFFERS)]
     found: dict[str, list[Any]] = {}
@@ -160,13 +163,19 @@ def answers(s: Session, text: str, calls: dict[str, list[list[Any]]]) -> dict[st
     return found
 
 
+def _both(one: list[Any], other: list[Any]) -> list[tuple[Any, Any]]:
+    """Answers to the same inputs, as far as there was time for both."""
+    return [x for x in zip(one, other, strict=False) if "interrupted" not in x]
+
+
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 def test_equal_results_of_100_inputs_in_a_folder() -> None:
-    """Of functions of numbers and buffers, before and after all passes: see `folder`."""
+    """Of functions of numbers and buffers, before and after all passes: see `folder`.  What LLVM's
+    own passes change, too, has no defined answer: it writes past a buffer, or gives an address."""
     rng = random.Random(1)
     edges = [0, 1, -1, 2, 3, 7, -8, 100]
-    compared = 0
+    compared, undefined = 0, 0
     wrong = []
     with Session(timeout=60) as s:
         for path in folder():
@@ -191,14 +200,17 @@ def test_equal_results_of_100_inputs_in_a_folder() -> None:
             except JitError:
                 continue  # it needs others' variables
             after = answers(s, applied(text, *ORDER), calls)
+            theirs = answers(s, text, calls, level=2) if before != after else before
             for name in calls:
-                both = [*zip(before[name], after[name], strict=False)]
-                if "interrupted" in (before[name] or after[name])[-1:]:
-                    both = both[:-1]
-                compared += len(both) == 100
-                if any(a != b for a, b in both):
-                    wrong.append((path.name, name, next(x for x in both if x[0] != x[1])))
-    print(compared, "functions gave equal results of 100 inputs;", len(wrong), "did not")
+                both = _both(before[name], after[name])
+                if unlike := [x for x in both if x[0] != x[1]]:
+                    if any(a != b for a, b in _both(before[name], theirs[name])):
+                        undefined += 1
+                    else:
+                        wrong.append((path.name, name, unlike[0]))
+                compared += len(both) == 100 and not unlike
+    print(compared, "functions gave equal results of 100 inputs;", undefined, "have no defined")
+    print(len(wrong), "did not:", [one[:2] for one in wrong])
     assert not wrong and compared
 
 
@@ -217,6 +229,45 @@ def test_memory_to_values_leaves_what_llvms_pass_leaves(s: Session) -> None:
     assert ours.keys() == theirs.keys() and sum(c["phi"] for c in ours.values()) > 10
     for name, counts in ours.items():
         assert (counts["phi"], counts["alloca"]) == (theirs[name]["phi"], theirs[name]["alloca"])
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+def test_memory_to_values_leaves_what_llvms_pass_leaves_in_a_folder(s: Session) -> None:
+    """As many phis and allocas in 99 of 100 functions; see `folder`."""
+    equal, other = 0, list[str]()
+    for path in folder():
+        text = printed(path.read_text())
+        made = s.compile(text, CellOptions(passes="mem2reg"))
+        theirs = figures(s.inspect.printed(made.request))
+        for name, counts in figures(applied(text, "mem2reg")).items():
+            same = all(counts[what] == theirs[name][what] for what in ("phi", "alloca"))
+            equal += same
+            other += [] if same else [f"{path.name} {name}"]
+    print(equal, "functions have as many as LLVM's pass leaves, these have not:", other)
+    assert len(other) <= 0.01 * equal
+
+
+SUITE = Path(os.environ.get("C_TESTSUITE", "")) / "tests" / "single-exec"
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+@pytest.mark.skipif(not SUITE.is_dir(), reason="C_TESTSUITE names no checkout of c-testsuite")
+def test_programs_of_a_suite_print_what_they_should(s: Session) -> None:
+    """After all passes: what they print and return is what their authors say."""
+    wrong = []
+    programs = sorted(SUITE.glob("*.c"))
+    for source in programs:
+        s.reset()
+        s.run(applied(compiled(source, "O0"), *ORDER), options=CellOptions(opt_level=0))
+        takes = s.inspect.program.linker.symbols["main"].info.shown
+        out = Collector()
+        done = s.run("@main(i32 0, ptr null)" if "i32 (i32" in takes else "@main()", sink=out)
+        if bytes(out.out) != Path(f"{source}.expected").read_bytes() or done.text != "i32 0":
+            wrong.append((source.name, done.text, bytes(out.out)[:80]))
+    print(len(programs) - len(wrong), "of", len(programs), "programs print what they should")
+    assert programs and not wrong
 
 
 BITS = (1, 8, 32)

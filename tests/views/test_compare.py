@@ -12,6 +12,7 @@ from jitkernel import Session
 from jitkernel.errors import CompileError, Fault, UsageError
 from jitkernel.views import compare
 from jitkernel.views.asm import asm
+from jitkernel.views.compare import _ratio
 
 SUM = """\
 @k = global i64 3
@@ -179,3 +180,7 @@ def test_equal_code_stands_on_one_height(session: Session) -> None:
     found = re.findall(r" ([=|<>]) +\d+ +(\w+)", view.text)
     assert {("=", "xor"), ("=", "ret"), (">", "inc")} <= set(found)  # 1 - 77x is -77x + 1
     assert "Side by side" in words(view.html)
+
+
+def test_a_ratio_says_something_however_small_it_is() -> None:
+    assert [_ratio(1000, n) for n in (2, 20, 500, 4321)] == ["0.002", "0.02", "0.50", "4.32"]

@@ -17,6 +17,7 @@ from jitkernel import Session, views
 from jitkernel.errors import UsageError
 
 np = pytest.importorskip("numpy")
+pytestmark = pytest.mark.process  # data looks the same with any executor
 pytest.importorskip("ziglang")
 
 SOURCE = """

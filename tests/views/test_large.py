@@ -52,7 +52,7 @@ def cost(s: Session, work: Callable[..., Any], *given: Any) -> float:
     """CPU seconds of some work, the least of two times."""
     found = []
     for _ in range(2):
-        s.inspect.engine.pool._traced.clear()
+        s.inspect.engine.pool.traces._traced.clear()
         begin = spent(s)
         work(*given)
         found.append(spent(s) - begin)
@@ -66,7 +66,7 @@ def test_a_view_of_a_large_function_is_bounded() -> None:
         for name, view in VIEWS.items():
             shown = view(s, "big")
             assert len(shown.html) + len(shown.text) < 150_000, name
-        for step in changed_steps(s.inspect.passes(s.inspect.request(1), "big")):
+        for step in changed_steps(s.inspect.engine.pool.traces.passes(s.inspect.request(1), "big")):
             for piece in step.pieces:
                 other = SequenceMatcher(None, piece.old, piece.new, False).get_matching_blocks()
                 his = len(piece.old) + len(piece.new) - 2 * sum(n for _, _, n in other)
@@ -108,7 +108,7 @@ def test_real_functions() -> None:
             assert emitted[0] == emitted[1], file
             sizes = {n: counts_of(t).blocks for n, t in parts(request.source).items() if n}
             largest = max(sizes, key=sizes.__getitem__)
-            seen = pool.trace(request, largest[1:])
+            seen = pool.traces.passes(request, largest[1:])
             for step in changed_steps(seen):
                 for piece in step.pieces:
                     other = SequenceMatcher(None, piece.old, piece.new).get_matching_blocks()

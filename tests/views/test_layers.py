@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import random
 import re
-from itertools import combinations
+from itertools import combinations, pairwise, product
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jitkernel.views.layers import Drawing
+from jitkernel.views.rerouting import crossed, rerouted
 from tests.views.dot import crossings, dot
 
 Edges = list[tuple[str, str, float]]
@@ -132,6 +133,22 @@ def test_a_ladder_has_no_crossings() -> None:
     assert len(left) == 1
 
 
+@given(st.data(), st.lists(st.integers(1, 3), min_size=2, max_size=4))
+def test_a_line_goes_where_it_crosses_fewest_edges(data: st.DataObject, sizes: list[int]) -> None:
+    """Of all lines through gaps, or from a node: there are at most 4 ** 4."""
+    edges = [
+        data.draw(st.lists(st.tuples(*(st.sampled_from(range(1, 2 * n, 2)) for n in pair))))
+        for pair in pairwise(sizes)
+    ]
+    places = [range(0, 2 * n + 1, 2) for n in sizes]
+    if data.draw(st.booleans()):
+        places[0] = range(1, 2, 2)
+    fewest = min(crossed(one, edges) for one in product(*places))
+    line = rerouted(places, edges, fewest + 1)
+    assert fewest == crossed(line, edges) and not rerouted(places, edges, fewest)
+    assert all(at in row for at, row in zip(line, places, strict=True))
+
+
 def structured(count: int, seed: int) -> tuple[dict[str, tuple[float, float]], Edges]:
     """The flow graph of a made-up function: sequences, conditions, loops and early exits."""
     chance = random.Random(seed)
@@ -168,6 +185,14 @@ def structured(count: int, seed: int) -> tuple[dict[str, tuple[float, float]], E
         for n in range(made + 1)
     }
     return boxes, [(str(a), str(b), 0.0) for a, b in dict.fromkeys(pairs) if a != b]
+
+
+@pytest.mark.parametrize(("count", "seed"), [(20, 14), (20, 84), (30, 22), (30, 59), (40, 20)])
+def test_long_edges_are_laid_as_a_whole(count: int, seed: int) -> None:
+    """Of functions that can be drawn without a crossing, though none of the steps that move nodes
+    of one layer alone leads there."""
+    drawing = Drawing(*structured(count, seed))
+    assert not crossings([points(route.path) for route in drawing.routes])
 
 
 @pytest.mark.parametrize("count", [30, 60, 90])

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from html import unescape
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 from stripped import assert_complete, words
@@ -49,6 +50,17 @@ def test_a_function_at_line_900_has_its_own_lines(session: Session) -> None:
     assert re.search(r"^ +a: inlined: help, cell 1$", rest, re.M)
     assert re.search(r"^ *a5   if \(x > 2\)$", rest, re.M)
     assert not re.search(r"\bf\d+\(|after", "\n".join(source))
+
+
+def test_a_function_of_a_header_has_its_own_lines(tmp_path: Path) -> None:
+    """With its head and its end, as one of the cell has; of those around it none."""
+    header = tmp_path / "own.h"
+    header.write_text(f"static int before;\n{TARGET.replace('help(i)', 'before++')}\nint after;\n")
+    with Session(spare=False, clang_flags=f"-I {tmp_path}") as s:
+        s.run('#include "own.h"\nint use(int n) {\n  return target(n);\n}', "c")
+        source = pane(linked(s, "target").text, "Source")
+    assert source == [f"{2 + k} {line}" for k, line in
+                      enumerate(TARGET.replace("help(i)", "before++").splitlines())]  # fmt: skip
 
 
 def test_lines_agree_with_the_line_table(session: Session) -> None:

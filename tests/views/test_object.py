@@ -24,6 +24,7 @@ from jitkernel.views import callgraph, compare
 from jitkernel.views.asm import Instruction, asm, code_of, decode
 from jitkernel.views.object import ROWS
 from jitkernel.views.object import object as object_view
+from tests.seeds import sampled
 
 #: Modules that a session runs as they are; the others define what the process has, or throw.
 NAMES = [n for n in IR if n not in ("constructors",)]
@@ -54,7 +55,7 @@ def placed(session: Session, name: str, level: int) -> tuple[LinkMap, Linked]:
 
 @needs("ld", "objdump")
 @pytest.mark.parametrize("level", [0, 2])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", sampled(NAMES, 2))
 def test_what_is_read_back_is_what_ld_makes(session, tmp_path: Path, name: str, level: int) -> None:
     made, linked = placed(session, name, level)
     elf = ELFFile(io.BytesIO(linked.elf))

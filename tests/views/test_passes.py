@@ -23,6 +23,7 @@ from jitkernel.views import ir, loop, mir, passes, remarks
 from jitkernel.views.diff import counts, diff, difference, optnone, shown_unit
 from jitkernel.views.view import View
 from jitkernel.views.watched import changed_steps
+from tests.views.test_remarks import LENT, C
 
 ALLOCA = """define i32 @sq(i32 %x) {
   %a = alloca i32
@@ -134,7 +135,7 @@ def test_passes_of_a_function(session: Session) -> None:
 
 def test_a_diff_starts_from_what_the_step_before_left(session: Session) -> None:
     """The whole of what the steps add and take away leads from the first text to the last."""
-    seen = session.inspect.passes(session.inspect.request(1), "sq")
+    seen = session.inspect.engine.pool.traces.passes(session.inspect.request(1), "sq")
     lines = quiet(seen.before["@sq"]).split("\n")
     for step in changed_steps(seen):
         (piece,) = step.pieces
@@ -162,6 +163,24 @@ def test_of_many_functions_the_rest_is_told(monkeypatch: pytest.MonkeyPatch) -> 
         assert "are not listed" not in passes(s, "sq7").text
         last = passes(s, 1, stop_after=told[2])
         assert f"{told[2]}  " in last.text
+
+
+def test_where_there_is_little_room_the_small_steps_are_shown(
+    s: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One large step does not take the place of all that follow."""
+    s.run(LENT, "c")
+    s.run(C, "c")
+    sizes = {
+        int(m[1]): int(m[2]) + int(m[3])
+        for m in re.finditer(r"(?m)^ +(\d+)  .*?@\w+ +(\d+) +(\d+) ", passes(s, "dot").text)
+    }
+    monkeypatch.setattr(sys.modules["jitkernel.views.passes"], "_ROOM", 8000)
+    words = passes(s, "dot").text
+    shown = {int(n) for n in re.findall(r"(?m)^(\d+)\. .* on @", words)}
+    left = sizes.keys() - shown
+    assert shown and left and " shown: %passes" in " ".join(words.split())
+    assert max(sizes[n] for n in shown) <= min(sizes[n] for n in left)
 
 
 def test_internal_functions_of_a_cell(session: Session) -> None:
@@ -260,7 +279,7 @@ def test_what_is_interrupted_shows_what_there_was(
     rows = [re.findall(r"^ +(\d+  \S+ +@f [ \d]+)  ", t, re.M) for t in (view.text, whole)]
     assert 0 < len(rows[0]) <= len(rows[1])
     assert [r.split() for r in rows[0]] == [r.split() for r in rows[1][: len(rows[0])]]
-    assert "Stopped" not in whole and s.inspect.partial is None
+    assert "Stopped" not in whole and s.inspect.engine.pool.traces.partial is None
     assert not [*tmp_path.iterdir()]
 
 
@@ -311,10 +330,10 @@ def test_what_else_is_interrupted_shows_what_there_was(
         if shown := vars(found.value).get("view"):
             break
     assert re.search(words, " ".join(shown.text.split()))
-    assert s.inspect.partial is not None and not [*tmp_path.iterdir()]
+    assert s.inspect.engine.pool.traces.partial is not None and not [*tmp_path.iterdir()]
     s.run(rolled(8))
     whole = view(s, None)
-    assert "Stopped" not in whole.text and s.inspect.partial is None
+    assert "Stopped" not in whole.text and s.inspect.engine.pool.traces.partial is None
 
 
 def test_passes_over_loops_are_one_step_and_a_loop_has_its_own(s: Session) -> None:
@@ -448,7 +467,7 @@ def test_a_function_without_machine_ir(session: Session) -> None:
 
 def traced(s: Session) -> PassTrace:
     """What each pass did to the last cell."""
-    return s.inspect.passes(s.inspect.request(s.cells[-1].number))
+    return s.inspect.engine.pool.traces.passes(s.inspect.request(s.cells[-1].number))
 
 
 def test_a_pipeline_of_ones_own(s: Session) -> None:

@@ -32,8 +32,11 @@ pytestmark = [pytest.mark.soak, pytest.mark.timeout(3000)]
 
 FOLDERS = [Path(p) for p in os.environ.get("VIEWS_REAL", "").split(":") if p]
 FILES = [path for folder in FOLDERS for path in sorted(folder.glob("*.c"))]
-#: Of the file that is empty else; and the one that includes all others.
-FLAGS = {"ltests.c": "-DLUA_USER_H='\"ltests.h\"'"}
+#: Of the file that is empty else, of those that `configure` would tell; and the one that includes
+#: all others.
+FLAGS = {"ltests.c": "-DLUA_USER_H='\"ltests.h\"'"} | dict.fromkeys(
+    ("gzlib.c", "gzread.c", "gzwrite.c"), "-DHAVE_UNISTD_H"
+)
 ALL_IN_ONE = "onelua.c"
 VIEWS: dict[str, Callable[[Session, str], views.View]] = {
     "linked": lambda s, f: views.linked(s, f),
@@ -71,7 +74,7 @@ def spent(what: Callable[..., Any], *given: object) -> tuple[float, Any]:
 
 def anew(s: Session, view: Callable[[Session, str], views.View], name: str) -> tuple[float, Any]:
     """The same of a view that finds nothing of an earlier one."""
-    s.inspect.engine.pool._traced.clear()
+    s.inspect.engine.pool.traces._traced.clear()
     s.inspect.places.lines.tables.clear()
     s.inspect.places.lines.shown = None
     return spent(view, s, name)
@@ -86,9 +89,14 @@ def placed(s: Session, path: Path) -> str:
             return source
         except JitError as error:
             missing = re.search(r" reads (\w+), which nobody defines", str(error))
-            head = rf"^\w.*\b{missing[1]}\b[^;=]*= *\{{$" if missing else "$^"
-            having = (p for p in path.parent.glob("*.c") if p.name != ALL_IN_ONE)
-            found = (p for p in having if re.search(head, p.read_text(errors="replace"), re.M))
+            if missing is None:
+                pytest.skip(str(error).splitlines()[0])
+            head = rf"^\w.*\b{missing[1]}\b[^;=]*= *\{{$"
+            texts = {p: p.read_text(errors="replace") for p in path.parent.glob("*.[ch]")}
+            having = (
+                p.with_suffix(".c") for p, text in texts.items() if re.search(head, text, re.M)
+            )
+            found = (p for p in having if p.name != ALL_IN_ONE and p in texts)
             if (other := next(found, None)) is None:
                 pytest.skip(str(error).splitlines()[0])
         placed(s, other)
@@ -100,7 +108,7 @@ def placed(s: Session, path: Path) -> str:
 def test_real_functions(path: Path) -> None:
     flags = f"-I {path.parent} {FLAGS.get(path.name, '')}"
     with Session(timeout=900, clang_flags=flags, capacity=256 << 20) as s:
-        lines = placed(s, path).split("\n")
+        source = placed(s, path)
         cell = s.cells[-1]
         located = Located(s, cell.number)
         if not cell.names:
@@ -121,7 +129,9 @@ def test_real_functions(path: Path) -> None:
                       f"{len(made.html) // 1000} kB")  # fmt: skip
                 assert len(made.html) <= most, (name, kind)
                 assert seconds <= 4 * compile_ + 0.1, (name, kind)
-            _own_lines(views.linked(s, name).text, name, lines)
+            file = next(p.file for at in body.places for p in at if p and p.function == name)
+            own = Path(file).read_text(errors="replace") if file else source
+            _own_lines(views.linked(s, name).text, name, own.split("\n"))
             if count <= 120:
                 _beside_dot(name, body)
 

@@ -54,6 +54,12 @@ def session() -> Iterator[Session]:
         yield s
 
 
+def test_what_is_of_no_line_has_no_columns_for_it(session: Session) -> None:
+    html = remarks(session, "dot").html
+    heads = [re.findall(r"<th scope=\"col\"[^>]*>(\w+)", part) for part in html.split("<table>")]
+    assert ["line", "code", "remarks"] in heads and ["remarks"] in heads
+
+
 def test_each_line_has_its_own(session: Session) -> None:
     found = remarks_of(session, "dot")
     said = {(s.cell, s.line, s.remark.name, s.remark.tells) for s in found}
@@ -89,7 +95,9 @@ def test_the_noisy_ones_are_counted(session: Session) -> None:
     s.run(f"void k(void);\nvoid many(int *p, int *q) {{\n  for (int i = 0; i < 99; i++) {{\n{loads}"
           "  }\n}", "c")  # fmt: skip
     folded, whole = remarks(s, "many"), remarks(s, "many", everything=True)
-    told = re.search(r"(\d+) remarks on single loads and copies \((.*)\) are folded", folded.text)
+    told = re.search(
+        r"Folded: (\d+) remarks on single loads and copies \((.*)\); --all", folded.text
+    )
     assert told is not None and int(told[1]) >= 9 and "licm" in told[2]
     assert "failed to" not in folded.text and "failed to" in whole.text
     assert len(folded.html) < len(whole.html)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 import threading
+from collections.abc import Callable
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from stripped import assert_complete
@@ -275,22 +278,42 @@ def test_a_cell_that_runs_is_looked_at_and_goes_on() -> None:
         assert "return address: @outer2+" in texts[0]
 
 
-def test_a_cell_that_waits_in_a_library_is_looked_at_and_goes_on_waiting() -> None:
-    with Session(capacity=64 << 20) as s:
-        texts: list[str] = []
-        s.frontend.look_after(0.05, lambda stopped: texts.append(stack(s).text))
-        assert s.run("declare i32 @usleep(i32)\n%x = call i32 @usleep(i32 400000)").value == 0
-        assert len(texts) == 1 and "libc" in texts[0] and re.search(r"cell 1 ", texts[0])
+def waits(s: Session, path: Path) -> Callable[[], int]:
+    """Define @waits, which waits until something is written to a file; gives what writes it."""
+    os.mkfifo(path)
+    s.run(
+        "declare i32 @open(ptr, i32, ...)\ndeclare i64 @read(i32, ptr, i64)\n@room = global i64 0"
+    )
+    s.run(
+        "define i64 @waits(ptr %path) noinline uwtable {\n"
+        "  %f = call i32 (ptr, i32, ...) @open(ptr %path, i32 2)\n"
+        "  %n = call i64 @read(i32 %f, ptr @room, i64 4)\n  %r = add i64 %n, 38\n  ret i64 %r\n}"
+    )
+    return lambda: path.write_text("done")
 
 
-def test_a_system_that_lets_nobody_look_does_not_stop_the_cell(monkeypatch) -> None:
+def test_a_cell_that_waits_in_a_library_is_looked_at_and_goes_on_waiting(tmp_path: Path) -> None:
     with Session(capacity=64 << 20) as s:
-        s.run("declare i32 @usleep(i32)")
+        write, texts = waits(s, tmp_path / "fifo"), []
+
+        def look(stopped) -> None:
+            texts.append(stack(s).text)
+            write()
+
+        s.frontend.look_after(0.05, look)
+        assert s.run(f'@waits("{tmp_path / "fifo"}")').value == 42
+        assert len(texts) == 1 and "libc" in texts[0] and re.search(r"cell 2 ", texts[0])
+
+
+def test_a_system_that_lets_nobody_look_does_not_stop_the_cell(monkeypatch, tmp_path) -> None:
+    with Session(capacity=64 << 20) as s:
+        write = waits(s, tmp_path / "fifo")
 
         def refuse() -> None:
+            write()
             raise UsageError("not permitted")
 
         monkeypatch.setattr(s.inspect.engine.executor, "peek", refuse)
         s.frontend.look_after(0.01, lambda stopped: pytest.fail("there is nothing to see"))
-        result = s.run("%x = call i32 @usleep(i32 300000)")
-        assert result.value == 0 and any("not permitted" in note for note in result.notes)
+        result = s.run(f'@waits("{tmp_path / "fifo"}")')
+        assert result.value == 42 and any("not permitted" in note for note in result.notes)
