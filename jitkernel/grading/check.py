@@ -26,6 +26,7 @@ from jitkernel.session.operation import operation
 from jitkernel.session.program.signatures import Signature
 from jitkernel.session.run.calls import Scratch
 from jitkernel.session.run.results import Collector
+from jitkernel.tracebacks import of_user
 from jitkernel.values.c import function_in_c
 from jitkernel.values.python import Pointer
 from jitkernel.values.value import TypedValue
@@ -77,8 +78,8 @@ def check(
         if not finding.holds
     ]
     if broken:
-        # No hint: it is about the answer.
-        raise CheckFailed("\n".join([*broken, f"All {inputs} inputs gave the right answer."]))
+        lines = [*broken, f"All {inputs} inputs gave the right answer.", *_hint(exercise)]
+        raise CheckFailed("\n".join(lines))
     return Report(exercise, name, inputs, tuple(f.found for f in findings), called)
 
 
@@ -141,11 +142,13 @@ def _check_inputs(trial: _Trial, exercise: Exercise, called: str) -> int:
             lines = [f"{call}: {first}", *rest]
             if done:
                 lines.append(f"{counted(done, 'input')} before it gave the right answer.")
-            if exercise.hint:
-                lines.append(f"hint: {exercise.hint}")
-            raise CheckFailed("\n".join(lines), call)
+            raise CheckFailed("\n".join([*lines, *_hint(exercise)]), call)
         done += 1
     return done
+
+
+def _hint(exercise: Exercise) -> list[str]:
+    return [f"hint: {exercise.hint}"] if exercise.hint else []
 
 
 def _simplest(
@@ -325,9 +328,11 @@ def _same(one: Any, other: Any, tolerance: float) -> bool:
 
 
 def _raised(error: Exception) -> str:
-    """The words for an exception of a function of Python's, with the place that raised it."""
-    *_, last = traceback.extract_tb(error.__traceback__)
-    return f"{type(error).__name__}: {error} (in {last.name}, line {last.lineno})"
+    """The words for an exception of a function of Python's, with the user's place that raised it:
+    there is none where what it returned is refused."""
+    frames = traceback.extract_tb(of_user(error.__traceback__))
+    place = f" (in {frames[-1].name}, line {frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {error}{place}"
 
 
 def _said(printed: _Printed) -> list[str]:

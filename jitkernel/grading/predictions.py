@@ -7,7 +7,10 @@ In a Python notebook `predict("faster", 10)` and, where it was measured, `answer
 from __future__ import annotations
 
 from jitkernel.grading import progress
+from jitkernel.regex import regex
 
+#: A number of a guess: `about 1,000 times`, `30%`, `2x`; none of `0x2a`, `rsp+8` and the like.
+_NUMBER = regex(r"(?<![^\s])[-+]?(?:\d[\d,]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?(?=x?%?(?:[,;.]?\s|$))")
 #: By name: what this process's reader expects.
 _expected: dict[str, str] = {}
 
@@ -19,7 +22,7 @@ def predict(name: str, guess: object = ...) -> str:
         _expected.pop(name, None)
         return f"{name}: write what you expect in place of the gap, and run this again"
     _expected[name] = text
-    return f"{name}: you expect {text}"
+    return f"{name}: you expect {_shown(text)}"
 
 
 def answer(name: str, found: object) -> str:
@@ -29,12 +32,13 @@ def answer(name: str, found: object) -> str:
         return f"{name}: {_shown(text)}; without a prediction"
     verdict = _compared(guess, text)
     note = progress.passed(name) if verdict.startswith(("right", "close")) else ""
-    return f"{name}: {_shown(text)}; you expected {guess}: {verdict}\n{note}".rstrip("\n")
+    return f"{name}: {_shown(text)}; you expected {_shown(guess)}: {verdict}\n{note}".rstrip("\n")
 
 
 def _compared(guess: str, found: str) -> str:
+    numbers = [text.replace(",", "") for text in _NUMBER.findall(guess)]
     try:
-        expected, is_now = (float(text.replace(",", "").rstrip("%x ")) for text in (guess, found))
+        is_now, (expected,) = float(found.replace(",", "").rstrip("%x ")), map(float, numbers)
     except ValueError:
         return "right" if guess.casefold() == found.casefold() else "it is something else"
     if expected == is_now:
@@ -55,4 +59,6 @@ def _shown(text: str) -> str:
         value = float(text)
     except ValueError:
         return text
-    return text if value.is_integer() else f"{value:.4g}"
+    if value.is_integer():
+        return text.removesuffix(".0")  # Python's mark of a float, which no reader asked for
+    return f"{value:.4g}"

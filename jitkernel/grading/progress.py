@@ -74,6 +74,17 @@ def lessons() -> list[Lesson]:
         raise UsageError(f"{COURSE} is no list of lessons: {error}") from None
 
 
+def elsewhere() -> str:
+    """The nearest folder that has a course: above this one, in their `course` or
+    `notebooks/course`, at last in this package's source tree; "" where none is."""
+    here = Path.cwd()
+    for root in (here, *here.parents, Path(__file__).resolve().parents[2]):
+        for folder in (root, root / "course", root / "notebooks" / "course"):
+            if (folder / COURSE).is_file():
+                return str(folder)
+    return ""
+
+
 def passed(name: str) -> str:
     """Note that an exercise or a prediction was passed, where a lesson here has it.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import secrets
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from queue import Empty
@@ -28,18 +29,41 @@ _OUTPUTS = {
 }
 
 
+_SOCKET = 107 - len("/kernel-01234567-ipc-5")  # bytes that unix(7) leaves for the folder's name
+
+
+def own_transport() -> str:
+    """`ipc`: sockets in a folder of the user's, which no other user reaches, and no other program
+    takes before the kernel does; `tcp` where that folder's name is too long for sockets."""
+    from jupyter_core.paths import jupyter_runtime_dir
+
+    return "ipc" if len(os.fsencode(jupyter_runtime_dir())) <= _SOCKET else "tcp"
+
+
+def kernel_manager(name: str, own: list[str]) -> Any:
+    """A manager of one kernel, which is looked for in the folders `own`, too."""
+    from jupyter_client.kernelspec import KernelSpecManager
+    from jupyter_client.manager import KernelManager
+    from jupyter_core.paths import jupyter_runtime_dir
+
+    folder = jupyter_runtime_dir()
+    os.makedirs(folder, 0o700, exist_ok=True)
+    return KernelManager(
+        kernel_name=name,
+        kernel_spec_manager=KernelSpecManager(kernel_dirs=own),
+        transport=own_transport(),
+        connection_file=os.path.join(folder, f"kernel-{secrets.token_hex(4)}.json"),
+    )
+
+
 @contextlib.contextmanager
 def running_kernel(
     folder: Path, arguments: tuple[str, ...] = (), python: bool = False
 ) -> Iterator[Any]:
     """A client of a fresh kernel that works in `folder`; the kernel is gone afterwards.  `python`:
     IPython's, whose notebooks load jitkernel as an extension, and not ours."""
-    from jupyter_client.kernelspec import KernelSpecManager
-    from jupyter_client.manager import KernelManager
-
-    own = [] if python else [str(kernelspec_source().parent)]
-    specs = KernelSpecManager(kernel_dirs=own)  # IPython's is found in any case
-    manager = KernelManager(kernel_name="python3" if python else NAME, kernel_spec_manager=specs)
+    own = [] if python else [str(kernelspec_source().parent)]  # IPython's is found in any case
+    manager = kernel_manager("python3" if python else NAME, own)
     # The kernel must find this very package, also when it is run from a source tree.
     root = str(Path(__file__).resolve().parents[2])
     path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH", "")]))

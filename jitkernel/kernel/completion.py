@@ -37,6 +37,7 @@ _MAGIC_HEAD = regex(r"[ \t]*(%{1,2})([A-Za-z_][\w.]*)?\Z")
 _LOCAL = regex(rf"^\s*(%(?!\d){NAME})\s*=", re.MULTILINE)
 _PARAMETER = regex(rf"[\s(](%(?!\d){NAME})\s*[,)]")
 _LABEL = regex(rf"^\s*((?!\d){NAME}):", re.MULTILINE)
+_COMPARED = regex(r"\b([if]cmp)\s+\w*\Z")
 _UNFINISHED = regex(r'(?:@"[^"]*|[^\s"]|"[^"]*")*\Z')
 MANY = 500  # matches; more help nobody
 
@@ -213,10 +214,15 @@ def _ir_matches(context: Frontend, code: str, before: str, word: str) -> Iterato
     if word.startswith("%"):
         yield from (m for m in _locals(context, code, before) if m.text.startswith(word))
         return
+    from jitkernel.ir.keywords import KEYWORDS, PREDICATES
+
+    if compared := _COMPARED.search(before):
+        for text, meaning in PREDICATES[compared[1]].items():
+            if text.startswith(word):
+                yield Suggestion(text, "predicate", meaning)
+        return
     if not word:
         return
-    from jitkernel.ir.keywords import KEYWORDS
-
     for text, (kind, meaning) in KEYWORDS.items():
         if text.startswith(word):
             yield Suggestion(text, kind, meaning)

@@ -170,17 +170,13 @@ def _run_notebook(path: Path, session: str, trust: bool) -> int:
     return 0
 
 
-_SOCKET = 107 - len("/kernel-4194304-ipc-5")  # bytes that unix(7) leaves for the folder's name
-
-
 def _own_transport(arguments: list[str]) -> list[str]:
-    """Sockets in a folder of the user's, which no other user reaches, where nobody chose others:
-    over TCP the kernel would have to warn of them."""
-    from jupyter_core.paths import jupyter_runtime_dir
+    """Sockets in a folder of the user's, where nobody chose others: over TCP the kernel would have
+    to warn of them."""
+    from jitkernel.kernel.client import own_transport
 
     chosen = any(a.startswith(("--existing", "--transport", "--ip", "--ssh")) for a in arguments)
-    fits = len(os.fsencode(jupyter_runtime_dir())) <= _SOCKET
-    return ["--transport=ipc"] if fits and not chosen else []
+    return [] if chosen else [f"--transport={own_transport()}"]
 
 
 def console(arguments: list[str]) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from jitkernel import Session, grading
-from jitkernel.errors import CheckFailed, CompileError, UsageError
+from jitkernel.errors import CheckFailed, CompileError, Interrupted, UsageError
 from jitkernel.grading.inputs import kinds_of, told
 from jitkernel.grading.rules import read_rule
 from jitkernel.kernel.magics.grading import report_view
@@ -207,7 +207,7 @@ def test_rules(s: Session, rule: str, source: str, complaint: str) -> None:
     s.run("@g = global i32 0\n@f = global ptr @sq")
     lines = failure(s, exercise, f"define i32 @f2(i32 %x) {{\n{source}\n}}")
     assert complaint in lines[0] and lines[0].endswith(f"asks for: {read_rule(rule).demand}")
-    assert lines[1:] == ["All 200 inputs gave the right answer."]  # the hint is about the answer
+    assert lines[1:] == ["All 200 inputs gave the right answer.", "hint: what about 0?"]
 
 
 def test_rules_that_hold(s: Session) -> None:
@@ -426,8 +426,28 @@ def test_what_a_python_function_raises_is_an_answer_with_its_input(s) -> None:
         grading.check(s, exercise)
     s.export_python("inc", lambda x: x + 1 if x < 127 else 1000, "i8 (i8)")
     with pytest.raises(
-        CheckFailed, match=r"@inc\(127\): UsageError: what @inc returned: 1000 does not fit"
+        CheckFailed,
+        match=r"@inc\(127\): UsageError: what @inc returned: 1000 does not fit i8; expected -128",
     ):
-        grading.check(s, exercise)
+        grading.check(s, exercise)  # no place: it is none of the user's lines
     s.export_python("inc", lambda x: (x + 129) % 256 - 128, "i8 (i8)")
     assert grading.check(s, exercise).inputs > 100
+
+
+def test_a_python_function_without_end_names_its_input(s: Session) -> None:
+    """And so does a cell's time limit end it: the loop is in the kernel process, not the cell's."""
+    exercise = grading.make_exercise(s, "inc", "; try: 5\ndefine i8 @inc(i8 %x) {\n  ret i8 6\n}")
+
+    def inc(x: int) -> int:
+        while x != 6:
+            pass
+        return x
+
+    s.export_python("inc", inc, "i8 (i8)")
+    s.configure("cell_timeout", 0.2)
+    with pytest.raises(CheckFailed, match=r"@inc\(5\): did not come back within 0.2 s; expected 6"):
+        grading.check(s, exercise)
+    with pytest.raises(Interrupted, match=r"longer than Executor.cell_timeout allows"):
+        s.value("@inc(5)")
+    assert s.value("@inc(6)").python == 6
+    s.configure("cell_timeout", 0.0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import sys
@@ -13,7 +12,8 @@ from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.jupyter_home import jupyter_home
+
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 SQ = "%%llvm\ndefine i32 @sq(i32 %x) {\n  %r = mul i32 %x, %x\n  ret i32 %r\n}\n"
@@ -24,18 +24,8 @@ SPIN = "%%llvm\ndefine void @spin() {\n  br label %l\nl:\n  br label %l\n}\n"
 @pytest.fixture(scope="session", autouse=True)
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """No user's configuration, history or profiles."""
-    folder = tmp_path_factory.mktemp("ipython home")
-    saved = dict(os.environ)
-    os.environ.update(
-        JUPYTER_CONFIG_DIR=str(folder / "config"),
-        JUPYTER_DATA_DIR=str(folder / "data"),
-        IPYTHONDIR=str(folder / "ipython"),
-        XDG_CACHE_HOME=str(folder / "cache"),
-        PYTHONPATH=os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")])),
-    )
-    yield folder
-    os.environ.clear()
-    os.environ.update(saved)
+    with jupyter_home(tmp_path_factory.mktemp("ipython home")) as folder:
+        yield folder
 
 
 class Shell:

@@ -7,12 +7,13 @@ import os
 import signal
 import subprocess
 import sys
-import threading
+from functools import partial
 
 import pytest
 from IPython.utils.capture import capture_output
 
 import jitkernel
+from tests.busy import soon
 
 SQ = "%%llvm\ndefine i32 @sq(i32 %x) {\n  %r = mul i32 %x, %x\n  ret i32 %r\n}\n"
 CUBE = SQ.replace("%r = mul i32 %x, %x", "%y = mul i32 %x, %x\n  %r = mul i32 %y, %x")
@@ -304,7 +305,7 @@ def test_nothing_imports_numpy_and_the_session_ends_with_the_process() -> None:
 COUNT = "%%jit analysis count --on @sq\ndef count(function):\n"
 
 
-def test_analyses_in_a_python_notebook(ip) -> None:
+def test_analyses_in_a_python_notebook(ip, tmp_path) -> None:
     """What they give, with mistakes, with HTML, stopped; the session is as it was."""
     ip.ok(SQ)
     assert "\n1\n" in ip.ok(f"{COUNT}  return len(function.blocks)")
@@ -322,8 +323,10 @@ def test_analyses_in_a_python_notebook(ip) -> None:
     page = "class Page:\n  def _repr_html_(self): return '<b>x</b>'\n"
     html = ip.ok(COUNT.replace("def", f"{page}def") + "  return Page()")
     assert "shown as HTML" in html
-    press = threading.Timer(2.0, os.kill, (os.getpid(), signal.SIGINT))
-    press.start()
-    result, _ = ip.run(f"{COUNT.replace('count', 'count --timeout 60', 1)}  while True: pass")
+    begun, press = tmp_path / "begun", partial(os.kill, os.getpid(), signal.SIGINT)
+    endless = COUNT.replace("count", "count --timeout 60", 1)
+    endless += f"  open({str(begun)!r}, 'w').close()\n  while True: pass"
+    with soon(lambda: begun.exists() and press() is None):
+        result, _ = ip.run(endless)
     assert "interrupted in the analysis count" in str(result.error_in_exec)
     assert ip.ok("%%llvm\n@sq(3)").rstrip().endswith("9")

@@ -12,11 +12,11 @@ from collections.abc import Iterator
 import pexpect
 import psutil
 import pytest
-from jupyter_client.manager import KernelManager
 
-from jitkernel.kernel.client import outputs_text
+from jitkernel.kernel.client import kernel_manager, outputs_text
 from jitkernel.kernel.displays import plain
 from tests.kernel.conftest import Kernel, children, gone_within
+from tests.processes import computes
 
 SQ = "%%llvm\ndefine i32 @sq(i32 %x) {\n  %r = mul i32 %x, %x\n  ret i32 %r\n}\n"
 SPIN = "%%llvm\ndefine void @spin() {\n  br label %l\nl:\n  br label %l\n}\n"
@@ -27,7 +27,7 @@ class PythonKernel(Kernel):
     """ipykernel as a client starts it."""
 
     def __init__(self) -> None:
-        self.begin(KernelManager(kernel_name="python3"))
+        self.begin(kernel_manager("python3", []))
 
     def sent(self, source: str, until: str) -> str:
         """Send a cell and wait for a word of its output; its message id."""
@@ -92,7 +92,7 @@ def test_the_stop_button_ends_a_call_from_python_with_keyboardinterrupt(kernel) 
     kernel.ok(SPIN)
     source = "print('before', flush=True)\ntry:\n    spin()\nexcept Exception:\n    print('caught')"
     identity = kernel.sent(source, "before")
-    time.sleep(0.3)
+    assert computes(kernel.pid)
     kernel.manager.interrupt_kernel()
     reply = kernel.reply_to(identity)
     assert (reply["status"], reply["ename"]) == ("error", "KeyboardInterrupt")
@@ -266,12 +266,12 @@ def test_ipython_on_a_terminal(terminal) -> None:
     )
     terminal.sendline("print('be' + 'gun'); spin()")
     terminal.expect("begun")
-    time.sleep(0.3)
+    assert computes(terminal.pid)
     terminal.sendintr()
     terminal.expect(r"KeyboardInterrupt(.|\n)*In \[\d+\]: ")
     assert "spin()" in terminal.match.group(0) or "spin()" in terminal.before
     terminal.sendline("%jit @spin()")
-    time.sleep(0.5)
+    assert computes(terminal.pid)
     terminal.sendintr()
     terminal.expect(r"Interrupted: (.|\n)*In \[\d+\]: ")
     assert "Out" in typed(terminal, "sq(3)")

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import IO, Any
 
 import pytest
-from jupyter_client.kernelspec import KernelSpecManager
 from jupyter_client.manager import KernelManager
 
-from jitkernel.kernel.client import outputs_text, run_cell
+from jitkernel.kernel.client import kernel_manager, outputs_text, run_cell
 from jitkernel.kernel.displays import FOLD, plain
 from jitkernel.kernel.install import NAME, kernelspec_source
 from tests.busy import until
+from tests.jupyter_home import jupyter_home as home
 from tests.processes import runs
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -23,22 +23,12 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="session", autouse=True)
 def jupyter_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A home of their own: no user's configuration, history or kernels; this tree's kernel."""
-    home = tmp_path_factory.mktemp("jupyter home")
-    saved = dict(os.environ)
-    os.environ.update(
-        JUPYTER_CONFIG_DIR=str(home / "config"),
-        JUPYTER_DATA_DIR=str(home / "data"),
-        IPYTHONDIR=str(home / "ipython"),
-        XDG_CACHE_HOME=str(home / "cache"),
-        PYTHONPATH=os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")])),
-    )
+    """A home of their own, with this tree's kernel."""
     from jitkernel.kernel.install import install
 
-    install("user")
-    yield home
-    os.environ.clear()
-    os.environ.update(saved)
+    with home(tmp_path_factory.mktemp("jupyter home")) as folder:
+        install("user")
+        yield folder
 
 
 def children(pid: int) -> set[int]:
@@ -95,8 +85,7 @@ class Kernel:
     def __init__(self, *arguments: str, cwd: str | None = None) -> None:
         log = tempfile.TemporaryFile()  # noqa: SIM115 (read for as long as there are tests)
         Kernel.logs[log] = 0
-        specs = KernelSpecManager(kernel_dirs=[str(kernelspec_source().parent)])
-        manager = KernelManager(kernel_name=NAME, kernel_spec_manager=specs)
+        manager = kernel_manager(NAME, [str(kernelspec_source().parent)])
         more = ["--log-level=ERROR", *arguments]
         self.begin(manager, extra_arguments=more, cwd=cwd or os.getcwd(), stderr=log)
 
@@ -214,4 +203,4 @@ def kernel() -> Iterator[Kernel]:
     yield running
     processes = running.processes
     running.stop()
-    assert not gone_within(processes, 5), "processes were left behind"
+    assert not gone_within(processes, 20), "processes were left behind"

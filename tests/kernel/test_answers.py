@@ -74,7 +74,8 @@ def verdict(client: Any, call: str) -> str:
 
 
 def graded(students: Callable[[str], Any], stem: str, exercises: str) -> Counter[tuple[str, bool]]:
-    """Grade a lesson's answers, the right ones by the exercises of a folder; how many of each."""
+    """Grade a lesson's answers, the right ones by the exercises of a folder; how many of each.  With
+    few inputs, the first to each exercise."""
     lesson = LESSONS[stem]
     client = students(lesson.kernel)
     setup, solutions = parts(lesson)
@@ -83,6 +84,10 @@ def graded(students: Callable[[str], Any], stem: str, exercises: str) -> Counter
         ran(client, cell)
     count: Counter[tuple[str, bool]] = Counter()
     for answer in answers(ANSWERS / f"{stem}.md", solutions):
+        count[answer.exercise, answer.right] += 1
+        most = 1 if answer.right else 3
+        if exercises == "few" and count[answer.exercise, answer.right] > most:
+            continue
         if answer.cell.startswith(("%%pass", "%%jit pass")):  # it changes what is there
             for cell in setup:
                 ran(client, cell)
@@ -93,7 +98,6 @@ def graded(students: Callable[[str], Any], stem: str, exercises: str) -> Counter
             assert not said, answer
         else:
             assert answer.words and answer.words in said, (answer, said)
-        count[answer.exercise, answer.right] += 1
     return count
 
 
@@ -158,8 +162,9 @@ def test_no_mutant_of_a_solution_passes(monkeypatch: pytest.MonkeyPatch, stem: s
             if lesson.kernel == "llvm" and not cell.startswith("%"):
                 session.run(cell)
         for name, solution in solutions.items():
+            in_ir = lesson.kernel == "llvm" or solution.startswith("%%llvm")
             solution = solution.removeprefix("%%llvm\n")
-            if solution.startswith("%%") or "define " not in solution:
+            if not in_ir or solution.startswith("%%") or "define " not in solution:
                 continue  # another language's, or passes
             exercise = replace(Exercise.read(COURSE / "exercises" / f"{name}.json"), rules=())
             session.run(solution)

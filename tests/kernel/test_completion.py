@@ -15,6 +15,7 @@ from jitkernel.kernel.magics import MAGICS
 from jitkernel.kernel.magics.registry import Magic
 from jitkernel.views.foreign import TARGETS
 from tests.kernel.conftest import Kernel
+from tests.seeds import few
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -50,6 +51,8 @@ def inserted(reply: dict, code: str) -> set[str]:
         ("%x = call i32 @number_", {"%x = call i32 @number_of"}),
         ("@number_of(@num", {"@number_of(@numbers", "@number_of(@number_of"}),
         ('@"a', {'@"a b"'}),
+        ("%c = icmp s", {f"%c = icmp s{word}" for word in ("gt", "ge", "lt", "le")}),
+        ("%c = fcmp un", {"%c = fcmp une", "%c = fcmp uno"}),
         ("%evict @number_", {"%evict @number_of"}),
         ("%evict number_", {"%evict number_of"}),
         ("%evict --ca", {"%evict --cascade"}),
@@ -105,7 +108,7 @@ def exercise(kernel: Kernel, tmp_path_factory: pytest.TempPathFactory) -> None:
 
 
 @pytest.mark.parametrize("magic", list(MAGICS), ids=lambda magic: magic.name)
-@pytest.mark.parametrize("below", ["", "\n@number_of(null)", "\ndef f(x) x;"])
+@pytest.mark.parametrize("below", few(["", "\n@number_of(null)", "\ndef f(x) x;"], 1))
 def test_each_magic_offers_its_flags_and_its_values(
     kernel: Kernel, exercise: None, magic: Magic, below: str
 ) -> None:

@@ -16,6 +16,7 @@ from jitkernel.kernel.magics import MAGICS
 from jitkernel.kernel.magics.debugging import LOOKS
 from jitkernel.kernel.standing import has_code
 from tests.kernel.conftest import ROOT, Kernel
+from tests.seeds import few
 
 pytest.importorskip("ziglang")
 
@@ -374,7 +375,7 @@ def _run(notebook: Path) -> list[str]:
     return [sys.executable, "-m", "jitkernel", "run", str(notebook)]
 
 
-@pytest.mark.parametrize("line", ["c", "^C", "^D"])
+@pytest.mark.parametrize("line", few(["^C", "c", "^D"], 1))
 def test_a_notebook_that_is_run_in_a_terminal_asks(notebook: Path, line: str) -> None:
     pexpect = pytest.importorskip("pexpect")
     command, *arguments = _run(notebook)

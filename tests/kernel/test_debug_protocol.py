@@ -533,13 +533,15 @@ def test_the_control_channel_is_free_while_a_cell_compiles(c: DebugClient) -> No
     c.kernel.begun(cell)
     slow = c.send("inspectVariables")  # needs the session, which compiles
     took = []
-    for _ in range(10):
+    while len(took) < 10:
         before = time.perf_counter()
         c.ask("debugInfo")
         path = c.ask("dumpCell", code="@abs(-7)")["sourcePath"]
         c.ask("source", source={"path": path}, sourceReference=0)
+        if slow in c.replies:
+            break
         took.append(time.perf_counter() - before)
-    assert slow not in c.replies, "the compile was over too soon to tell"
+    assert took, "the compile was over too soon to tell"
     print(f"three requests while a cell compiles: median {1e3 * statistics.median(took):.1f} ms")
     c.reply(slow)
     assert c.kernel.reply_to(cell, 120)["status"] == "ok"

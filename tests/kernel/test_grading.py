@@ -36,8 +36,15 @@ def test_an_exercise_is_made_listed_and_graded(kernel, tmp_path: Path) -> None:
     [
         ("10", "34.7", "faster: 34.7; you expected 10: it is 3.5 times that"),
         ("40 x", "8", "faster: 8; you expected 40 x: it is that divided by 5"),
+        ("about 1,000 times", "1000", "faster: 1000; you expected about 1,000 times: right"),
+        ("30%", "60", "faster: 60; you expected 30%: it is 2 times that"),
+        ("0x10", "0x10", "faster: 0x10; you expected 0x10: right"),
+        ("2 or 3", "2", "faster: 2; you expected 2 or 3: it is something else"),
         ("1,000", "1100.25", "faster: 1100; you expected 1,000: close, 10% off"),
+        ("4097.0", "4097.0", "faster: 4097; you expected 4097: right"),
         ("3", "@three()", "faster: 3; you expected 3: right"),
+        ("3", "three()", "faster: 3; you expected 3: right"),
+        ("4 (four)", "4 (four)", "faster: 4 (four); you expected 4 (four): right"),
         ("0", "7", "faster: 7; you expected 0: off by 7"),
         ("Direct call", "direct call", "faster: direct call; you expected Direct call: right"),
         ("a jump", "a call", "faster: a call; you expected a jump: it is something else"),
@@ -52,7 +59,9 @@ def test_what_was_predicted_is_compared(kernel, guess: str, value: str, said: st
 
 
 def test_progress_tells_what_was_passed_and_what_is_next(kernel, tmp_path: Path) -> None:
-    assert "no course in this folder" in kernel.fails(f"%cd {tmp_path}\n%progress")
+    text = kernel.fails(f"%cd {tmp_path}\n%progress")
+    course = Path(__file__).parents[2] / "notebooks" / "course"
+    assert "no course in this folder" in text and f"there is one in {course}: %cd" in text
     rows = [
         {"stem": "0_calls", "title": "Calls", "needs": [], "exercises": ["twice"], "predictions": ["steps"]},
         {"stem": "1_more", "title": "More", "needs": ["0_calls"], "exercises": ["thrice"], "predictions": []},

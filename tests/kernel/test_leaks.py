@@ -16,13 +16,13 @@ from typing import Any
 
 import pytest
 from jupyter_client.kernelspec import KernelSpec
-from jupyter_client.manager import KernelManager
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from live import HEAP
 from live import __file__ as LIVE
 
+from jitkernel.kernel.client import kernel_manager
 from jitkernel.kernel.magics import MAGICS
 from tests.kernel.conftest import Kernel
 
@@ -45,7 +45,7 @@ class Counted(Kernel):
 
     def __init__(self, folder: Path):
         self.file = folder / "live.json"
-        manager = KernelManager(kernel_name="counted")
+        manager = kernel_manager("counted", [])
         manager._kernel_spec = KernelSpec(
             argv=[sys.executable, "-P", LIVE, "kernel", "-f", "{connection_file}"],
             display_name="counted",

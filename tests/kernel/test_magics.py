@@ -170,6 +170,8 @@ def test_a_changed_signature_is_refused_until_retyped(kernel: Kernel) -> None:
     assert "--retype" in kernel.fails(other)
     kernel.ok("%%llvm --retype\n" + other)
     assert kernel.result("@sq(5)") == "i64 5"
+    told = kernel.fails("@twice(5)")  # the cell that is to be run again, not the one that called
+    assert re.search(r"@sq is no longer i32 \(i32\).*run cell \d+ again", told)
 
 
 def test_run_and_writefile(kernel: Kernel, tmp_path: Path) -> None:

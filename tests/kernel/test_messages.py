@@ -3,7 +3,6 @@
 import re
 import shutil
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -69,10 +68,30 @@ def test_store_history_false_does_not_count(kernel: Kernel) -> None:
     kernel.iopub_of(identity)
 
 
-def test_cells_after_a_failed_one_are_aborted(kernel: Kernel) -> None:
+#: Waits until there is a file.
+WAIT = """\
+declare i32 @access(ptr, i32)
+declare i32 @usleep(i32)
+define void @wait(ptr %path) {
+  br label %again
+again:
+  %slept = call i32 @usleep(i32 1000)
+  %missing = call i32 @access(ptr %path, i32 0)
+  %c = icmp ne i32 %missing, 0
+  br i1 %c, label %again, label %end
+end:
+  ret void
+}"""
+
+
+def test_cells_after_a_failed_one_are_aborted(kernel: Kernel, tmp_path: Path) -> None:
     # The others must have arrived when it fails.
-    first = kernel.start("@usleep(400000)\n@nothing_like_it(1)", stop_on_error=True)
+    kernel.ok(WAIT)
+    first = kernel.start(
+        f'@wait("{tmp_path / "go"}")\n@usleep(400000)\n@nothing_like_it(1)', stop_on_error=True
+    )
     later = [kernel.start("@abs(-1)") for _ in range(3)]
+    (tmp_path / "go").touch()
     assert kernel.reply_to(first)["status"] == "error"
     assert {kernel.reply_to(identity)["status"] for identity in later} == {"aborted"}
     kernel.iopub_of(later[-1])
@@ -235,21 +254,23 @@ def test_one_cell_at_a_time_whatever_the_shell(kernel: Kernel) -> None:
 # -- output ----------------------------------------------------------------------------------
 
 
-def test_output_streams_while_the_cell_runs(kernel: Kernel) -> None:
-    identity = kernel.start('@puts("first")\n@fflush(null)\n@usleep(1000000)\n@puts("last")')
+def test_output_streams_while_the_cell_runs(kernel: Kernel, tmp_path: Path) -> None:
+    kernel.ok(WAIT)
+    go = tmp_path / "go"
+    identity = kernel.start(f'@puts("first")\n@fflush(null)\n@wait("{go}")\n@puts("last")')
     kernel.wait_output(identity, "first")
-    start = time.monotonic()
-    kernel.reply_to(identity)
-    assert time.monotonic() - start > 0.3, "it came when the cell had ended"
+    go.touch()
+    assert kernel.reply_to(identity)["status"] == "ok"
     kernel.iopub_of(identity)
 
 
 LATER = """\
 declare i32 @pthread_create(ptr, ptr, ptr, ptr)
+@go = constant [SIZE x i8] c"GO\\00"
 @thread = global i64 0
 @words = constant [6 x i8] c"later\\00"
 define ptr @later(ptr %x) {
-  %s = call i32 @usleep(i32 400000)
+  call void @wait(ptr @go)
   %p = call i32 @puts(ptr @words)
   %f = call i32 @fflush(ptr null)
   ret ptr null
@@ -261,11 +282,14 @@ define i32 @begin() {
 @begin()"""
 
 
-def test_output_between_cells_is_shown(kernel: Kernel) -> None:
-    identity = kernel.start(LATER)
+def test_output_between_cells_is_shown(kernel: Kernel, tmp_path: Path) -> None:
+    kernel.ok(WAIT)
+    go = tmp_path / "go"
+    identity = kernel.start(LATER.replace("SIZE", str(len(str(go)) + 1)).replace("GO", str(go)))
     assert kernel.reply_to(identity)["status"] == "ok"
     kernel.iopub_of(identity)
-    kernel.wait_output(identity, "later", timeout=10)
+    go.touch()
+    kernel.wait_output(identity, "later", timeout=60)
 
 
 def test_output_carries_the_cell_that_made_it(kernel: Kernel) -> None:

@@ -14,6 +14,7 @@ from jitkernel.kernel.client import (
     read_notebook,
     run_cell,
 )
+from tests.busy import strain
 from tests.kernel.conftest import ROOT, Kernel
 
 INPUT = "cell 15  no error  a request for input that nobody answers"
@@ -100,7 +101,8 @@ def test_the_stop_button_and_the_timeout(kernel) -> None:
     began = time.monotonic()
     kernel.manager.interrupt_kernel()
     reply = kernel.reply_to(identity)
-    assert time.monotonic() - began < 3
+    taken = time.monotonic() - began
+    assert taken < 3 or taken < 3 * strain()
     assert reply["ename"] == "Interrupted"
     shown = [m["content"] for m in kernel.iopub_of(identity)]
     assert any("a fresh run, " in str(c.get("data", "")) for c in shown)

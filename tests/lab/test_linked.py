@@ -1,21 +1,16 @@
 """Linked panes and pictures of control flow in JupyterLab: what a reader sees, hovers, searches,
 zooms and moves, trusted and not.
-
-With LAB_PICTURES=FOLDER in the environment, the page is also written there as pictures.
 """
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.lab.conftest import IDLE, NUMBERED, Lab
-from tests.lab.test_views import LOOKING, THEMES, WIDTHS
+from tests.lab.conftest import Lab
+from tests.lab.pages import THEMES, WIDTHS, Pages, change, keep, shown_pages, unreadable
 
 pytestmark = pytest.mark.slow
 
@@ -58,37 +53,10 @@ CELLS = [
 ]  # fmt: skip
 
 
-class Pages:
-    """A notebook that was run, and the same as a stranger's."""
-
-    def __init__(self, lab: Lab, cells: list[str] = CELLS):
-        own = lab.notebook("jitkernel", cells)
-        self.errors: list[str] = []
-        path = lab.folder / f"test{lab.made}.ipynb"
-        own.on("console", lambda m: self.errors.append(m.text) if m.type == "error" else None)
-        own.on("pageerror", lambda e: self.errors.append(str(e)))
-        for command in ("notebook:run-all-cells",):
-            own.evaluate("name=>{window.jupyterapp.commands.execute(name)}", command)
-        own.wait_for_function(NUMBERED, arg=len(cells), timeout=150_000)
-        own.wait_for_function(IDLE, timeout=60_000)
-        own.evaluate("()=>{window.jupyterapp.commands.execute('docmanager:save')}")
-        own.wait_for_function(
-            "()=>window.jupyterapp.shell.currentWidget.context.model.dirty===false"
-        )
-        self.content = json.loads(path.read_text())
-        foreign = {**self.content, "metadata": {**self.content["metadata"], "author": "another"}}
-        self.pages = {"trusted": own, "untrusted": lab.open(foreign)}
-        for page in self.pages.values():
-            page.evaluate("()=>window.jupyterapp.commands.execute('application:toggle-left-area')")
-            page.evaluate(LOOKING)
-
-
 @pytest.fixture(scope="module")
 def shown(lab: Lab) -> Iterator[Pages]:
-    shown = Pages(lab)
-    yield shown
-    for page in shown.pages.values():
-        page.close()
+    with shown_pages(lab, CELLS) as shown:
+        yield shown
 
 
 @pytest.fixture(params=["trusted", "untrusted"])
@@ -97,32 +65,16 @@ def page(request: pytest.FixtureRequest, shown: Pages) -> Any:
 
 
 def test_no_cell_failed_and_nothing_was_complained_of(shown: Pages) -> None:
-    assert not [
-        o for c in shown.content["cells"] for o in c["outputs"] if o["output_type"] == "error"
-    ]
-    assert shown.errors == []
+    assert shown.failed == shown.errors == []
 
 
 @pytest.mark.parametrize("theme", THEMES)
 @pytest.mark.parametrize("width", WIDTHS)
 def test_all_can_be_read(page: Any, theme: str, width: int, request: pytest.FixtureRequest) -> None:
-    page.evaluate(
-        "theme=>window.jupyterapp.commands.execute('apputils:change-theme', {theme})", THEMES[theme]
-    )
-    page.wait_for_function("theme=>document.body.dataset.jpThemeName===theme", arg=THEMES[theme])
-    page.set_viewport_size({"width": width, "height": 1000})
-    page.wait_for_timeout(300)
-    if folder := os.environ.get("LAB_PICTURES"):
-        for number in range(2, len(CELLS)):
-            cell = page.locator(".jp-CodeCell").nth(number).locator(".jp-Cell-outputWrapper")
-            cell.evaluate("e=>e.scrollIntoView({block:'start'})")
-            page.wait_for_timeout(150)
-            name = request.node.callspec.id
-            page.screenshot(path=Path(folder) / f"{name}-{number}.png")
+    change(page, theme, width)
+    keep(page, request.node.callspec.id, range(2, len(CELLS)))
     assert page.evaluate("()=>looking.folded()") == []
-    assert page.evaluate("()=>looking.faint(4.5)") == []
-    assert page.evaluate("()=>looking.clipped()") == []
-    assert page.evaluate("()=>looking.broken()") == []
+    assert unreadable(page) == []
     assert page.evaluate("()=>looking.pictures()") == []
 
 

@@ -1,20 +1,15 @@
-"""`%passes` in JupyterLab: the slider, its keys, and what is left of it without scripts.
-
-With LAB_PICTURES=FOLDER in the environment, the page is also written there as pictures.
-"""
+"""`%passes` in JupyterLab: the slider, its keys, and what is left of it without scripts."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.lab.conftest import Lab
-from tests.lab.test_linked import _CODE, Pages
-from tests.lab.test_views import THEMES, WIDTHS
+from tests.lab.pages import THEMES, WIDTHS, Pages, change, keep, shown_pages, unreadable
+from tests.lab.test_linked import _CODE
 
 pytestmark = pytest.mark.slow
 
@@ -26,10 +21,8 @@ STEPS = """()=>[...document.querySelectorAll('.jp-CodeCell')[1].querySelectorAll
 
 @pytest.fixture(scope="module")
 def shown(lab: Lab) -> Iterator[Pages]:
-    shown = Pages(lab, CELLS)
-    yield shown
-    for page in shown.pages.values():
-        page.close()
+    with shown_pages(lab, CELLS) as shown:
+        yield shown
 
 
 def steps(page: Any) -> list[tuple[str, bool, bool]]:
@@ -43,30 +36,15 @@ def page(request: pytest.FixtureRequest, shown: Pages) -> Any:
 
 
 def test_no_cell_failed_and_nothing_was_complained_of(shown: Pages) -> None:
-    assert not [
-        o for c in shown.content["cells"] for o in c["outputs"] if o["output_type"] == "error"
-    ]
-    assert shown.errors == []
+    assert shown.failed == shown.errors == []
 
 
 @pytest.mark.parametrize("theme", THEMES)
 @pytest.mark.parametrize("width", WIDTHS)
 def test_all_can_be_read(page: Any, theme: str, width: int, request: pytest.FixtureRequest) -> None:
-    page.evaluate(
-        "theme=>window.jupyterapp.commands.execute('apputils:change-theme', {theme})", THEMES[theme]
-    )
-    page.wait_for_function("theme=>document.body.dataset.jpThemeName===theme", arg=THEMES[theme])
-    page.set_viewport_size({"width": width, "height": 1000})
-    page.wait_for_timeout(300)
-    if folder := os.environ.get("LAB_PICTURES"):
-        for number in range(1, len(CELLS)):
-            cell = page.locator(".jp-CodeCell").nth(number).locator(".jp-Cell-outputWrapper")
-            cell.evaluate("e=>e.scrollIntoView({block:'start'})")
-            page.wait_for_timeout(150)
-            page.screenshot(path=Path(folder) / f"{request.node.callspec.id}-{number}.png")
-    assert page.evaluate("()=>looking.faint(4.5)") == []
-    assert page.evaluate("()=>looking.clipped()") == []
-    assert page.evaluate("()=>looking.broken()") == []
+    change(page, theme, width)
+    keep(page, request.node.callspec.id, range(1, len(CELLS)))
+    assert unreadable(page) == []
 
 
 @pytest.mark.parametrize("theme", THEMES)
@@ -75,10 +53,7 @@ def test_the_slider_and_its_keys_show_one_step_at_a_time(
     shown: Pages, theme: str, width: int
 ) -> None:
     page = shown.pages["trusted"]
-    page.evaluate(
-        "theme=>window.jupyterapp.commands.execute('apputils:change-theme', {theme})", THEMES[theme]
-    )
-    page.set_viewport_size({"width": width, "height": 1000})
+    change(page, theme, width)
     cell = page.locator(".jp-CodeCell").nth(1)
     slider = cell.locator("input[type=range]").first
     page.bring_to_front()

@@ -6,7 +6,6 @@ With LAB_PICTURES=FOLDER in the environment, each cell's output is also written 
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterator
@@ -15,56 +14,28 @@ from typing import Any
 
 import pytest
 
-from tests.lab.conftest import IDLE, NUMBERED, Lab
+from tests.lab.conftest import Lab
 from tests.lab.every_view import CELLS, FAILS
+from tests.lab.pages import THEMES, WIDTHS, Pages, change
+from tests.seeds import few
 
-LOOKING = (Path(__file__).parent / "looking.js").read_text()
 NAMES = list(CELLS)
 # Few enough for every run of the tests.
 FEW = ["square", "sum", "explain", "cfg", "arena", "fault", "compile error"]
-THEMES = {"light": "JupyterLab Light", "dark": "JupyterLab Dark"}
-WIDTHS = (1280, 800)
 TALLEST = 15_900  # pixels that Chromium can take a picture of
 NUMBER = re.compile(r"(?<![\w.])(?:0x[0-9a-f]+|\d+(?:\.\d+)?)(?![\w.…])")
 
 
-class Shown:
-    """A notebook that was run, and two pages of it: the reader's own and a stranger's."""
+class Shown(Pages):
+    """The pages of some displays."""
 
     def __init__(self, lab: Lab, names: list[str]):
         self.names = names
         failing = [i for i, name in enumerate(names) if name in FAILS]
-        own = lab.notebook("jitkernel", [CELLS[name] for name in names], failing)
-        path = lab.folder / f"test{lab.made}.ipynb"
-        _run(own, "notebook:run-all-cells")
-        own.wait_for_function(NUMBERED, arg=len(names), timeout=150_000)
-        own.wait_for_function(IDLE, timeout=60_000)
-        own.wait_for_timeout(500)
-        _run(own, "docmanager:save")
-        own.wait_for_function(
-            "()=>window.jupyterapp.shell.currentWidget.context.model.dirty===false"
-        )
-        self.content = json.loads(path.read_text())
-        # Another notebook than the one that this server signed: nobody here has run it.
-        foreign = {**self.content, "metadata": {**self.content["metadata"], "author": "another"}}
-        self.pages = {"trusted": own, "untrusted": lab.open(foreign)}
-        for page in self.pages.values():
-            page.evaluate("()=>window.jupyterapp.commands.execute('application:toggle-left-area')")
-            page.evaluate(LOOKING)
-
-    def close(self) -> None:
-        self.pages["trusted"].evaluate(
-            "()=>window.jupyterapp.shell.currentWidget.sessionContext.shutdown()"
-        )
-        for page in self.pages.values():
-            page.close()
+        super().__init__(lab, [CELLS[name] for name in names], failing)
 
     def named(self, complaints: list[tuple[int, str]]) -> list[str]:
         return [f"{self.names[i]}: {what}" for i, what in complaints]
-
-
-def _run(page: Any, command: str) -> None:
-    page.evaluate("name=>{window.jupyterapp.commands.execute(name)}", command)
 
 
 @pytest.fixture(
@@ -80,13 +51,7 @@ def shown(request: pytest.FixtureRequest, lab: Lab) -> Iterator[Shown]:
 @pytest.fixture(scope="module", params=THEMES)
 def theme(request: pytest.FixtureRequest, shown: Shown) -> str:
     for page in shown.pages.values():
-        page.evaluate(
-            "theme=>window.jupyterapp.commands.execute('apputils:change-theme', {theme})",
-            THEMES[request.param],
-        )
-        page.wait_for_function(
-            "theme=>document.body.dataset.jpThemeName===theme", arg=THEMES[request.param]
-        )
+        change(page, request.param)
     return str(request.param)
 
 
@@ -95,7 +60,7 @@ def trust(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.fixture(scope="module", params=WIDTHS)
+@pytest.fixture(scope="module", params=few(WIDTHS, 1))
 def width(request: pytest.FixtureRequest) -> int:
     return int(request.param)
 
@@ -109,12 +74,7 @@ def page(shown: Shown, theme: str, trust: str, width: int) -> Any:
 
 
 def test_each_cell_ended_as_it_was_meant_to(shown: Shown) -> None:
-    errors = {
-        name
-        for name, cell in zip(shown.names, shown.content["cells"], strict=True)
-        if any(output["output_type"] == "error" for output in cell["outputs"])
-    }
-    assert errors == FAILS.intersection(shown.names)
+    assert {shown.names[number] for number in shown.failed} == FAILS.intersection(shown.names)
     assert all(cell["outputs"] for cell in shown.content["cells"])
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import UsageError
 from jitkernel.kernel.magics.registry import Argument, magic
+from jitkernel.regex import regex
 from jitkernel.views.view import View, table
 
 if TYPE_CHECKING:
@@ -18,7 +19,10 @@ if TYPE_CHECKING:
     from jitkernel.session import Session
 
 _PASSED = "✓"
+_CALL = regex(r"(?P<at>@)|(?P<name>[\w.$]+)\(.*\)$")
 _GREEN_TICK = f'<b style="color:#ffffff;background:#00664b">&nbsp;{_PASSED}&nbsp;</b>'
+
+_NO_COURSE = "jitkernel's is in its sources: notebooks/course"
 
 _FOLDER = Argument("--folder", "where the exercises are", default="", completes="file")
 
@@ -93,7 +97,7 @@ def predict(context: Frontend, arguments: Any) -> None:
 @magic(
     "answer",
     Argument("name", "what was predicted"),
-    Argument("value", "a number, words, or an expression: @f(3)", "*"),
+    Argument("value", "a number, words, or a call: @f(3), f(3)", "*"),
     example="%answer faster @ratio()",
 )
 def answer(context: Frontend, arguments: Any) -> None:
@@ -101,8 +105,11 @@ def answer(context: Frontend, arguments: Any) -> None:
     from jitkernel.grading.predictions import answer
 
     text = " ".join(arguments.value)
-    found = context.session.value(text).python if text.startswith("@") else text
-    context.print(answer(arguments.name, found))
+    call = _CALL.match(text)
+    if call and (call["at"] or call["name"] in context.session.symbols):
+        context.print(answer(arguments.name, context.session.value(f"@{text.lstrip('@')}").python))
+    else:
+        context.print(answer(arguments.name, text))
 
 
 @magic(
@@ -120,7 +127,9 @@ def progress(context: Frontend, arguments: Any) -> None:
         return
     course = progress.lessons()
     if not course:
-        raise UsageError(f"there is no course in this folder: no {progress.COURSE}")
+        there = progress.elsewhere()
+        where = f"there is one in {there}: %cd {there}" if there else _NO_COURSE
+        raise UsageError(f"there is no course in this folder (no {progress.COURSE}); {where}")
     known, said = progress.noted()
     if said:
         context.print(said)
