@@ -303,6 +303,23 @@ def _path() -> Iterator[str]:
     yield label(0, 92, "all of it: %explain", weight="bold")
 
 
+def _alias() -> Iterator[str]:
+    """Where `p` and `q` of `first` lead in two calls, and what is there at the end."""
+    for x, call, places in (
+        (0, "first(&x, &y)", (("p", 0, "x: 1"), ("q", 1, "y: 2"))),
+        (290, "first(&x, &x)", (("p", 0, "x: 1, then 2"), ("q", 0, ""))),
+    ):
+        yield label(x, 12, call, weight="bold")
+        for row, (name, place, holds) in enumerate(places):
+            y = 24 + row * 2 * _ROW
+            yield box(x, y, 40, name, CODE)
+            yield arrow((x + 40, y + 11), (x + 120, 35 + place * 2 * _ROW))
+            if holds:
+                yield box(x + 120, 24 + place * 2 * _ROW, 100, holds, DATA)
+    yield label(0, 122, "returns 1: x was not changed again")
+    yield label(290, 122, "returns 2: one place, two names")
+
+
 def _walk() -> Iterator[str]:
     """The stack of lesson 19 while `look` runs: `@inner` has saved two registers."""
     rows: tuple[tuple[str, Fill | str, str], ...] = (
@@ -419,6 +436,11 @@ PICTURES = {
         "machine code; %ir shows the second, %remarks and %passes the way to the third, %asm the "
         "last, %explain all.",
         590, 98, _path,
+    ),
+    "alias": Picture(
+        "Two calls of first: in the first p leads to x, which becomes 1, and q to y, which becomes "
+        "2; in the second both lead to x, which becomes 1 and then 2.",
+        520, 130, _alias,
     ),
     "walk": Picture(
         "The stack from the return address of look upwards: 80 bytes of @inner with room and two "

@@ -16,7 +16,8 @@ the semester, `make_syllabus.py`).  Its fences say what becomes of them:
     why                 what the solutions' notebook says about the solution above
     shows               what the cell above shows, for the tests: a pattern a line, `!` in front of
                         one that it does not; `where` an expression of the patterns' named numbers
-    given               numbers of the text that no cell shows, with where they come from
+    given               numbers of the text that no cell shows, with where they are from, a line
+                        each: `2003: the year of the paper`, `4 bytes: psABI 4.4.1`
 
 `{picture NAME}` in a text is one of `course_pictures.py`.
 
