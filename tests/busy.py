@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-__all__ = ["meanwhile", "strain", "until", "within"]
+__all__ = ["meanwhile", "soon", "strain", "until", "within"]
 
 _WORK = 0.03  # seconds of processor time
 _NAPS, _NAP = 5, 0.002
@@ -47,6 +47,28 @@ def until(done: Callable[[], object], seconds: float = 20, pause: float = 0.005)
     while not done() and time.monotonic() < deadline:
         time.sleep(pause)
     return bool(done())
+
+
+@contextmanager
+def soon(action: Callable[[], object], after: float = 0.1) -> Iterator[None]:
+    """Do something in a thread while the block runs, so many seconds on: until what it gives is
+    true, for what it is done to may begin later than that.  It must come to it."""
+    over, done = threading.Event(), []
+
+    def act() -> None:
+        pause = after
+        while not done and not over.wait(pause):
+            done.extend([True] if action() else [])
+            pause = 0.001
+
+    thread = threading.Thread(target=act)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+    assert done
 
 
 @contextmanager

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import settings
 
 from jitkernel import Session
+from tests.scratch import scratch
 
 sys.path.insert(0, str(Path(__file__).parent))  # what tests of several folders share
 # With a time limit for an example, drawing ten of them may take a second at most: less than a
@@ -30,7 +31,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-_SCRATCH = pytest.StashKey[str]()
+_SCRATCH = pytest.StashKey[tuple[str, int]]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -46,7 +47,8 @@ def pytest_configure(config: pytest.Config) -> None:
     paths = [_ABSENT, os.environ.get("PYTHONPATH", "")]
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())
-    config.stash[_SCRATCH] = os.environ["TMPDIR"] = tempfile.mkdtemp(prefix="jitkernel-tests-")
+    config.stash[_SCRATCH] = path, _ = scratch(tempfile.gettempdir())
+    os.environ["TMPDIR"] = path
     tempfile.tempdir = None
 
 
@@ -59,15 +61,21 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    scratch = session.config.stash.get(_SCRATCH, "")
+    path, _ = session.config.stash.get(_SCRATCH, ("", -1))
     # A test that runs pytest leaves what that keeps of its last runs.
-    every = sorted(os.listdir(scratch)) if scratch else []
+    every = sorted(os.listdir(path)) if path else []
     left = [name for name in every if not name.startswith("pytest-of-")]
     if left and session.exitstatus == pytest.ExitCode.OK:
         print(f"\nfiles are left in the folder for temporary ones: {', '.join(left)}")
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
-    if scratch:
-        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Also where there was no run, as for `--markers`."""
+    path, held = config.stash.get(_SCRATCH, ("", -1))
+    if path:
+        shutil.rmtree(path, ignore_errors=True)
+        os.close(held)
 
 
 @pytest.fixture(scope="module")

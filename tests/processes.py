@@ -7,6 +7,7 @@ import sys
 import textwrap
 from typing import Any
 
+from jitkernel import procfs
 from tests.busy import until
 
 
@@ -27,6 +28,13 @@ def runs(pid: int) -> bool:
             return file.read().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:
         return False
+
+
+def computes(pid: int, seconds: float = 0.3) -> bool:
+    """Wait until a process and what it has started have computed for some seconds more."""
+    used = lambda: sum(map(procfs.processor_time, procfs.family(pid)))  # noqa: E731
+    before = used()
+    return until(lambda: used() >= before + seconds, 60)
 
 
 def gone(pid: int, seconds: float = 60) -> bool:

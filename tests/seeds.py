@@ -1,4 +1,5 @@
-"""Random tests: a few seeds each time, more of them in `make soak`.  Start from `seeds`."""
+"""Random tests, and grids: a few seeds or cases each time, more of them in `make soak`.  Start from
+`seeds`."""
 
 from __future__ import annotations
 
@@ -7,13 +8,21 @@ from typing import Any
 
 import pytest
 
-__all__ = ["few", "seeds"]
+__all__ = ["few", "sampled", "seeds"]
 
 
 def few(cases: Iterable[Any], quick: int) -> list[Any]:
     """Parameters of a test: all but the first `quick` are for `make soak`."""
     return [
         case if at < quick else pytest.param(case, marks=pytest.mark.soak)
+        for at, case in enumerate(cases)
+    ]
+
+
+def sampled(cases: Iterable[Any], each: int) -> list[Any]:
+    """Parameters of a test that proves one thing: all but one in `each` are for `make soak`."""
+    return [
+        pytest.param(case, marks=pytest.mark.soak) if at % each else case
         for at, case in enumerate(cases)
     ]
 

@@ -185,7 +185,7 @@ def test_rows_are_named_once_and_their_functions_exist() -> None:
 
 
 @pytest.mark.parametrize(
-    "row", few([r for r in ROWS if r.name not in _LONG], 4), ids=lambda r: r.name
+    "row", few([r for r in ROWS if r.name not in _LONG], 2), ids=lambda r: r.name
 )
 def test_a_row_runs_with_tiny_sizes(row: object) -> None:
     figures = _run("--row", row.name, "--scale", "tiny")  # type: ignore[attr-defined]
