@@ -57,7 +57,7 @@ def panels(scale: Scale) -> Iterator[Figure]:
                 start = time.perf_counter_ns()
                 html = len(views.explain(s, "f").html)
                 took.append((time.perf_counter_ns() - start) / 1e6)
-                s._core.engine.pool._traced.clear()
+                s._core.engine.pool.traces._traced.clear()
                 s._core.places.lines.tables.clear()
                 s._core.places.lines.shown = None
         count = len(source.splitlines())
