@@ -17,8 +17,10 @@ from jitkernel.views.rerouting import crossed, rerouted
 
 _SWEEPS = 24
 _HARDLY = 1.1
+_TRIAL = 4  # sweeps of each beginning; those of the fewest crossings go on first
 _PATIENCE = 8  # sweeps without a better order
 _WORK = 60_000  # nodes that are moved or compared, after which the best so far is taken
+_ALL = 40_000  # the same, after which no other beginning goes on
 
 Layers = list[list[int]]
 
@@ -34,7 +36,14 @@ def ordered(
         starts.append(_by_depth(layers, [[*turn(near)] for near in below]))
         starts.append(_by_depth(layers[::-1], [[*turn(near)] for near in above])[::-1])
     different = {str(start): start for start in starts}.values()
-    found = [_Order(start, above, below).best() for start in different]
+    begun = [_Order(start, above, below) for start in different]
+    begun.sort(key=lambda order: order.sweep(_TRIAL))
+    found: list[tuple[int, Layers]] = []
+    work = 0
+    for order in begun:
+        if work <= _ALL:
+            found.append(order.best())
+            work += order.work
     most = min(crossings for crossings, _ in found) * _HARDLY + 1
     orders: list[Layers] = []
     for crossings, order in found:
@@ -78,31 +87,45 @@ class _Order:
         for layer in self.layers:
             self._number(layer)
         self.layer_of = {node: at for at, layer in enumerate(layers) for node in layer}
-        self.work = 0
+        self.sweeps = self.last = self.work = 0
+        self.fewest, self.kept = -1, self.layers
 
     def _number(self, layer: Sequence[int]) -> None:
         for at, node in enumerate(layer):
             self.place[node] = at
 
+    def sweep(self, most: int) -> int:
+        """Sweep up and down, until the sweep `most` at the latest; the fewest crossings so far."""
+        if not self.sweeps:
+            self._exchange(False)
+            self._keep()
+        while (
+            self.fewest and self.sweeps < most
+            and self.sweeps - self.last <= _PATIENCE and self.work <= _WORK
+        ):  # fmt: skip
+            self._sort(self.sweeps % 2 == 0, self.sweeps % 8 > 3)
+            self._exchange(self.sweeps % 4 > 1)
+            self._keep()
+            self.sweeps += 1
+        return self.fewest
+
+    def _keep(self) -> None:
+        """Keep this order if it is the best so far."""
+        crossings = self._crossings()
+        if self.fewest < 0 or crossings < self.fewest:
+            self.fewest, self.last = crossings, self.sweeps
+            self.kept = [list(layer) for layer in self.layers]
+
     def best(self) -> tuple[int, Layers]:
         """The fewest crossings that were met, and their order."""
-        self._exchange(False)
-        fewest, best, last = self._crossings(), [list(layer) for layer in self.layers], 0
-        for sweep in range(_SWEEPS):
-            if not fewest or sweep - last > _PATIENCE or self.work > _WORK:
-                break
-            self._sort(sweep % 2 == 0, sweep % 8 > 3)
-            self._exchange(sweep % 4 > 1)
-            crossings = self._crossings()
-            if crossings < fewest:
-                fewest, best, last = crossings, [list(layer) for layer in self.layers], sweep
-        self.layers = best
-        for layer in best:
+        self.sweep(_SWEEPS)
+        self.layers = self.kept
+        for layer in self.layers:
             self._number(layer)
-        ways = self._ways() if fewest else []
+        ways = self._ways() if self.fewest else []
         while sum([self._lay(way) for way in ways]):
             self._exchange(False)
-        return self._crossings(), best
+        return self._crossings(), self.layers
 
     def _ways(self) -> list[list[int]]:
         """Paths through nodes with one neighbour above and one below, at most: long edges, chains
