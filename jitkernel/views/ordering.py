@@ -45,11 +45,11 @@ def ordered(
             found.append(order.best())
             work += order.work
     most = min(crossings for crossings, _ in found) * _HARDLY + 1
-    orders: list[Layers] = []
-    for crossings, order in found:
-        if crossings <= most and order not in orders:
-            orders.append(order)
-    return orders
+    kept: list[Layers] = []
+    for crossings, best in found:
+        if crossings <= most and best not in kept:
+            kept.append(best)
+    return kept
 
 
 def _by_breadth(layers: Layers, below: Sequence[Sequence[int]]) -> Layers:
