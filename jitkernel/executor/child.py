@@ -413,32 +413,46 @@ def tell_runtime(
     tell("pid", os.getpid())
 
 
-def know_code(start: int, stop: int) -> tuple[int, Callable[[], object]]:
-    """Let the unwinder find session code, which lies in [start, stop): the object that it has
-    registered for that, and what takes it back.
+class KnownCode:
+    """Session code, which lies in [start, stop), as the unwinder knows of it.
 
-    It is registered for one function that has all of the range, of which libgcc makes a table; then
-    the object leads to one of ours, an empty one at first, for good: see linker/unwind_table.py.
+    One function that has all of the range is registered, of which libgcc makes a table; then its
+    object, which is at `object`, leads to one of ours, for good: see linker/unwind_table.py.
     """
-    cie = struct.pack("<IIBBBBB3x", 12, 0, 1, 0, 1, 0x78, 16)
-    frames = cie + struct.pack("<IIQQI", 20, len(cie) + 4, start, stop - start, 0)
-    at = map_pages(None, 4096, 3, MAP_PRIVATE | MAP_ANONYMOUS)
-    begin, none, bases = at + 64, at + 128, at + 192  # behind struct object
-    ctypes.memmove(begin, frames, len(frames))
-    register, look, forget = (
-        ctypes.CFUNCTYPE(pointer, pointer, pointer)(symbol(name))
-        for name in ("__register_frame_info", "_Unwind_Find_FDE", "__deregister_frame_info")
-    )
-    register(begin, at)
-    look(start, bases)  # it makes its table
-    lowest, _, _, table, flags = words = (ctypes.c_uint64 * 5).from_address(at)
-    words[3], words[4], words[0] = none, 1 | 0x1B << 3, start
 
-    def take_back() -> None:
-        words[4], words[3], words[0] = flags, table, lowest
-        forget(begin, None)
+    def __init__(self, start: int, stop: int):
+        cie = struct.pack("<IIBBBBB3x", 12, 0, 1, 0, 1, 0x78, 16)
+        frames = cie + struct.pack("<IIQQI", 20, len(cie) + 4, start, stop - start, 0)
+        self.object = at = map_pages(None, 4096, 3, MAP_PRIVATE | MAP_ANONYMOUS)
+        self._begin, self._none, self._bases = at + 64, at + 128, at + 192  # behind struct object
+        ctypes.memmove(self._begin, frames, len(frames))
+        self._start = start
+        register, self._look, self._forget = (
+            ctypes.CFUNCTYPE(pointer, pointer, pointer)(symbol(name))
+            for name in ("__register_frame_info", "_Unwind_Find_FDE", "__deregister_frame_info")
+        )
+        register(self._begin, at)
+        self._look(start, self._bases)  # it makes its table
+        self._words = (ctypes.c_uint64 * 5).from_address(at)
+        self._first = self._words[:]
+        self.show(self._none, 1 | 0x1B << 3)
+        self._words[0] = start
 
-    return at, take_back
+    def show(self, table: int, flags: int) -> None:
+        """Functions are found by this table from here on."""
+        self._words[4] = flags
+        self._words[3] = table
+
+    def hide(self) -> None:
+        """Nothing is found until the next `show`: records may go."""
+        self._words[3] = self._none
+        self._look(self._start, self._bases)  # after all who search, with GCC's lock until 12
+
+    def take_back(self) -> None:
+        """Nothing is registered any more."""
+        for i in (4, 3, 0):
+            self._words[i] = self._first[i]
+        self._forget(self._begin, None)
 
 
 def make_own(high: int) -> None:
@@ -488,7 +502,7 @@ def main() -> NoReturn:
             lost.append(f"the array at {array[0]:#x}: {error}")
     reset_for_c()
     tell_runtime(put, fields, native)
-    put("unwind_object", know_code(word("runtime_start").value, word("text_stop").value)[0])
+    put("unwind_object", KnownCode(word("runtime_start").value, word("text_stop").value).object)
     make_own(high)
     libc.on_exit(entry["jk_on_exit"], None)
     give_children_copies(setup["slab_file"])

@@ -264,12 +264,12 @@ class Executor(ABC):
         """Hand on what the program's threads and children have written by now, and serve those that
         have called code which is not in memory."""
 
-    def settle(self) -> None:  # noqa: B027
-        """The program is as it will be for now."""
-
     def tell_unwind(self, unwind: tuple[int, int]) -> None:
         """The unwinder finds functions by this table, from the next call on, and when threads go on
         that were parked."""
         self.unwind = unwind
         at = self.control.start + abi.FIELDS["unwind_table"]  # with the flags behind it
         _PAIR.pack_into(self.control.view, at, *unwind)
+
+    def hide_code(self) -> None:  # noqa: B027  # mostly nobody looks who does not run it
+        """Records of the unwinder are about to go: it finds none until it is told again."""

@@ -123,11 +123,8 @@ class InlineExecutor(Executor):
         child.tell_runtime(self.control.__setitem__, abi.FIELDS, self._native)
         self._upcall = self._called  # the runtime has its address
         self.control["upcall"] = id(self._upcall)
-        self.enter, self._renew = self._native("jk_here"), self._native("jk_renew_unwind")
-        control = self.control
-        control["unwind_object"], self._forget_code = child.know_code(
-            control["runtime_start"], control["text_stop"]
-        )
+        self.enter = self._native("jk_here")
+        self._known = child.KnownCode(self.control["runtime_start"], self.control["text_stop"])
         self._pid = os.getpid()
         self.services.remember()
         self.own_threads.look()
@@ -167,13 +164,15 @@ class InlineExecutor(Executor):
         self.enter = _refusing(why)
         for function in list(self.functions.values()):
             function.refuse(why)
-        self._forget_code()
         if not self.threads and not self.turn.depth:
+            self._known.take_back()
             self._place.close()
 
     def forked(self) -> None:
         """This process is a child of the one whose session it is."""
         self.enter = _refusing(_CHILD)
+        if self._pid:
+            self._known.hide()  # the parent goes on to change what is shared
         self._pid = -1
 
     # -- calls ---------------------------------------------------------------------------------
@@ -334,10 +333,17 @@ class InlineExecutor(Executor):
         except ValueError as error:
             raise OSError(str(error)) from None
 
-    def settle(self) -> None:
-        """The program is as it will be: who calls it past the session finds its unwind tables."""
-        if self.functions and self._pid and not self._closed:
-            self._renew()
+    def tell_unwind(self, unwind: tuple[int, int]) -> None:
+        """At once: other libraries of this process throw when they like, and what calls code past
+        the session does."""
+        self.unwind = unwind
+        if self.alive and unwind[0]:
+            self._known.show(*unwind)
+
+    def hide_code(self) -> None:
+        if self.alive:
+            self._known.hide()
+            self.unwind = (0, 0)
 
 
 _CHILD = (

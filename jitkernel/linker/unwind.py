@@ -8,7 +8,7 @@ Records of images lie in extents of the `unwind` zone; an unwinder finds them by
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import count
 
 from jitkernel.arena import Arena, Extent
@@ -76,6 +76,8 @@ class UnwindRegion(Recorded):
         #: where the next shared CIE goes: they lie before all FDEs, which count back to them
         self._next, self._stop = self._zone.start, arena.reserve("unwind", _CIES, 8).stop
         self._formats: dict[int, int] = {}  # how FDEs of shared CIEs write addresses
+        #: called before records go
+        self.hide: Callable[[], object] = lambda: None
         arena.leaving["unwind"] = self._leaving
 
     def reserve(self, size: int) -> Extent:
@@ -93,6 +95,7 @@ class UnwindRegion(Recorded):
 
     def _leaving(self, extent: Extent) -> None:
         """Records are about to go: nobody is in what they describe."""
+        self.hide()
         self.generation = next(self._generations)
         if not self._torn:
             self.table.remove(self._rows(extent.start, extent.stop)[0])

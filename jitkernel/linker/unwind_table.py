@@ -4,7 +4,7 @@
 copy, when a thread first looks for something; and frees the copy where that is deregistered, with
 no regard to threads that look into it.  Neither can be had while threads throw and code comes.
 So one *object* is registered when the process starts, for all of the text and for good
-(executor/child.py, `know_code`), and what it points at is made here, sorted already: one table
+(executor/child.py, `KnownCode`), and what it points at is made here, sorted already: one table
 after the other in the region `unwind.table`.
 
 The rule, for all that threads may look at while it changes (`Engine.tell_unwind` follows it):

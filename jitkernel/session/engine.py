@@ -190,6 +190,7 @@ class Engine:
             else:
                 executor.start()
             self.arena.writes.runner = executor.page_table
+            linker.unwind.hide = executor.hide_code
             self.thunks = Thunks(self.pool, linker)
             self.linker, self.executor, self.started = linker, executor, True
 
@@ -327,7 +328,6 @@ class Engine:
         """An operation has ended: whoever calls code past it, in this process, finds its unwind
         tables."""
         self.tell_code()
-        self.executor.settle()
 
     def check_stop(self) -> None:
         """Raises Interrupted where that was asked for and no call or compile has been ended."""
@@ -369,7 +369,10 @@ class Engine:
     def _take_back(self) -> None:
         """Prepare to take back an operation's writes: nobody may run them meanwhile, and what
         threads may have come to use stays."""
-        if not self.started or self.executor.serving:
+        if not self.started:
+            return
+        self.executor.hide_code()
+        if self.executor.serving:
             return  # a callback has failed, and the call that it is a part of goes on
         executor, self.taking_back = self.executor, True
         if lost := executor.restore_order():

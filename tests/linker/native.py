@@ -16,7 +16,7 @@ from mmap import PAGESIZE as PAGE
 from jitkernel import procfs
 from jitkernel.arena import Arena, Region
 from jitkernel.arena.arena import HIGHEST, LOWEST
-from jitkernel.executor import abi, child
+from jitkernel.executor import child
 from jitkernel.linker import Linker
 
 __all__ = ["free_base", "lookup", "mapped", "unwinding"]
@@ -78,11 +78,9 @@ def unwinding(linker: Linker) -> Iterator[None]:
     """The unwinder of this process finds the code that is linked by now, and mapped."""
     child.declare()
     base = linker.arena.base
-    words, take_back = child.know_code(base, base + linker.arena.capacity)
-    table, flags = linker.unwind.publish()
-    for offset, value in ((abi.OBJECT_FLAGS, flags), (abi.OBJECT_TABLE, table)):
-        ctypes.c_uint64.from_address(words + offset).value = value
+    known = child.KnownCode(base, base + linker.arena.capacity)
+    known.show(*linker.unwind.publish())
     try:
         yield
     finally:
-        take_back()
+        known.take_back()

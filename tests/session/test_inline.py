@@ -14,12 +14,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from functools import partialmethod
 from pathlib import Path
 
 import pytest
 from programs import CUBE, SQ, constant
 
 from jitkernel import Session
+from jitkernel.arena.zone import Zone
 from jitkernel.errors import Exited, JitError, UndefinedSymbol, UsageError
 from jitkernel.executor import own_map
 from jitkernel.executor.own_map import OwnMap
@@ -33,6 +35,14 @@ SUM = """double sum(double *p, long n) {
   return s;
 }"""
 BACK = "int back(int (*f)(int), int x) { return f(x) + 1; }"
+#: Its constructor calls what nobody defines.
+STARTS_BADLY = """declare void @nobody()
+define void @begin() {
+  call void @nobody()
+  ret void
+}
+@llvm.global_ctors = appending global [1 x {i32, ptr, ptr}] [{i32, ptr, ptr} {i32 1, ptr @begin, ptr null}]
+"""
 CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)
 
 
@@ -52,6 +62,10 @@ def program(code: str) -> subprocess.CompletedProcess[str]:
 
 
 # -- where the code is -----------------------------------------------------------------------------
+
+
+def _words(address: int, number: int) -> list[int]:
+    return (ctypes.c_uint64 * number).from_address(address)[:]
 
 
 def maps() -> list[list[str]]:
@@ -415,6 +429,41 @@ def test_a_forked_child_is_told_that_the_session_is_not_its(s: Session) -> None:
     os.close(write)
     assert words[3] == "16" and all("fork" in w for w in words[:3])
     assert f(3) == 9 and s.run("@sq(5)").value == 25
+
+
+def test_the_unwinder_finds_no_record_that_goes(
+    s: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other libraries of this process throw between calls, and while the program changes: what is
+    thrown past session code is looked for in its table."""
+    known = s._core.engine.executor._known  # type: ignore[attr-defined]
+    gone = []
+
+    def listed() -> list[int]:
+        table = _words(known.object, 5)[3]
+        return _words(table + 16, _words(table, 2)[1])
+
+    def checked(zone: Zone, was: Callable[..., object], start: int, stop: int) -> object:
+        if zone.name == "unwind" and stop > start:
+            gone.append([fde for fde in listed() if start <= fde < stop])
+        return was(zone, start, stop)
+
+    for name in ("fill", "punch"):
+        monkeypatch.setattr(Zone, name, partialmethod(checked, getattr(Zone, name)))
+    s.run(SQ)
+    s.run(constant("many", 1))
+    for value in range(2, 5):
+        assert s["many"]() == value - 1 and len(listed()) >= 2
+        s.run(constant("many", value))
+    s.undo()
+    s.redo()
+    s.hibernate("sq")
+    assert s["sq"](3) == 9
+    with pytest.raises(UndefinedSymbol):
+        s.run(STARTS_BADLY)
+    s.evict("many")
+    assert s["sq"](3) == 9 and len(listed()) >= 1
+    assert gone and not any(gone)
 
 
 def test_a_child_that_a_cell_forks_ends_with_the_cell() -> None:

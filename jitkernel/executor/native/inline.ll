@@ -22,7 +22,6 @@ entry:
   store volatile i64 %seq, ptr $seq
   %tid = call i64 @sys(i64 $SYS_gettid, i64 0, i64 0, i64 0, i64 0, i64 0, i64 0)
   store volatile i64 %tid, ptr $tid
-  call void @jk_renew_unwind()
   %thunk = call i64 @word(ptr $frame, i64 16)
   %fn = call i64 @word(ptr $frame, i64 24)
   %args = call i64 @word(ptr $frame, i64 32)

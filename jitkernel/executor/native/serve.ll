@@ -30,7 +30,7 @@ done:
 }
 
 ; The unwinder finds functions by another table from here on, if there is another: before threads go
-; on.  What it has registered stays as it is (child.py, know_code).
+; on.  What it has registered stays as it is (child.py, KnownCode).
 define dso_local void @jk_renew_unwind() #0 {
   %table = load volatile i64, ptr $unwind_table
   %none = icmp eq i64 %table, 0

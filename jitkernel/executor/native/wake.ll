@@ -18,7 +18,6 @@ entry:
   br i1 %other, label %ask, label %call
 call:
   %found = call i64 @jk_up(i64 %stub, i32 0, i64 0, i64 0)
-  call void @jk_renew_unwind()
   ret i64 %found
 ask:
   %tid = call i64 @sys(i64 $SYS_gettid, i64 0, i64 0, i64 0, i64 0, i64 0, i64 0)
