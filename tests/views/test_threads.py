@@ -13,7 +13,7 @@ from jitkernel.errors import UsageError
 LOOPS = """#include <pthread.h>
 volatile int stop, inside;
 static pthread_t threads[2];
-__attribute__((noinline)) void spin(void) { inside++; while (!stop) {} }
+__attribute__((noinline)) void spin(void) { __sync_fetch_and_add(&inside, 1); while (!stop) {} }
 static void *work(void *unused) { spin(); return 0; }
 int go(void) { return pthread_create(threads, 0, work, 0) | pthread_create(threads + 1, 0, work, 0); }
 void finish(void) { stop = 1; pthread_join(threads[0], 0); pthread_join(threads[1], 0); }

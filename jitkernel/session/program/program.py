@@ -7,6 +7,7 @@ through functions given by the session.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter, itemgetter
 from sys import intern
@@ -103,6 +104,10 @@ class Program(Recorded):
         self.layouts = TypeLayouts(engine, self.state.types)
         self.running: tuple[Image, ...] = ()
         self.leaving: RecordedList[Cell] = RecordedList()  # see `let_go`
+        # The last pieces of text that were freed, so that a stale pointer can be named: where they
+        # began and ended, of which cell, and what was there.
+        self.freed: deque[tuple[int, int, int, str]] = deque(maxlen=256)
+        linker.on_unlink = self._freed
         self.data_cells = 0  # cells so far that had data and no code
         self.uses = Uses()
         # By cell: what `__dso_handle` was in it before its object was linked again.
@@ -129,6 +134,14 @@ class Program(Recorded):
         if not language and self.speaks != "llvm" and not self._is_ir(cell):
             language = self.speaks
         return find(language or "llvm").called(name, self.state.notes.kept_of(cell))
+
+    def _freed(self, image: Image) -> None:
+        """The text of an image is about to be freed; threads may still be in it."""
+        if (text := image.text) is not None:
+            functions = [s.name for s, _, _ in image.exports if s.is_function]
+            names = ", ".join(self.called(name, image.cell) for name in functions)
+            what = f"cell {image.cell}{f' ({names})' if names else ''}"
+            self.freed.append((text.start, text.stop, image.cell, what))
 
     def listed(self, names: Sequence[str]) -> str:
         """The first four of some names as the user knows them, and how many more there are."""

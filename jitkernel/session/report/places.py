@@ -10,7 +10,6 @@ import os
 import re
 from array import array
 from bisect import bisect_right
-from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
@@ -52,9 +51,7 @@ class Places:
         self._program, self._executor = program, engine.executor
         self.linker: Linker = program.linker
         self.is_thunk = engine.thunks.__contains__
-        # The last pieces of text that were freed, so that a stale pointer can be named.
-        self._freed: deque[tuple[int, int, int, str]] = deque(maxlen=256)
-        self.called, self.linker.on_unlink = program.called, self.freed
+        self.called = program.called
         # Of code to be debugged that is in the place of a cell's: cell, function, offset in it.
         self.debugged: Callable[[int], tuple[int, str, int] | None] = lambda address: None
         self.lines = LineTables(program, engine.pool)
@@ -217,19 +214,11 @@ class Places:
         return self._former(address)
 
     def _former(self, address: int) -> str:
-        for start, stop, cell, what in reversed(self._freed):
+        for start, stop, cell, what in reversed(self._program.freed):
             if start <= address < stop:
                 stays = cell in self._program.cells
                 return f"former code of {what}" if stays else f"{what}, which is gone"
         return ""
-
-    def freed(self, image: Image) -> None:
-        """The text of an image is about to be freed; threads may still be in it."""
-        if (text := image.text) is not None:
-            functions = [s.name for s, _, _ in image.exports if s.is_function]
-            names = ", ".join(self.called(name, image.cell) for name in functions)
-            what = f"cell {image.cell}{f' ({names})' if names else ''}"
-            self._freed.append((text.start, text.stop, image.cell, what))
 
     def gone(self, pc: int, address: int) -> list[Symbol]:
         """The variables that the code at `pc` lost, where a fault's address is that of such."""
