@@ -50,6 +50,7 @@ class Child:
         patience: float = 60.0,
         more: Sequence[int] = (),
     ):
+        self.__class__ = _OpenChild
         self._owner = os.getpid()
         # Whoever raises asynchronously does so between two steps of Python's: what has to be freed
         # is kept in the very step that gets it.
@@ -190,12 +191,18 @@ class Child:
             with suppress(OSError):
                 os.close(self._files.pop())
         self._socket.close()
+        self.__class__ = Child
 
     def __enter__(self) -> Child:
         return self
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+
+class _OpenChild(Child):
+    """One that nobody has closed.  Only such have a destructor: what the handler of a signal raises
+    in one is lost (Python's data model, `object.__del__`)."""
 
     def __del__(self) -> None:
         with suppress(Exception):

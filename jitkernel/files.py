@@ -19,6 +19,7 @@ from jitkernel.errors import UsageError
 
 LIMIT = 1 << 30  # bytes that are read of one file
 _PIECE = 1 << 20
+_SCRATCH = "jitkernel-scratch-"
 _KINDS = {
     stat.S_IFIFO: "a named pipe",
     stat.S_IFSOCK: "a socket",
@@ -37,6 +38,38 @@ def working_folder() -> str:
         return os.getcwd()
     except OSError:
         return ""
+
+
+@contextlib.contextmanager
+def scratch_folder() -> Iterator[str]:
+    """A folder for this block alone.  Those of processes that were killed in such a block go first:
+    each is locked as long as somebody has it.  flock(2)."""
+    import shutil  # few sessions have any
+    import tempfile
+
+    for entry in os.scandir(tempfile.gettempdir()):
+        if entry.name.startswith(_SCRATCH):
+            with contextlib.suppress(OSError), _locked(entry.path):
+                shutil.rmtree(entry.path, ignore_errors=True)
+    made = tempfile.mkdtemp(prefix="jitkernel-")
+    with _locked(made):
+        folder = os.path.join(os.path.dirname(made), _SCRATCH + os.path.basename(made))
+        try:
+            os.rename(made, folder)  # nobody finds it unlocked
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _locked(folder: str) -> Iterator[None]:
+    """A block in which nobody else locks a folder.  Raises OSError where somebody does."""
+    file = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(file)
 
 
 def refuse_irregular(path: str, what: str = "") -> os.stat_result | None:

@@ -155,9 +155,11 @@ def activity(pid: int) -> dict[int, Activity]:
     return found
 
 
-def processor_time(pid: int) -> float:
-    """Seconds for which a process has computed."""
-    fields = _stat(pid)  # utime and stime are the 14th and 15th of proc(5)
+def processor_time(pid: int, first: bool = False) -> float:
+    """Seconds for which a process has computed, or the first of its threads has."""
+    fields = _stat(
+        pid, f"/task/{pid}" if first else ""
+    )  # utime and stime are the 14th and 15th of proc(5)
     return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
 
 
@@ -291,13 +293,14 @@ def _waited_for(pid: int, number: int, args: Sequence[int]) -> Iterator[int]:
 
 def waits_to_open(pids: Iterable[int]) -> str:
     """The named pipe that a thread of these processes waits to open until somebody opens its other
-    end; "" where none does."""
+    end; "" where none does.  One without a name (`/dev/fd/4`: its `realpath` is not there) is open
+    at once, however late its thread goes on: fifo(7)."""
     for pid, number, args in _calls(pids):
         if (at := _OPENS.get(number)) is not None:
             name = memory(pid, args[at], 4096).partition(b"\0")[0]
             path = os.path.join(f"/proc/{pid}/cwd", os.fsdecode(name))
             with contextlib.suppress(OSError):
-                if stat.S_ISFIFO(os.stat(path).st_mode):
+                if stat.S_ISFIFO(os.stat(os.path.realpath(path)).st_mode):
                     return os.fsdecode(name)
     return ""
 

@@ -13,6 +13,7 @@ from processes import gone
 
 from jitkernel.children import Child, ask
 from jitkernel.languages.c import clang
+from jitkernel.languages.c.resident import Resident
 from tests.busy import meanwhile, until
 
 PYTHON = [sys.executable, "-I", "-S", "-c"]
@@ -215,3 +216,22 @@ def test_without_standard_descriptors():
         "os._exit(child.output() != b'hello\\n' or child.finish())"
     )
     assert subprocess.run([sys.executable, "-c", program], timeout=60).returncode == 0
+
+
+@pytest.mark.parametrize("kind", ["child", "resident"])
+def test_no_destructor_runs_of_one_that_is_closed(kind):
+    """What a handler of a signal raises in one is lost: a Ctrl-C, say."""
+    command = [*PYTHON, NAP]
+    one = Child(command) if kind == "child" else Resident([*command, "-"], ())
+    assert not one.ended()
+    one.close()
+    one.close()
+    ran: list[str] = []
+    sys.setprofile(lambda frame, event, argument: ran.append(frame.f_code.co_name))
+    del one
+    sys.setprofile(None)
+    assert "__del__" not in ran and "close" not in ran
+    left = Child(command) if kind == "child" else Resident([*command, "-"], ())
+    pid = left.pid
+    del left
+    assert gone(pid)

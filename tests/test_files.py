@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 import socket
 import stat
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -22,6 +24,7 @@ from jitkernel.files import (
     read_bytes,
     read_text,
     refuse_irregular,
+    scratch_folder,
     write_text,
 )
 from jitkernel.grading import Exercise
@@ -202,3 +205,25 @@ def test_a_cache_that_says_that_it_is_without_end(tmp_path: Path) -> None:
     with (tmp_path / "cache" / "objects.db").open("r+b") as file:
         file.truncate(1 << 40)
     assert cache.read("cd") in (None, b"entry")
+
+
+def test_a_folder_of_one_that_was_killed_goes_with_the_next(monkeypatch, tmp_path) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    code = (
+        "from jitkernel.files import scratch_folder\nwith scratch_folder() as folder:\n"
+        "    open(folder + '/file', 'w').close()\n    print(folder, flush=True)\n    input()"
+    )
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=pipe, stdout=pipe, text=True
+    ) as other:
+        theirs = Path(other.stdout.readline().strip())
+        with scratch_folder() as ours:
+            assert theirs.exists() and Path(ours).exists()
+        assert [*tmp_path.iterdir()] == [theirs]
+        other.kill()
+    assert theirs.exists()
+    with scratch_folder() as ours:
+        assert [*tmp_path.iterdir()] == [Path(ours)]
+    assert not [*tmp_path.iterdir()]

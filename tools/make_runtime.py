@@ -1,8 +1,8 @@
 """Compiles the executor's runtime: `python tools/make_runtime.py`, after a change in
-`jitkernel/executor/native`.
+`jitkernel/executor/native`; and the thunks that sessions have in common.
 
-Writes `runtime.o` and `runtime.json` beside the text: what they were made from and by.  The code is
-for any x86-64, below 2 GiB; it looks for itself what the processor has.
+Writes objects beside the runtime's text, and `runtime.json`: what they were made from and by.  The
+code is for any x86-64, the runtime below 2 GiB; it looks for itself what the processor has.
 """
 
 from __future__ import annotations
@@ -17,23 +17,37 @@ sys.path.insert(0, str(ROOT))
 
 from jitkernel.compiler.pool import CompilerPool  # noqa: E402
 from jitkernel.compiler.records import Options, Request  # noqa: E402
+from jitkernel.executor.passing import BLOCKS  # noqa: E402
 from jitkernel.executor.runtime import made_of, runtime_ir  # noqa: E402
+from jitkernel.session.run.thunks import common  # noqa: E402
 from jitkernel.settings import SessionSettings  # noqa: E402
 
 NATIVE = ROOT / "jitkernel" / "executor" / "native"
 
 
-def make(text: str) -> tuple[bytes, str]:
-    """The object of a text, and the version of LLVM that made it."""
+def requests() -> dict[str, tuple[int, Request]]:
+    """By name what is compiled, and the checksum of what that is made of."""
     options = Options(opt_level=1, cpu="x86-64", internal=True)
+    found = {"runtime": (made_of(), Request(runtime_ir(), options, label="the runtime"))}
+    for block in BLOCKS:
+        for result in ("i64", "double"):
+            name, request = common(block, result)
+            found[name] = crc32(request.source.encode()), request
+    return found
+
+
+def make() -> tuple[dict[str, bytes], str]:
+    """The objects by name, and the version of LLVM that made them."""
     with CompilerPool(SessionSettings(spare=False)) as pool:
-        made = pool.compile(Request(text, options, label="the runtime"))
-        return made.object, pool.identity().llvm
+        made = {name: pool.compile(request).object for name, (_, request) in requests().items()}
+        return made, pool.identity().llvm
 
 
 if __name__ == "__main__":
-    code, llvm = make(runtime_ir())
-    facts = {"made of": made_of(), "object": crc32(code), "llvm": llvm}
-    (NATIVE / "runtime.o").write_bytes(code)
+    objects, llvm = make()
+    facts: dict[str, object] = {"llvm": llvm}
+    for name, (checksum, _) in requests().items():
+        facts[name] = {"made of": checksum, "object": crc32(objects[name])}
+        (NATIVE / f"{name}.o").write_bytes(objects[name])
+        print(f"{NATIVE / name}.o: {len(objects[name])} bytes, by LLVM {llvm}")
     (NATIVE / "runtime.json").write_text(json.dumps(facts, indent=1) + "\n")
-    print(f"{NATIVE / 'runtime.o'}: {len(code)} bytes, by LLVM {llvm}")

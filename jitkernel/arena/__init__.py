@@ -2,6 +2,7 @@
 
 from jitkernel.arena.arena import Arena
 from jitkernel.arena.freelist import Extent, FreeList
-from jitkernel.arena.zone import Region, Zone
+from jitkernel.arena.slab import Region
+from jitkernel.arena.zone import Zone
 
 __all__ = ["Arena", "Extent", "FreeList", "Region", "Zone"]

@@ -1,35 +1,25 @@
-"""One memfd cut into regions, and the zones of it that cells are placed in.  Start from `Arena`.
+"""A slab cut into regions, and the zones of it that cells are placed in.  Start from `Arena`.
 
-The process that owns an `Arena` sees the whole slab readable and writable and never executable; an
-executor maps `Arena.regions` at `Arena.base` with the protections named there.  Placing bytes takes
-neither a system call nor a message.  An arena knows nothing of objects, symbols or cells.
+Placing bytes takes neither a system call nor a message.  An arena knows nothing of objects, symbols
+or cells.
 """
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
-import errno
-import mmap
-import os
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from jitkernel.arena.freelist import Extent, FreeList
+from jitkernel.arena.slab import HIGHEST, LOWEST, PAGE, Region, Slab
 from jitkernel.arena.writes import Writes
-from jitkernel.arena.zone import PAGE, Region, Zone, memfd
+from jitkernel.arena.zone import Zone
 from jitkernel.errors import ArenaFull, JitError
 from jitkernel.rollback import Recorded, RecordedDict, Rollback, later, log_undo, recording
 
 #: Freed bytes that an atomic block may need again: so many are copied, more stay until it ends.
 _COPIED = 64 << 10
-#: Bases lie in [LOWEST, HIGHEST - capacity]: below 2 GiB absolute 32-bit relocations hold, and
-#: 16 MiB are left to either side for the offsets that compilers fold into an address.
-LOWEST, HIGHEST = 0x1000_0000, 0x7F00_0000
-#: Where there is room, a base is above this: a Python that is not position independent has its heap
-#: below, and to who looks for pointers its whole numbers of up to 30 bits look like some.
-_ABOVE_HEAPS = 1 << 30
 #: The runtime's regions: where slots for displaced instructions begin in its text (see
 #: `Arena.slots`), where that ends, and where its data end.
 SLOTS, RUNTIME_TEXT, RUNTIME = 0x1_0000, 0x3_0000, 0x10_0000
@@ -39,12 +29,11 @@ TABLE_SHARE = 40  # of the share of `unwind`, in percent: for tables of its reco
 PROTECTION = {"text": "rx", "rodata": "r", "unwind": "r", "data": "rw"}
 
 
-class Arena(Recorded):
-    """A slab of `capacity` bytes, sparse until used, whose pages belong at `base` in an executor.
+class Arena(Slab, Recorded):
+    """A slab of `capacity` bytes from `base` on (see there), and the books of it.
 
-    `base` 0 picks a random page-aligned low address.  `granule` is the unit of allocation in bytes;
-    freed runs of at least `trim_size` bytes of data and constants go back to the system at once,
-    freed text only by `trim`.
+    `granule` is the unit of allocation in bytes; freed runs of at least `trim_size` bytes of data
+    and constants go back to the system at once, freed text only by `trim`.
 
     Anything with `reserve`, `commit`, `abort`, `free` and `check` can stand in for it.
     """
@@ -63,13 +52,7 @@ class Arena(Recorded):
                 f"Arena.capacity is {capacity} bytes; it must lie between {RUNTIME + 64 * PAGE} "
                 f"and {HIGHEST - LOWEST} (1776 MiB), so that any two addresses are within 2 GiB"
             )
-        if base % PAGE or base < 0:
-            raise JitError(f"Arena.base {base:#x} is not a multiple of the page size, {PAGE}")
-        self.capacity = capacity
-        highest = HIGHEST - capacity
-        lowest = max(LOWEST, min(_ABOVE_HEAPS, highest & -PAGE))
-        places = (highest - lowest) // PAGE + 1
-        self.base = base or lowest + PAGE * (int.from_bytes(os.urandom(8), "little") % places)
+        super().__init__(capacity, base)
         self.trim_size = max(trim_size, PAGE)
         #: Asked when something is freed: whether threads of the program run, which may use it yet.
         self.in_use: Callable[[], bool] | None = None
@@ -106,21 +89,8 @@ class Arena(Recorded):
             if end < stop:
                 regions.append(Region(f"{name}.table", end, stop, PROTECTION[name]))
             start = stop
-        self.regions: tuple[Region, ...] = tuple(regions)
-        self.fd = memfd(capacity)  # last: what fails before it leaves nothing open
-        try:
-            protection = mmap.PROT_READ | mmap.PROT_WRITE
-            self._map = mmap.mmap(self.fd, capacity, mmap.MAP_SHARED, protection)
-            self.view = memoryview(self._map)
-        except BaseException as error:
-            os.close(self.fd)
-            if not isinstance(error, OSError):
-                raise
-            raise JitError(
-                f"no room for an arena of {capacity >> 20} MB of addresses: {error}; a smaller one "
-                "may fit (Session(capacity=64 << 20), %config Arena.capacity=64M), or `ulimit -v` "
-                "allow more"
-            ) from None
+        self.regions = tuple(regions)
+        self.open()  # last: what fails before it leaves nothing open
 
     # -- placing -------------------------------------------------------------------------------
 
@@ -143,7 +113,7 @@ class Arena(Recorded):
     def fills(self, zone: str, start: int, size: int) -> bool:
         """True if an extent of `size` bytes at `start` would fill a free range, both its ends."""
         books = self.zones[zone].list
-        return books.hole_at(start) == start + size + -size % books.granule
+        return books.hole_at(start) == start + books.room(size)
 
     def reserve_at(self, zone: str, start: int, size: int) -> Extent:
         """The extent at exactly `start`; raises `ArenaFull` where any byte of it is taken."""
@@ -177,7 +147,7 @@ class Arena(Recorded):
             for start, size in ranges:
                 log_undo(z.poison_again, start, size)
             start, size = max(ranges)
-            high = max(z.high, start + (size + -size % z.list.granule or z.list.granule))
+            high = max(z.high, start + z.list.room(size))
             for low, stop in z.list.holes():
                 z.clear(low, min(stop, high))
             z.high = high  # last: what is free below it is poison, wherever this is cut short
@@ -204,9 +174,7 @@ class Arena(Recorded):
 
     def _give(self, z: Zone, extent: Extent) -> tuple[int, int]:
         start, stop = z.list.free(extent.start)
-        own_stop = extent.start + (
-            extent.size + z.list.granule - 1 & -z.list.granule or z.list.granule
-        )
+        own_stop = extent.start + z.list.room(extent.size)
         z.fill(extent.start, own_stop)
         if extent.zone != "text" and stop - start >= self.trim_size:
             # Only pages that this extent touched can still hold memory.
@@ -326,34 +294,10 @@ class Arena(Recorded):
         self.view[last : offset + size] = bytes(offset + size - last)
         self.punch(first, last)
 
-    def punch(self, first: int, last: int) -> None:
-        """Give whole pages back to the system: they read as zero.  Offsets into the slab."""
-        self._map.madvise(mmap.MADV_REMOVE, first, last - first)
-
-    # -- bytes ---------------------------------------------------------------------------------
-
-    def write(self, address: int, data: bytes | bytearray | memoryview) -> None:
-        """Copy `data` to `address`."""
-        offset = address - self.base
-        self.view[offset : offset + len(data)] = data
-
-    def read(self, address: int, size: int) -> bytes:
-        """A copy of `size` bytes at `address`.  Raises IndexError outside the slab."""
-        offset = address - self.base
-        if offset < 0 or size < 0 or offset + size > self.capacity:
-            raise IndexError(f"{size} bytes at {address:#x} are not in the arena")
-        return bytes(self.view[offset : offset + size])
-
-    def part(self, address: int, size: int) -> memoryview:
-        """Bytes of the slab as they are from now on; it may outlive the arena.  Raises IndexError
-        outside the slab."""
-        offset = address - self.base
-        if offset < 0 or size < 0 or offset + size > self.capacity:
-            raise IndexError(f"{size} bytes at {address:#x} are not in the arena")
-        return memoryview(self._map)[offset : offset + size]
+    # -- bytes that Python views ---------------------------------------------------------------
 
     def part_of(self, extent: Extent, address: int, size: int) -> memoryview:
-        """The same of an extent, which nobody else is given until that has gone."""
+        """`part` of an extent, which nobody else is given until that has gone."""
         if not size:
             return self.part(address, size)
         kept = (ctypes.c_ubyte * size).from_buffer(self._map, address - self.base)
@@ -372,16 +316,6 @@ class Arena(Recorded):
             if (give := self._viewed.pop(extent, None)) is not None:
                 give(extent)
 
-    def __contains__(self, address: int) -> bool:
-        return self.base <= address < self.base + self.capacity
-
-    def zone_of(self, address: int) -> str:
-        """The name of the region an address lies in, or the empty string."""
-        for region in self.regions:
-            if region.start <= address < region.stop:
-                return region.name
-        return ""
-
     # -- books ---------------------------------------------------------------------------------
 
     def usage(self) -> dict[str, dict[str, int]]:
@@ -399,32 +333,6 @@ class Arena(Recorded):
             for name, z in self.zones.items()
         }
 
-    def resident(self) -> int:
-        """Bytes of the slab that occupy memory now."""
-        return os.fstat(self.fd).st_blocks * 512
-
-    def resident_regions(self) -> dict[str, int]:
-        """The same by region (`runtime.text` and so on), page for page."""
-        return {
-            region.name: sum(b - a for a, b in self.held(region.start, region.stop))
-            for region in self.regions
-        }
-
-    def held(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
-        """The parts of `[start, stop)` that occupy memory, page for page, as ranges in order."""
-        at, end = start - self.base, stop - self.base
-        while at < end:
-            try:
-                data = os.lseek(self.fd, at, os.SEEK_DATA)
-            except OSError as error:
-                if error.errno == errno.ENXIO:  # nothing up to the end of the slab
-                    return
-                raise
-            if data >= end:
-                return
-            at = min(os.lseek(self.fd, data, os.SEEK_HOLE), end)
-            yield self.base + data, self.base + at
-
     def check(self) -> None:
         """Prove the books and the poison; raises AssertionError.  Reads no page that is a hole."""
         for z in self.zones.values():
@@ -434,8 +342,4 @@ class Arena(Recorded):
         """Unmap and close the slab; extents are gone."""
         if self.fd >= 0:
             self.writes.close()
-            self.view.release()
-            with contextlib.suppress(BufferError):  # a view of a variable goes on: see `part`
-                self._map.close()
-            os.close(self.fd)
-            self.fd = -1
+            super().close()

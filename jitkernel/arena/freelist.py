@@ -66,6 +66,10 @@ class FreeList:
         """Bytes of the largest free range; 0 when all is taken."""
         return self._sizes[-1] if self._sizes else 0
 
+    def room(self, size: int) -> int:
+        """The bytes that a range of `size` occupies: whole granules, at least one."""
+        return (size + self.granule - 1) & -self.granule or self.granule
+
     def holes(self) -> Iterator[tuple[int, int]]:
         """Free ranges `(start, stop)` in address order."""
         return iter(sorted(self._stop_of.items()))
@@ -77,7 +81,7 @@ class FreeList:
     def take(self, size: int, align: int = 1) -> int | None:
         """Take `size` bytes aligned to `align`; the start, or None when no free range fits."""
         granule, sizes = self.granule, self._sizes
-        need = (size + granule - 1) & -granule or granule
+        need = (size + granule - 1) & -granule or granule  # `room`: most of what is placed asks
         if align > granule:
             found = self._aligned(need, align)
             if found is None:
@@ -97,7 +101,7 @@ class FreeList:
 
         Linear in the number of holes: for restoring, not for the hot path.
         """
-        need = (size + self.granule - 1) & -self.granule or self.granule
+        need = self.room(size)
         for hole, stop in self._stop_of.items():
             if hole <= at and at + need <= stop:
                 log_undo(self._untake, at)
@@ -169,7 +173,7 @@ class FreeList:
                 raise ValueError(f"{size} bytes at {start:#x} are not free")
             if start > at:
                 holes.append((at, start))
-            at = start + ((size + granule - 1) & -granule or granule)
+            at = start + self.room(size)
         if at > self.stop:
             raise ValueError(f"{at:#x} lies behind {self.stop:#x}")
         if at < self.stop:
@@ -178,9 +182,8 @@ class FreeList:
 
     def _tile(self, holes: Iterable[tuple[int, int]]) -> None:
         """Set the free ranges, and count what is live."""
-        granule = self.granule
         self.used = sum(self.live.values())
-        self.padding = sum(-size % granule if size else granule for size in self.live.values())
+        self.padding = sum(map(self.room, self.live.values())) - self.used
         self._stop_of.clear()
         self._start_of.clear()
         self._starts.clear()
@@ -208,7 +211,7 @@ class FreeList:
             self._torn = True
             self.live[at] = size
             return self
-        self._cut(start, stop, at, size, (size + self.granule - 1) & -self.granule or self.granule)
+        self._cut(start, stop, at, size, self.room(size))
         return None
 
     def check(self) -> None:

@@ -13,13 +13,12 @@ from __future__ import annotations
 
 import ctypes
 import os
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from jitkernel.arena.arena import Arena
-from jitkernel.arena.writes import Range, between
-from jitkernel.arena.zone import PAGE
+from jitkernel.arena.ranges import Range, between, joined, within
+from jitkernel.arena.slab import PAGE
 from jitkernel.record import NamedTuple
 from jitkernel.rollback import RecordedDict, log_undo
 
@@ -116,7 +115,7 @@ class Mirror:
         if not own:
             self._looks += 1
             for index in now.keys() - self._unsure:
-                if index < self._tracked and not _within(clean, index, index + _PIECE):
+                if index < self._tracked and not within(clean, index, index + _PIECE):
                     self._wait(index)
         self._unsure.update(now)
         same = []
@@ -124,11 +123,11 @@ class Mirror:
             pages = self._compare(index, low, high, before, stop)
             found += pages
             if not own and low == index and high == index + _PIECE:
-                if _within(clean, low, high):
+                if within(clean, low, high):
                     self._unsure.discard(index)
                 elif not pages and self._waits.get(index, (0, 0))[0] <= self._looks:
                     same.append((low, high))
-        if large and same and arena.writes.protect(_joined(same), self):
+        if large and same and arena.writes.protect(joined(same), self):
             for low, high in same:  # once more: it may have been written just before
                 if pages := self._compare(low, low, high, before, stop):
                     found = sorted([*found, *pages])
@@ -148,7 +147,7 @@ class Mirror:
         wait = min(2 * self._waits.get(index, (0, 1))[1], _LONGEST)
         self._waits[index] = (self._looks + wait, wait)
 
-    def invalidate(self, ranges: Iterable[Range]) -> None:
+    def invalidate(self, ranges: Sequence[Range]) -> None:
         """Others found these clean only now: what this one knows of them may be older."""
         first = self._zone.start
         for start, stop in ranges:
@@ -164,13 +163,13 @@ class Mirror:
         wanted = {index for index in self._unsure if index < end}
         for low, high in (*between(clean, start, stop), (end, stop)):
             wanted.update(range(low - (low - start) % _PIECE, high, _PIECE))
-        return _joined([(index, min(index + _PIECE, stop)) for index in sorted(wanted)])
+        return joined([(index, min(index + _PIECE, stop)) for index in sorted(wanted)])
 
     def _places(self, start: int, stop: int, seen: list[Range]) -> dict[int, Range]:
         """Pieces, each with where memory begins and ends in it: those that hold some, and those
         known that gave theirs back to the system.  What was `seen` by readers holds it all."""
         pieces = range(start, stop, _PIECE)
-        if seen and _within(seen, start, stop):
+        if seen and within(seen, start, stop):
             return {index: (index, min(index + _PIECE, stop)) for index in pieces}
         found, known = self._held(start, stop), self._known
         gone = pieces if len(pieces) < len(known) else known.keys()
@@ -238,7 +237,7 @@ class Digests:
         known, self._known = self._known, dict(self._hashes(sorted(live), high))
         lasting, self._live = live & self._live, live
         parts = known.keys() | self._known.keys()
-        return _joined(
+        return joined(
             sorted(
                 (at, min(at + _PIECE, stop))
                 for start, stop, at in parts
@@ -275,23 +274,6 @@ class Digests:
 @lru_cache(maxsize=64)
 def _of_zeros(size: int) -> int:
     return hash(bytes(size))
-
-
-def _within(ranges: list[Range], low: int, high: int) -> bool:
-    """True if one of the ordered ranges has all from `low` to `high`."""
-    at = bisect_right(ranges, (low, 1 << 64)) - 1
-    return at >= 0 and high <= ranges[at][1]
-
-
-def _joined(ranges: list[Range]) -> list[Range]:
-    """Ordered ranges, those that touch as one."""
-    found: list[Range] = []
-    for start, stop in ranges:
-        if found and found[-1][1] == start:
-            found[-1] = (found[-1][0], stop)
-        else:
-            found.append((start, stop))
-    return found
 
 
 def _differing(

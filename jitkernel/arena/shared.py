@@ -23,7 +23,7 @@ from bisect import bisect_right, insort
 from collections.abc import Callable
 from typing import Any
 
-from jitkernel.arena.zone import PAGE, libc
+from jitkernel.arena.slab import PAGE, libc
 from jitkernel.errors import JitError
 from jitkernel.files import memory_file
 

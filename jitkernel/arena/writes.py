@@ -19,19 +19,13 @@ import fcntl
 import os
 import struct
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 from weakref import WeakSet
 
-from jitkernel.arena.zone import libc
+from jitkernel.arena.ranges import Range, between, common
+from jitkernel.arena.slab import Slab, libc
 from jitkernel.errors import present
 from jitkernel.syscalls import SYS
-
-if TYPE_CHECKING:
-    from jitkernel.arena.arena import Arena
-    from jitkernel.arena.mirror import Mirror
-
-#: `(start, stop)`
-Range = tuple[int, int]
 
 _USER_MODE_ONLY = 1
 _API, _WP_ASYNC, _WP_SHMEM, _MODE_WP = 0xAA, 1 << 15, 1 << 12, 2
@@ -124,6 +118,13 @@ class PageTable:
             self.fd = -1
 
 
+class Reader(Protocol):
+    """Whoever has compared pages, and takes them for clean as long as nobody says otherwise."""
+
+    def invalidate(self, ranges: Sequence[Range]) -> None:
+        """Others found these clean only now: what this one knows of them may be older."""
+
+
 class Writes:
     """The writes to a slab by this process and by the one that runs code.
 
@@ -133,10 +134,10 @@ class Writes:
     there until a reader has seen it, whoever made a new page of it meanwhile.
     """
 
-    def __init__(self, arena: Arena):
+    def __init__(self, slab: Slab):
         self.runner: Callable[[], PageTable | None] = lambda: None
-        self._arena = arena
-        self._readers: WeakSet[Mirror] = WeakSet()
+        self._slab = slab
+        self._readers: WeakSet[Reader] = WeakSet()
         self._window = 0  # its address
         self._seen: PageTable | None = None  # of the window
         self._own: PageTable | None = None
@@ -145,18 +146,18 @@ class Writes:
         self._opened = self._broken = False
         self._forks = _forks
 
-    def join(self, reader: Mirror) -> None:
+    def join(self, reader: Reader) -> None:
         """A reader hears what others protect."""
         self._readers.add(reader)
 
     @property
     def window(self) -> int:
         """The distance from an address in the slab to where this process reads it to compare."""
-        arena = self._arena
-        return (self._window or _address(arena.view)) - arena.base
+        slab = self._slab
+        return (self._window or _address(slab.view)) - slab.base
 
     def clean(
-        self, start: int, stop: int, by: Mirror, own: bool = False
+        self, start: int, stop: int, by: Reader, own: bool = False
     ) -> tuple[list[Range], list[Range]]:
         """Ranges of pages that readers have seen, and of those that nobody wrote since they were
         protected, in order.  `own`: that this process did not write."""
@@ -168,12 +169,12 @@ class Writes:
             with contextlib.suppress(OSError):
                 seen = unwritten = window.present(start, stop)
                 for table in self._asked:
-                    unwritten = _common(unwritten, table.unwritten(start, stop))
+                    unwritten = common(unwritten, table.unwritten(start, stop))
                 found = unwritten
         self._invalidate(between(seen, start, stop), by)  # this one is going to see them
         return seen, found
 
-    def protect(self, ranges: Sequence[Range], by: Mirror) -> bool:
+    def protect(self, ranges: Sequence[Range], by: Reader) -> bool:
         """Let pages be clean from now on; whether they are.
 
         They are some that `clean` was asked of just now.  Other readers that found them clean
@@ -201,10 +202,10 @@ class Writes:
         while self._keepers:
             os.close(self._keepers.pop())
         if self._window:
-            libc.munmap(self._window, self._arena.capacity)
+            libc.munmap(self._window, self._slab.capacity)
             self._window = 0
 
-    def _invalidate(self, ranges: Sequence[Range], by: Mirror) -> None:
+    def _invalidate(self, ranges: Sequence[Range], by: Reader) -> None:
         for reader in self._readers:
             if ranges and reader is not by:
                 reader.invalidate(ranges)
@@ -224,17 +225,17 @@ class Writes:
             return [self._own]
         if (other := self.runner()) is None:
             return []
-        prot = next(region.prot for region in self._arena.regions if at < region.stop)
+        prot = next(region.prot for region in self._slab.regions if at < region.stop)
         return [self._own, other] if "w" in prot else [self._own]
 
     def _open(self) -> None:
-        arena = self._arena
+        slab = self._slab
         try:
-            at = libc.mmap(None, arena.capacity, _READ, _SHARED, arena.fd, 0)
+            at = libc.mmap(None, slab.capacity, _READ, _SHARED, slab.fd, 0)
             if at in (None, _FAILED):
                 raise OSError(ctypes.get_errno(), "mmap")
             self._window = int(at)
-            self._own = self._table(_address(arena.view))
+            self._own = self._table(_address(slab.view))
             self._seen = self._table(self._window)
         except OSError:
             self.close()
@@ -244,37 +245,12 @@ class Writes:
 
         Of such pages one that is read brings no others into the table.
         """
-        arena = self._arena
-        self._keepers.append(protectable(at, arena.capacity))
+        slab = self._slab
+        self._keepers.append(protectable(at, slab.capacity))
         fd = os.open("/proc/self/pagemap", os.O_RDONLY | os.O_CLOEXEC)
-        return PageTable(fd, at - arena.base)
+        return PageTable(fd, at - slab.base)
 
 
 def _address(view: memoryview) -> int:
     """The address of memory in this process."""
     return ctypes.addressof(ctypes.c_char.from_buffer(view))
-
-
-def _common(one: Sequence[Range], other: Sequence[Range]) -> list[Range]:
-    """The ranges that two ordered lists have in common."""
-    found: list[Range] = []
-    i = j = 0
-    while i < len(one) and j < len(other):
-        start, stop = max(one[i][0], other[j][0]), min(one[i][1], other[j][1])
-        if start < stop:
-            found.append((start, stop))
-        if one[i][1] < other[j][1]:
-            i += 1
-        else:
-            j += 1
-    return found
-
-
-def between(ranges: Sequence[Range], start: int, stop: int) -> list[Range]:
-    """The parts of `[start, stop)` that are in none of the ordered ranges."""
-    found = []
-    for low, high in ranges:
-        if start < low:
-            found.append((start, low))
-        start = high
-    return [*found, (start, stop)] if start < stop else found

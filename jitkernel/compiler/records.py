@@ -6,8 +6,9 @@ Plain records, shared by the kernel process and the worker.  Nothing here knows 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from itertools import starmap
+from collections.abc import Container, Iterable, Iterator, Sequence
+from itertools import chain, starmap
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from jitkernel.errors import Diagnostic
@@ -186,6 +187,20 @@ class Summary(NamedTuple):
             types,
             tuple(starmap(CallInfo, calls)),
         )
+
+    @property
+    def names(self) -> Iterator[str]:
+        """All that it speaks of, functions first."""
+        return map(itemgetter(0), chain(self.functions, self.variables))
+
+    def defined(self, linkages: Container[str] | None = None) -> list[str]:
+        """The names of definitions, of those with one of some linkages, functions first."""
+        every: Iterator[FunctionInfo | VariableInfo] = chain(self.functions, self.variables)
+        found: list[str] = []
+        for entity in every:
+            if entity.defined and (linkages is None or entity.linkage in linkages):
+                found.append(entity.name)
+        return found
 
 
 #: What `Compiled.times` is where nothing was compiled.

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from tempfile import TemporaryDirectory
 from typing import Any, TypeAlias, TypeVar
 
 from jitkernel.compiler.line_table import LINE, beside, extent, located
@@ -18,6 +17,7 @@ from jitkernel.compiler.pass_trace import LoopTrace, PassTrace, place
 from jitkernel.compiler.records import Compiled, Request
 from jitkernel.compiler.remarks import Remark, Remarks, inlined
 from jitkernel.errors import Interrupted
+from jitkernel.files import scratch_folder
 
 Trace: TypeAlias = PassTrace | LoopTrace | MachineTrace | Remarks | tuple[PassRun, ...]
 _Trace = TypeVar("_Trace", bound=Trace)
@@ -145,7 +145,7 @@ class Traces:
             known = self._traced.get(function)
             self.partial = None
             if known is None or known[0] != asked:
-                with TemporaryDirectory(prefix="jitkernel-", ignore_cleanup_errors=True) as folder:
+                with scratch_folder() as folder:
                     dumps = Dumps(folder)
                     told = _telling(tick, lambda: words if isinstance(words, str) else words(dumps))
                     try:

@@ -390,6 +390,8 @@ class ExecutorChannel(Executor):
         """Begin to stop the request, in the loop's own thread."""
         if self._child is None:
             return
+        if self._child.ready and self._child.threads:
+            unblock_faults(self._child.pid, self.control["lifeline_tid"])
         now = time.monotonic()
         grace = self.settings.interrupt_grace
         self._stop = Interruption(
@@ -397,8 +399,6 @@ class ExecutorChannel(Executor):
         )
         self.stops.end()
         if self._child.ready:  # before that, a signal would end it
-            if self._child.threads:
-                unblock_faults(self._child.pid, self.control["lifeline_tid"])
             self._stop.step(now)
         self._due = self._stop.due
 

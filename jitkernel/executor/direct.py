@@ -83,7 +83,7 @@ def direct_call(
     values: Values,
 ) -> Callable[[tuple[Any, ...]], Any] | None:
     """A function that calls one of the program with a tuple of arguments, through a thunk for which
-    they lie at `offsets`; None where it takes or gives more than scalars.
+    they lie at `offsets` (see `scalars`); None where it takes or gives more than scalars.
 
     It raises Unfit before anything happened, also where there was an
     operation since this was called, and NotReturned.
@@ -92,7 +92,7 @@ def direct_call(
     found = scalars(function, offsets, pointer, unsigned)
     if found is None:
         return None
-    codes, kinds, result = found.codes, found.kinds, found.result
+    codes, order, kinds, result = found.codes, found.order, found.kinds, found.result
     # a request, as in replies.py: kind, number, thunk, function, arguments, result, size, 0
     layout = "<8xQQQQQ16x" + found.layout
     pointers = [i for i, code in enumerate(codes) if code == "Q"]
@@ -121,6 +121,8 @@ def direct_call(
 
     def direct(arguments: tuple[Any, ...]) -> Any:
         given = arguments if tuple(map(type, arguments)) in kinds else converted(arguments)
+        if order is not None:
+            given = order(given)
         with lock:
             if program.operations != operations or turn.depth:  # in a callback
                 raise Unfit

@@ -42,11 +42,12 @@ class Doorbell:
         self._trying = False  # the process was to look for this request
         self.rung = 0  # the number of the last call that was handed over
         self._twice = False  # that went over the socket, too, and may lie there
+        self._posted = False  # what nobody waits for may lie there
 
     def ring(self, message: bytes) -> bool:
         """Hand a call over, if the process looks for one; else it is to be sent."""
-        view, twice = self._view, self._twice
-        self.rung, self._twice = 0, False
+        view, twice = self._view, self._twice or self._posted
+        self.rung, self._twice, self._posted = 0, False, False
         self._left -= self._left > 0
         near = time.monotonic_ns() - self._ended < _NEAR
         trying = self._several and near and not self._left
@@ -72,6 +73,12 @@ class Doorbell:
         """There is something on the socket: the process is not to look elsewhere any more."""
         if not self._twice and _WORD.unpack_from(self._view, self._listening)[0]:
             _WORD.pack_into(self._view, self._bell, 1)
+
+    def post(self) -> None:
+        """The same, which nobody waits for: the next call goes over the socket, behind it, since
+        the process may be reading that into the frame."""
+        self.disturb()
+        self._posted = True
 
     def watch(self) -> None:
         """Look for the answer to a call that was handed over for a moment."""

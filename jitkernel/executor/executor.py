@@ -155,6 +155,11 @@ class Executor(ABC):
     ) -> bytes:
         """The answer of a method of child.py's `Loader` that `fits`.  Raises OSError."""
 
+    def tell(self, name: str, *arguments: Any) -> None:
+        """Have the present process do what a method of `Loader` does, before whatever it is asked
+        from now on; nobody waits for that, or hears how it went."""
+        self._answer_of(name, *arguments)
+
     def restore_order(self) -> str:
         """End a request whose caller left by an exception; what was lost by that, in words."""
         return ""

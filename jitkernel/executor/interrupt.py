@@ -22,6 +22,7 @@ BLOCKED, LATE = 0.25, 0.7  # fractions of the grace period: when to leave a libr
 _STILL = 6  # looks, 30 ms apart, between which nothing has moved
 _COMPUTED = 3.0  # seconds of processor time, of all threads; a check takes a thousandth of one
 _LONGEST = 10.0  # seconds; for a process that somebody has stopped
+_OWED = 0.1  # seconds of processor time, a hundred times what it takes to leave a call
 
 
 class Interruption:
@@ -42,13 +43,14 @@ class Interruption:
         self.pid, self.seq, self.cause = pid, seq, cause
         self._control, self._grace, self._began = control, max(grace, 0.2), now
         self._children, self._forced = False, False
+        self._computed = procfs.processor_time(pid, first=True)
         self.due = now  # when `step` has something to do
         control["interrupt_seq"] = seq
 
     def step(self, now: float) -> bool:
         """Do what is due; False when the grace period is over and the process has to go."""
         passed = now - self._began
-        if passed > self._grace:
+        if passed > self._grace and (passed > _LONGEST or not self._starved()):
             return False
         if passed >= CHILDREN and not self._children:
             self._children = True
@@ -61,6 +63,11 @@ class Interruption:
         _send(self.pid, abi.SIGINTERRUPT)
         self.due = now + AGAIN
         return True
+
+    def _starved(self) -> bool:
+        """True if the thread of the call wants a processor, and has had none to leave it with."""
+        computed = procfs.processor_time(self.pid, first=True) - self._computed
+        return procfs.first_thread(self.pid) == "R" and computed < _OWED
 
 
 class Check:

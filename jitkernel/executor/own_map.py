@@ -13,8 +13,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from jitkernel import procfs
-from jitkernel.arena.arena import HIGHEST, LOWEST
-from jitkernel.arena.zone import PAGE, Region
+from jitkernel.arena.slab import HIGHEST, LOWEST, PAGE, Region
 from jitkernel.errors import UsageError
 from jitkernel.executor import child
 

@@ -26,7 +26,11 @@ _GETSIGMASK, _SETSIGMASK = 0x420A, 0x420B
 _FAULTS = signal_set(FAULTS)
 _WALL = 0x4000_0000
 _TRIES = 1000  # a millisecond each
-_STARTS = 0.002  # seconds that a thread takes to be started
+_STARTS = 0.002  # seconds that a thread takes to be started, where it has a processor
+_STARTED, _LOOKS = 1.0, 10  # seconds that are waited for one that has none; looks beside that
+_LIBCS = signal_set(
+    [33]
+)  # SIGSETXID (glibc, internal-signals.h), of which sigfillset knows nothing
 _WHOLE = 8 << 20  # bytes of a stack, and more
 _DEPTH = 4096  # bytes of a stack that are searched for a holder's frames
 _FIELDS = (
@@ -41,16 +45,22 @@ def unblock_faults(pid: int, spared: int) -> None:
 
     The runtime stops threads by a fault, and the system ends a process of which a thread blocks the
     signal of its own fault.  Libraries start such threads (timer_create with SIGEV_THREAD).  What a
-    thread starts blocks what the thread does, and while one is being started it blocks all and then
-    takes its starter's set: so it is looked again, a while later, until none is found.  Where the
-    system does not let us, threads stay as they are.
+    thread starts blocks what the thread does, and while one is being started it blocks all, also
+    what libc lets no program block, and then takes its starter's set: that is waited for.  So it is
+    looked again, a while later, until none is found.  Where the system does not let us, threads
+    stay as they are.
     """
-    for _ in range(10):
-        blocked = [t for t in threads_that_block(pid, _FAULTS) if t not in (pid, spared)]
-        for thread in blocked:
-            unblock(thread, _FAULTS)
+    looks, until = 0, time.monotonic() + _STARTED
+    while looks < _LOOKS:
+        blocked = set(threads_that_block(pid, _FAULTS)) - {pid, spared}
         if not blocked:
             break
+        if time.monotonic() < until and (starting := blocked & {*threads_that_block(pid, _LIBCS)}):
+            blocked -= starting
+        else:
+            looks += 1
+        for thread in blocked:
+            unblock(thread, _FAULTS)
         time.sleep(_STARTS)
 
 

@@ -6,6 +6,7 @@ served is in channel.py.  Start from `ProcessExecutor._call`.
 
 from __future__ import annotations
 
+import contextlib
 import marshal
 import os
 from collections.abc import Callable
@@ -299,6 +300,14 @@ class ProcessExecutor(ExecutorChannel):
         if name == "library":
             self._handled = None
         return self._ask(abi.RARE, _request_of(name, *arguments), fits)
+
+    def tell(self, name: str, *arguments: Any) -> None:
+        if (child := self._child) is None:
+            return
+        head = HEAD.pack(abi.RARE, new_number(), 0, 0, 0, 0, 0, 0)
+        self._bell.post()
+        with contextlib.suppress(OSError):  # it has ended: the next request will find out
+            child.socket.send(head + _request_of(name, *arguments))
 
     def _ask(
         self,

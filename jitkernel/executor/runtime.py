@@ -4,8 +4,9 @@ The text is in the folder native: entry.s has what must be written in instructio
 to start in the others.  Here only names become addresses and numbers (abi.py).  The
 module imports nothing but `jk_control`, and has no data of its own.  Start from `runtime_ir`.
 
-To compile it takes 75 ms, the half of a session's start, so the object lies beside the text
-(`tools/make_runtime.py` writes it).  It runs on any x86-64.
+To compile it takes 75 ms, the half of a session's start, so the object lies beside the text, as
+others do that are the same in each session (`tools/make_runtime.py` writes them).  They run on any
+x86-64.
 """
 
 from __future__ import annotations
@@ -68,13 +69,18 @@ def runtime_ir() -> str:
 
 
 def built_runtime() -> bytes:
-    """The object that the text was compiled to beforehand; empty where that was another text, or it
-    is not as it was written."""
+    """The object that the text was compiled to beforehand; see `built`."""
+    return built("runtime", made_of())
+
+
+def built(name: str, made_of: int) -> bytes:
+    """The object that what has this checksum was compiled to beforehand; empty where that was
+    something else, or it is not as it was written."""
     try:
-        facts = json.loads(_native("runtime.json"))
-        with open(_BESIDE + "runtime.o", "rb") as file:
+        facts = json.loads(_native("runtime.json"))[name]
+        with open(f"{_BESIDE}{name}.o", "rb") as file:
             code = file.read()
-        return code if facts["made of"] == made_of() and facts["object"] == crc32(code) else b""
+        return code if facts["made of"] == made_of and facts["object"] == crc32(code) else b""
     except (OSError, ValueError, KeyError, TypeError):
         return b""
 

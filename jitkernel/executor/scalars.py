@@ -6,9 +6,10 @@ Start from `scalars`.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice, product
-from typing import NamedTuple
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 from jitkernel.ir.types import FloatType, FunctionType, IntType, PointerType, Type, VoidType
 
@@ -17,12 +18,14 @@ _MOST_KINDS = 64
 
 
 class Scalars(NamedTuple):
-    """A function's parameters and result: `codes` are the letters of `struct`, `layout` its format
-    where there are gaps; `kinds` are the classes of Python's that all arguments may have at once;
-    `result` is the result's letter, "" for none."""
+    """A function's parameters and result: `codes` are the letters of `struct`; `layout` is its
+    format of all there is in memory, and `order` has arguments as they lie there, None where they
+    do; `kinds` are the classes of Python's that all arguments may have at once; `result` is the
+    result's letter, "" for none."""
 
     codes: tuple[str, ...]
     layout: str
+    order: Callable[[tuple[Any, ...]], tuple[Any, ...]] | None
     kinds: frozenset[tuple[type, ...]]
     result: str
 
@@ -30,7 +33,8 @@ class Scalars(NamedTuple):
 def scalars(
     function: FunctionType, offsets: Sequence[int], pointer: type[int], unsigned: bool = False
 ) -> Scalars | None:
-    """Of a function whose arguments lie at `offsets`; None where it takes or gives more.
+    """Of a function whose arguments lie at `offsets`, the last of which is where their memory ends;
+    None where it takes or gives more.
 
     `pointer` is the class of addresses; `unsigned` is the result where it is an integer without a
     sign.
@@ -40,15 +44,18 @@ def scalars(
     if function.variadic or not all(codes) or (not result and str(function.result) != "void"):
         return None
     layout, at = "", 0
-    for code, offset in zip(codes, offsets, strict=True):
-        layout += f"{offset - at}x{code}"
-        at = offset + struct.calcsize("<" + code)
+    ascending = sorted(range(len(codes)), key=offsets.__getitem__)
+    for index in ascending:
+        layout += f"{offsets[index] - at}x{codes[index]}"
+        at = offsets[index] + struct.calcsize("<" + codes[index])
+    layout += f"{offsets[-1] - at}x"
+    order = itemgetter(*ascending) if ascending != sorted(ascending) else None
     choices: list[tuple[type, ...]] = [
         (bool,) if c == "?" else (float,) if c in "fd" else (int, pointer) if c == "Q" else (int,)
         for c in codes
     ]
     kinds = frozenset(islice(product(*choices), _MOST_KINDS))
-    return Scalars(codes, layout, kinds, result.upper() if unsigned else result)
+    return Scalars(codes, layout, order, kinds, result.upper() if unsigned else result)
 
 
 def _code(type: Type) -> str:

@@ -11,15 +11,13 @@ import errno
 import os
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 from jitkernel import procfs
+from jitkernel.arena.ranges import Range
 from jitkernel.errors import JitError
 from jitkernel.executor.abi import PAYLOAD_SIZE
 from jitkernel.files import refuse_irregular
-
-if TYPE_CHECKING:
-    from jitkernel.executor.executor import Executor
 
 _MANY_NAMES, _MANY_PLACES, _MANY_RANGES = 2000, 100, 1000  # in one message
 _MOST_SHARED = 4000  # arrays: the first message of a process names them
@@ -27,19 +25,29 @@ _MARSHALLED = 5  # bytes before those of a string
 _LONG = 4000  # bytes of a name; no library has a longer one
 #: Where the upper address space begins, in which libraries, stacks and most heaps are.
 UPPER = 0x5000_0000_0000
-Range = tuple[int, int]  # `(start, stop)`
 _KEPT = 8  # generations whose libraries' places are remembered
+
+
+class Process(Protocol):
+    """The process that runs code: which in the row of them it is, and its id."""
+
+    generation: int
+
+    @property
+    def pid(self) -> int: ...
+
+    def tell(self, name: str, *arguments: Any) -> None:
+        """Ask without waiting for an answer."""
 
 
 class Services:
     """Requests through `ask(name, *arguments, fits)`, which calls a method of child.py's `Loader`:
-    it answers with bytes for which `fits` holds, or raises OSError.  The `executor` knows the
-    present process's generation and pid."""
+    it answers with bytes for which `fits` holds, or raises OSError.  `process`: the present one."""
 
     def __init__(
         self,
         ask: Callable[..., bytes],
-        executor: Executor,
+        process: Process,
         env: Mapping[str, str],
         cwd: str,
     ):
@@ -48,13 +56,13 @@ class Services:
         # the file's number, since the descriptor may be another's when it is opened.
         self.shared: dict[int, tuple[int, int, int]] = {}
         self.env, self.cwd = dict(env), cwd
-        self._ask, self._executor = ask, executor
+        self._ask, self._process = ask, process
         self._spans: dict[int, list[procfs.Mapped]] = {}
         self._memory: dict[int, list[Range]] = {}
 
     def remember(self) -> None:
         """Remember where the libraries of the present process are, and its memory."""
-        generation, pid = self._executor.generation, self._executor.pid
+        generation, pid = self._process.generation, self._process.pid
         self._spans[generation] = procfs.libraries(pid)
         self._spans.pop(generation - _KEPT, None)
         self._memory.pop(generation - _KEPT, None)
@@ -63,7 +71,7 @@ class Services:
     def memory(self) -> list[Range]:
         """The present process's own memory, in ascending ranges: its heap, stacks and libraries.
         Of one that has ended, as it was when this was asked last."""
-        generation, pid = self._executor.generation, self._executor.pid
+        generation, pid = self._process.generation, self._process.pid
         found: list[Range] = []
         for r in procfs.regions(pid):
             if r.name.startswith(("/memfd:", "[vsyscall]")):  # the slab and arrays: they stay
@@ -83,17 +91,17 @@ class Services:
     def watch_low_memory(self) -> None:
         """Ask again where there is memory in the lower address space, which only a Python that is
         linked for a fixed address has: its heap grows among what are numbers more often."""
-        known = self._memory.get(self._executor.generation)
+        known = self._memory.get(self._process.generation)
         if known and known[0][0] < UPPER:
             self.memory()
 
     def code(self) -> list[range]:
         """The addresses of the libraries' code in the present process."""
-        return [m.code for m in self._spans.get(self._executor.generation, [])]
+        return [m.code for m in self._spans.get(self._process.generation, [])]
 
     def file_at(self, address: int) -> str:
         """The library that an address of the present process is in, empty for none."""
-        spans = self._spans.get(self._executor.generation, [])
+        spans = self._spans.get(self._process.generation, [])
         return next((m.path for m in spans if m.start <= address < m.stop), "")
 
     def lookup(self, names: Sequence[str]) -> list[int]:
@@ -124,7 +132,7 @@ class Services:
 
         `generation` is of the process that they come from, by default the present one.
         """
-        now = self._executor.generation
+        now = self._process.generation
         was = now if generation is None else generation
         if was != now:
             with _refused("tell what is at an address"):
@@ -160,8 +168,7 @@ class Services:
         for start, _ in ranges:
             self.shared.pop(start, None)
         for first in range(0, len(ranges), _MANY_RANGES):
-            with _refused("unmap arrays"):
-                self._ask("unmap", list(ranges[first : first + _MANY_RANGES]))
+            self._process.tell("unmap", list(ranges[first : first + _MANY_RANGES]))
 
     def show(self, path: str) -> None:
         """Have the process map a file's beginning, executable; raises OSError."""

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from jitkernel.arena import Arena, Extent
-from jitkernel.arena.zone import PAGE
+from jitkernel.arena.slab import PAGE
 from jitkernel.linker.displaced import LONGEST, ROOM, TRAP, NotDisplaced, Row, displace
 from jitkernel.record import NamedTuple
 from jitkernel.rollback import RecordedDict, log_undo

@@ -3,16 +3,21 @@
 A resolver is called once, before every constructor, and says which function it is to be
 (psABI 4.4.1, R_X86_64_IRELATIVE).  A linker of programs leaves that to the loader; here each such
 function becomes a stub that jumps through a slot, and a constructor of the object's own fills the
-slots.  Start from `make_ordinary`.
+slots.  Start from `make_ordinary`; `chooser` finds that constructor, which runs again where the
+object is linked anew.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from jitkernel.elf import constants as c
+from jitkernel.elf import read_object
 from jitkernel.linker.builder import Builder
 from jitkernel.linker.x86_64 import BRANCH, PC32
 
 _ABSOLUTE, _SIZE = 1, 16  # R_X86_64_64; bytes of a stub
+_SLOTS = ".data.ifunc"
 _WRITTEN, _CODE = c.SHF_ALLOC | c.SHF_WRITE, c.SHF_ALLOC | c.SHF_EXECINSTR
 
 
@@ -24,7 +29,7 @@ def make_ordinary(builder: Builder) -> None:
     if not chosen:
         return
     code = builder.add_section(".text.ifunc", _CODE, bytearray())
-    slots = builder.add_section(".data.ifunc", _WRITTEN, bytearray(8 * len(chosen)), 8)
+    slots = builder.add_section(_SLOTS, _WRITTEN, bytearray(8 * len(chosen)), 8)
     here = builder.add_symbol("", c.STT_SECTION, code)
     there = builder.add_symbol("", c.STT_SECTION, slots)
     start = bytearray(b"\x48\x83\xec\x08")  # sub $8, %rsp
@@ -47,3 +52,12 @@ def make_ordinary(builder: Builder) -> None:
     code.size = len(code.content)
     first = builder.add_section(".init_array.00000", _WRITTEN, bytes(8), 8, c.SHT_INIT_ARRAY)
     first.relocations.append((0, _ABSOLUTE, here, begins))
+
+
+def chooser(object: bytes, init: Sequence[int]) -> Sequence[int]:
+    """The first of an object's constructors, `init`, where it fills such slots; else none."""
+    if _SLOTS.encode() not in object:
+        return ()
+    made = read_object(object)
+    found = any(made.section_name(index) == _SLOTS for index in range(len(made.sections)))
+    return init[:1] if found else ()

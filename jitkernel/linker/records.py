@@ -281,6 +281,11 @@ class Image(_NewImage, Recorded):
             "unwind": self.unwind.size if self.unwind else 0,
         }
 
+    def has_code_at(self, address: int) -> bool:
+        """True if an address is in its code."""
+        text = self.text
+        return text is not None and text.start <= address < text.stop
+
     @property
     def superseded(self) -> bool:
         """True if it defines something, and all of it has been redefined by others, but for labels

@@ -16,7 +16,6 @@ from jitkernel.errors import LinkError
 from jitkernel.ir.names import CONTROL, written
 from jitkernel.linker import x86_64
 from jitkernel.linker.binding import Bindings, Target
-from jitkernel.linker.instrumented import remedy
 from jitkernel.linker.layout import Layout, Names, is_special, pinned_ranges
 from jitkernel.linker.records import (
     Block,
@@ -426,6 +425,7 @@ def _undefined(name: str, job: Job) -> LinkError:
     if name.startswith(CONTROL):
         where = "define it thread_local; a library's own thread-local variables are out of reach"
     from jitkernel.linker.exporters import exporter  # only for errors
+    from jitkernel.linker.instrumented import remedy
 
     if do := remedy(name):
         where = do

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jitkernel.arena import Arena, FreeList
-from jitkernel.arena.arena import HIGHEST, LOWEST
+from jitkernel.arena.slab import HIGHEST, LOWEST
 from jitkernel.errors import ArenaFull, JitError
 
 SMALL = 4 << 20
@@ -359,20 +359,22 @@ def test_addresses_that_are_short_are_told(monkeypatch):
 
     before = len(os.listdir("/proc/self/fd"))
     with monkeypatch.context() as patched:
-        patched.setattr("jitkernel.arena.arena.mmap.mmap", full)
+        patched.setattr("jitkernel.arena.slab.mmap.mmap", full)
         with pytest.raises(JitError, match=r"an arena of 64 MB of addresses: .* a smaller one"):
             Arena(capacity=64 << 20)
     assert len(os.listdir("/proc/self/fd")) == before
 
 
-@pytest.mark.parametrize("where", ["Writes", "Zone", "mmap.mmap", "memoryview"])
+@pytest.mark.parametrize(
+    "where", ["arena.Writes", "arena.Zone", "slab.mmap.mmap", "slab.memoryview"]
+)
 def test_an_arena_that_is_not_finished_leaves_no_file_open(monkeypatch, where):
     def stopped(*arguments):
         raise KeyboardInterrupt
 
     before = len(os.listdir("/proc/self/fd"))
     with monkeypatch.context() as patched:
-        patched.setattr(f"jitkernel.arena.arena.{where}", stopped, raising=False)
+        patched.setattr(f"jitkernel.arena.{where}", stopped, raising=False)
         with pytest.raises(KeyboardInterrupt):
             Arena(capacity=SMALL)
     gc.collect()

@@ -9,7 +9,7 @@ import pytest
 
 from jitkernel.arena import Arena
 from jitkernel.arena.mirror import Mirror
-from jitkernel.arena.zone import PAGE
+from jitkernel.arena.slab import PAGE
 
 
 @pytest.fixture

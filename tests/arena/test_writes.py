@@ -14,8 +14,8 @@ import pytest
 
 from jitkernel.arena import Arena, mirror, writes
 from jitkernel.arena.mirror import ChangedPage, Mirror
+from jitkernel.arena.slab import PAGE
 from jitkernel.arena.writes import PageTable, protectable
-from jitkernel.arena.zone import PAGE
 
 SIZE = 8 << 20
 

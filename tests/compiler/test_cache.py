@@ -237,7 +237,7 @@ def test_a_second_session_needs_no_worker(tmp_path: Path, monkeypatch: pytest.Mo
             assert ("compiled earlier" in " ".join(result.notes)) == warm
             assert (account["object_cache"]["misses"] == 0) == warm
             assert (account["workers"][0]["compiles"] == 0) == warm
-    assert account["object_cache"]["hits"] >= 3
+    assert account["object_cache"]["hits"] >= 2
     assert 0 < account["object_cache"]["bytes"] <= on_disk(tmp_path)
 
 

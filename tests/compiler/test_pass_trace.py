@@ -34,6 +34,7 @@ from jitkernel.ir.module import functions
 from jitkernel.ir.names import decode_name, written
 from jitkernel.ir.printed import parts, quiet
 from jitkernel.settings import SessionSettings
+from tests.busy import until
 from tests.processes import python
 
 LOOP = """
@@ -528,7 +529,7 @@ def test_options_of_llvm_stay_in_the_children(pool: CompilerPool) -> None:
     pool.traces.passes(Request(LOOP))
     pool.traces.passes(Request(CALLS, Options(passes="licm")))
     pid = pool.processes()[0][0]
-    assert children(pid) == []
+    assert until(lambda: children(pid) == [])
 
 
 @pytest.mark.parametrize("name", KNOWN)

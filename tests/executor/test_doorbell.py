@@ -75,6 +75,9 @@ def test_each_call_runs_once_at_whatever_moment_it_comes(
             case 2:
                 s.inspect.engine.executor.services.lookup(["strlen"])
                 assert s["next"]() == is_now
+            case 3:  # nobody waits for what is told
+                s.inspect.engine.executor.tell("unmap", [])
+                assert s["next"]() == is_now
             case _:
                 assert s["next"]() == is_now
         pause(chance.choice([0, 0, 5e-6, 2e-5, 5e-5, 1e-4]))

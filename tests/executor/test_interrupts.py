@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import signal
@@ -11,10 +12,13 @@ import threading
 import time
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from jitkernel import procfs
 from jitkernel.errors import Interrupted
+from jitkernel.executor import interrupt
 from jitkernel.executor.records import Outcome
 from jitkernel.settings import SessionSettings
 from tests.busy import meanwhile, soon, until
@@ -306,6 +310,22 @@ def test_interrupt_of_a_call_whose_process_still_starts(fresh: Lab) -> None:
         with soon(fresh.executor.interrupt, delay):
             outcome = fresh.executor.call(at, 0)
         assert outcome.kind == "interrupted" and not outcome.respawned
+
+
+@pytest.mark.parametrize(
+    ("state", "computed", "seconds"), [("S", 0, 2), ("R", 0.2, 2), ("R", 0.05, 10)]
+)
+def test_the_grace_period_is_longer_where_a_process_gets_no_processor(
+    monkeypatch: pytest.MonkeyPatch, state: str, computed: float, seconds: float
+) -> None:
+    times = itertools.chain([1.0], itertools.repeat(1.0 + computed))
+    monkeypatch.setattr(interrupt, "_send", lambda pid, number: None)
+    monkeypatch.setattr(procfs, "first_thread", lambda pid: state)
+    monkeypatch.setattr(procfs, "processor_time", lambda pid, first: next(times))
+    control: Any = {}
+    stop = interrupt.Interruption(2**31 - 1, 7, control, 2.0, "", 100.0)
+    moment = next(t for t in itertools.count(100.0, interrupt.AGAIN) if not stop.step(t))
+    assert 0 <= moment - 100 - seconds < 2 * interrupt.AGAIN
 
 
 def test_parked_threads_run_no_session_code(fresh: Lab) -> None:

@@ -1,4 +1,4 @@
-"""The runtime's object that lies beside its text."""
+"""The objects that lie beside the runtime's text: its own, and the common thunks'."""
 
 from __future__ import annotations
 
@@ -11,24 +11,22 @@ import pytest
 
 from jitkernel import Session
 from jitkernel.executor import runtime
-from jitkernel.executor.runtime import built_runtime, runtime_ir
+from jitkernel.executor.runtime import built, built_runtime
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_it_was_made_of_the_text_that_is_there() -> None:
-    assert built_runtime(), "run `python tools/make_runtime.py`"
-
-
 @pytest.mark.skipif(not (ROOT / "tools").exists(), reason="the tools are not installed")
-def test_it_is_what_the_compiler_makes_of_it_today() -> None:
+def test_they_are_what_the_compiler_makes_of_their_texts_today() -> None:
     spec = importlib.util.spec_from_file_location("make", ROOT / "tools" / "make_runtime.py")
     assert spec and spec.loader
     path = list(sys.path)
     make = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(make)
     sys.path[:] = path
-    assert built_runtime() == make.make(runtime_ir())[0]
+    found = {name: built(name, checksum) for name, (checksum, _) in make.requests().items()}
+    assert len(found) == 5 and all(found.values()), "run `python tools/make_runtime.py`"
+    assert found == make.make()[0]
 
 
 @pytest.mark.parametrize("damage", ["another text", "cut", "changed", "no facts", "no object"])

@@ -160,7 +160,7 @@ def test_output_between_calls(lab: Lab) -> None:
     later = 'void *later(void *x) { usleep(50000); puts("from a thread"); return 0; }'
     lab.run(program("start(later);", p.THREAD, later))
     if not lab.out:  # on a busy machine it may have come before the call ended
-        ready, _, _ = select.select(lab.executor.fds(), [], [], 20)
+        ready, _, _ = select.select(lab.executor.fds(), [], [], 60)
         assert ready
         lab.executor.drain()
     assert lab.out == b"from a thread\n"

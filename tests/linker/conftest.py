@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from jitkernel.arena import Arena
+from jitkernel.linker import Linker
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 
-from native import free_base
+from native import free_base, lookup
 
 
 @pytest.fixture
@@ -20,3 +21,11 @@ def arena():
     a = Arena(capacity=64 << 20, base=free_base(64 << 20))
     yield a
     a.close()
+
+
+@pytest.fixture
+def linker(arena):
+    """A linker that finds what GNU ld finds: where that puts `_GLOBAL_OFFSET_TABLE_`, nothing is."""
+    arena.reserve("rodata", 48)
+    yield Linker(arena, lookup, fixed={"jk_raise": arena.base + 0x100})
+    arena.check()

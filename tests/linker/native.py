@@ -15,7 +15,7 @@ from mmap import PAGESIZE as PAGE
 
 from jitkernel import procfs
 from jitkernel.arena import Arena, Region
-from jitkernel.arena.arena import HIGHEST, LOWEST
+from jitkernel.arena.slab import HIGHEST, LOWEST
 from jitkernel.executor import child
 from jitkernel.linker import Linker
 

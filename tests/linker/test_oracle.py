@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from corpus import C_SOURCES, IR, KINDS
 from elftools.elf.enums import ENUM_RELOC_TYPE_x64
-from native import lookup
 from oracle import assert_like_ld
 from toolchain import assemble, compile_c, compile_ir, needs
 
@@ -16,13 +15,6 @@ from jitkernel.linker.x86_64 import TABLE
 pytestmark = needs("ld")
 
 MODES = [("static", "small"), ("pic", "small"), ("static", "large"), ("pic", "large")]
-
-
-@pytest.fixture
-def linker(arena):
-    arena.reserve("rodata", 48)  # where ld puts what _GLOBAL_OFFSET_TABLE_ is
-    yield Linker(arena, lookup, fixed={"jk_raise": arena.base + 0x100})
-    arena.check()
 
 
 def _later(linker: Linker, level: int = 0) -> None:

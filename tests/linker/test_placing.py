@@ -20,13 +20,6 @@ from jitkernel.linker.archives import Taken, combine
 from jitkernel.linker.prepare import prepared
 
 
-@pytest.fixture
-def linker(arena):
-    arena.reserve("rodata", 48)
-    yield Linker(arena, lookup, fixed={"jk_raise": arena.base + 0x100})
-    arena.check()
-
-
 def _call(linker, name: str, *arguments: int) -> int:
     types = [ctypes.c_int64] * (1 + len(arguments))
     return ctypes.CFUNCTYPE(*types)(linker.symbols[name].address)(*arguments)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import struct
 
-import pytest
 from native import lookup, mapped
 from oracle import assert_like_ld
 from toolchain import assemble, compile_ir, needs
@@ -88,13 +87,6 @@ def _users(function: str = "f", variable: str = "v", near: bool = True) -> bytes
 
 def _definition(result: int, function: str = "f", variable: str = "v") -> bytes:
     return assemble(_source(DEFINITION, function, variable, RESULT=result, PAD=16 * result))
-
-
-@pytest.fixture
-def linker(arena):
-    arena.reserve("rodata", 48)
-    yield Linker(arena, lookup, fixed={"jk_raise": arena.base + 0x100})
-    arena.check()
 
 
 KINDS = {"f": "function", "v": "variable", "getpid": "function", "environ": "variable"}
