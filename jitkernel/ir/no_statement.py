@@ -94,7 +94,6 @@ _FORMS = rules(
         ),
     ),
     (r"@", _global),
-    (r"[)\]}>]", lambda m, shown: (f"'{m[0]}' closes nothing", "")),
     (r"([A-Za-z_$.][\w$.]*)\s*\(", _called),
     (
         rf"(?!{_SET})(?:int|char|void|float|double|static|struct|def|import|from|fn|let|auto"

@@ -145,6 +145,7 @@ _LINE_STRING_TOKEN = regex(
     r'(?<=[@%])"[^"]*"|(?<![c@%])"(?:\\[^\n]|[^"\\\n])*"|"[^"\n]*"|"|'
     rf"{COMMENT}|/\*|[()\[\]{{}}<>@\n]"
 )
+_HEADLESS = regex(r"^[ \t]*define\b[^{\n]*$(?!\s*\{)", re.MULTILINE)
 _CLOSER = {"(": ")", "[": "]", "{": "}", "<": ">"}
 _MOST_PROBLEMS = 10
 
@@ -270,6 +271,9 @@ class _Scanner:
             self.unclosed(at)
             return len(self.source)
         end = self.next_line(at)
+        if self.source[at] in _CLOSER.values():
+            self.misplaced(self.source[at], at, [])
+            return end
         from jitkernel.ir.no_statement import nearest_form  # only for errors
 
         message, hint = nearest_form(self.source[at:end])
@@ -332,7 +336,13 @@ class _Scanner:
     def misplaced(self, token: str, at: int, open_at: list[tuple[str, int]]) -> None:
         """A bracket does not close the one that was opened last."""
         if not open_at:
-            self.problem(at, f"'{token}' closes nothing")
+            opening = next(mark for mark, closer in _CLOSER.items() if closer == token)
+            hint = f"a '{opening}' is missing above it, or it is one too many"
+            heads = [*_HEADLESS.finditer(self.source, 0, at)] if token == "}" else []
+            if heads:
+                line = self.source.count("\n", 0, heads[-1].start()) + 1
+                hint = f"the function of line {line} has no '{{' behind its parameters"
+            self.problem(at, f"'{token}' closes nothing", hint)
             return
         opener, opened = open_at[-1]
         line = self.source.count("\n", 0, opened) + 1

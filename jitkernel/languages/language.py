@@ -303,7 +303,7 @@ class Commands:
     after: str
 
 
-_COMMAND = regex(r"%[A-Za-z_]|\?{1,2}\S+$|\S+\?{1,2}$")
+_COMMAND = regex(r"%[A-Za-z_]|\?{1,2}\S+$|[^\s()]+\?{1,2}$")
 #: The plan of no code.
 NOTHING = Plan("")
 

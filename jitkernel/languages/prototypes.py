@@ -39,8 +39,8 @@ class Prototype(NamedTuple):
     `parameters` are a function's where some of them are none of IR's, None else; `names` are
     theirs.  `text` is how the language declares it.  `pointees` say by parameter what arrays are
     wanted: None for those that take any, nothing where nothing is known.  `pointed` tells of a
-    parameter, from 0 on, which struct it leads to, None for no struct, `callback` the type of the
-    function that it leads to, "" for none: that may need a compiler, and does not travel.
+    parameter, from 0 on, which struct or array it leads to, None for neither, `callback` the type
+    of the function that it leads to, "" for none: that may need a compiler, and does not travel.
     """
 
     result: DataType | None = None
@@ -50,6 +50,13 @@ class Prototype(NamedTuple):
     pointees: Sequence[DataType | None] = ()
     pointed: Callable[[int], DataType | None] = lambda index: None
     callback: Callable[[int], str] = lambda index: ""
+
+    @property
+    def is_simple(self) -> bool:
+        """True if a function takes and gives numbers and pointers as a machine has them, by what
+        is said here: no struct, no `_BitInt`."""
+        of = self.result
+        return self.parameters is None and (of is None or of.kind != "int" or bool(of.code))
 
     def row(self) -> list[Any]:
         """A row that JSON can have, and `of` takes."""

@@ -9,13 +9,13 @@ import importlib.util
 import os
 import shutil
 import sys
-import tempfile
 from collections.abc import Sequence
 
 from jitkernel.children import ask
 from jitkernel.elf import constants as c
 from jitkernel.elf import read_object
 from jitkernel.errors import LinkError
+from jitkernel.files import scratch_folder
 from jitkernel.linker.builder import Builder
 from jitkernel.linker.x86_64 import BRANCH, PC32, REGISTERING, registering_stub
 
@@ -42,7 +42,7 @@ def shared_library(data: bytes, name: str, libraries: Sequence[str]) -> bytes:
     Raises LinkError with the linker's words.
     """
     command = find_linker()
-    with tempfile.TemporaryDirectory(prefix="jitkernel-") as folder:
+    with scratch_folder() as folder:
         source, made = os.path.join(folder, "code.o"), os.path.join(folder, "made.so")
         with open(source, "wb") as file:
             file.write(completed(data))

@@ -3,7 +3,8 @@
 IR has one pointer type, so a signature cannot say what a pointer leads to.  Python may (`double[n],
 double[n], n`): start from `ArraySignature`; `FunctionHandle.arrays` gives a function that checks
 its arguments against one.  The function's own language may (languages/prototypes.py): start from
-`elements_of`, what Python's own buffers say, as numpy's dtypes do, and `refuse_other_members`.
+`elements_of`, what Python's own buffers say, as numpy's dtypes do, `refuse_other_members` and
+`refuse_other_shape`.
 """
 
 from __future__ import annotations
@@ -165,6 +166,17 @@ def refuse_other_members(dtype: Any, wanted_type: DataType, what: str) -> None:
         f"{what} leads to structs of {wanted.itemsize} bytes ({_places(wanted)}), and an array of "
         f"records of {dtype.itemsize} ({_places(dtype)}) is given{remedy * _same(aligned, wanted)}"
     )
+
+
+def refuse_other_shape(array: Any, wanted: DataType, what: str) -> None:
+    """Raises UsageError where an array of several dimensions is not made of the arrays that a
+    pointer leads to."""
+    of, sides, shape = dtype_of(wanted).base, tuple(wanted.sides), tuple(array.shape)
+    if shape[len(shape) - len(sides) :] != sides or not _same(array.dtype, of):
+        raise UsageError(
+            f"{what} leads to arrays of shape {sides} of {of}, and an array of shape {shape} of "
+            f"{array.dtype} is given: one of shape (n, {', '.join(map(str, sides))}) fits"
+        )
 
 
 def _same(given: Any, wanted: Any) -> bool:

@@ -18,6 +18,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import JitError
+from jitkernel.files import working_folder
 from jitkernel.record import replace
 from jitkernel.session.arrays import Arrays
 from jitkernel.session.engine import Engine
@@ -37,6 +38,7 @@ from jitkernel.session.saved.texts import Texts
 
 if TYPE_CHECKING:
     from jitkernel.compiler.worker_process import WorkerProcess
+    from jitkernel.languages.prototypes import Prototype, Spelling
     from jitkernel.linker import Image
     from jitkernel.session.debugging.debugger import Debugger
     from jitkernel.session.program.cell import Change
@@ -114,7 +116,7 @@ class Core:
         self.debugs: Callable[[str], bool] | None = None
         self.debugs_optimised = False  # and whether it is optimised as without a debugger
         # What a session beside this one begins with, and that one while there is one.
-        self.first_settings, self.first_folder = replace(self.settings), _folder()
+        self.first_settings, self.first_folder = replace(self.settings), working_folder()
         self.beside: Callable[[], None] | None = None
 
     # -- parts -----------------------------------------------------------------------------------
@@ -139,6 +141,14 @@ class Core:
         from jitkernel.session.run.prototypes import Prototypes  # few sessions ask
 
         return Prototypes(self)
+
+    def said(self, name: str) -> Prototype | None:
+        """The declaration of a name in a language other than IR, where there may be one."""
+        return self.prototypes.of(name) if self.has_prototypes else None
+
+    def spelling(self, name: str) -> Spelling | None:
+        """The form that the language of a definition gives it, where that is not IR's."""
+        return self.prototypes.spelling(name) if self.has_prototypes else None
 
     def begin(self) -> None:
         """Wait for the engine, once; what a session's file has is there from now on."""
@@ -349,14 +359,6 @@ class Core:
     def tell_tools(self) -> None:
         """Code is about to run that perf and gdb may not know."""
         self.symbol_files.tell()
-
-
-def _folder() -> str:
-    """The working directory; "" where it is gone."""
-    try:
-        return os.getcwd()
-    except OSError:
-        return ""
 
 
 def _forked() -> None:

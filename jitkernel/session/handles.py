@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from jitkernel.languages.prototypes import Spelling
     from jitkernel.session.array_types import ArraySignature
     from jitkernel.session.core import Core
     from jitkernel.session.session import Session
@@ -65,7 +64,7 @@ def _signature(handle: FunctionHandle) -> inspect.Signature:
     if signature is None:
         raise AttributeError(f"{_called(handle)} is not defined any more")
     core = handle._session._core
-    said = core.prototypes.of(handle.name) if core.has_prototypes else None
+    said = core.said(handle.name)
     if said is not None and said.parameters is not None:
         function = signature.function
         result = annotation(said.result or function.result)
@@ -84,7 +83,7 @@ def _document(handle: FunctionHandle) -> str:
     if signature is None:
         return f"{_called(handle)} is not defined any more."
     where = f"of cell {cell}" if cell else "of a library"
-    if (said := _spelling(handle._session._core, handle.name)) is not None:
+    if (said := handle._session._core.spelling(handle.name)) is not None:
         return f"{said.text}, {where}.\n\n{said.document()}".rstrip()
     return f"{_called(handle)}, {signature}, {where}.\n\n{source}".rstrip()
 
@@ -122,11 +121,6 @@ def _facts(handle: FunctionHandle) -> tuple[Signature | None, int, str]:
 def _called(handle: FunctionHandle | VariableHandle) -> str:
     """A handle's name as its language writes it."""
     return handle._session._core.program.called(handle.name)
-
-
-def _spelling(core: Core, name: str) -> Spelling | None:
-    """The form that the language of a definition gives it, where that is not IR's."""
-    return core.prototypes.spelling(name) if core.has_prototypes else None
 
 
 def _known_info(core: Core, name: str) -> Signature | Variable | None:
@@ -234,7 +228,7 @@ class FunctionHandle:
     def __repr__(self) -> str:
         core = self._session._core
         info = _known_info(core, self.name)
-        said = _spelling(core, self.name) if info is not None else None
+        said = core.spelling(self.name) if info is not None else None
         return f"<{said.text}>" if said is not None else f"<{_called(self)} {info or 'gone'}>"
 
 
@@ -259,8 +253,8 @@ class VariableHandle:
 
     def _seen(self) -> DataType | None:
         """Its type as its language has it, where that says more than IR's."""
-        core = self._session._core
-        return core.prototypes.of(self.name).result if core.has_prototypes else None
+        said = self._session._core.said(self.name)
+        return said.result if said is not None else None
 
     @property
     def typed(self) -> TypedValue:
@@ -280,7 +274,7 @@ class VariableHandle:
         type, address, constant, host = self._place()
         if constant:
             raise UsageError(f"{_called(self)} is a constant")
-        seen, said = self._seen(), _spelling(self._session._core, self.name)
+        seen, said = self._seen(), self._session._core.spelling(self.name)
         what = said.text if said is not None else "the argument"
         if seen is not None and seen.kind not in ("int", "bool", "float"):
             host.store(address, to_bytes(seen, new, host, what))
@@ -335,7 +329,7 @@ class VariableHandle:
 
     def __repr__(self) -> str:
         try:
-            if (said := _spelling(self._session._core, self.name)) is not None:
+            if (said := self._session._core.spelling(self.name)) is not None:
                 return f"<{said.text} = {shortened(repr(self.value))}>"
             return f"<{_called(self)} {self.typed.text(self._session.describe)}>"
         except JitError:
@@ -471,7 +465,7 @@ class Symbol:
         return tuple(sorted({i.cell for i in self._linked.users or () if i.cell and i.cell != own}))
 
     def __repr__(self) -> str:
-        said = _spelling(self._core, self.name)
+        said = self._core.spelling(self.name)
         what = said.text if said else f"{self._core.program.called(self.name)} {self.type}"
         return f"<Symbol {what} {self.state}>"
 

@@ -110,8 +110,7 @@ class Inspect:
     def spelled(self, name: str) -> str:
         """The declaration of a name in the language of its definition, "" where that is as IR
         does."""
-        core = self._core
-        said = core.prototypes.spelling(name.removeprefix(CONTROL)) if core.has_prototypes else None
+        said = self._core.spelling(name.removeprefix(CONTROL))
         return said.text if said is not None else ""
 
     def type_of(self, symbol: SessionSymbol) -> str:

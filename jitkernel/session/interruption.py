@@ -86,9 +86,15 @@ class Signals:
             return
         try:
             handler(number, frame)
+        except _Ended:  # not the handler's: another thread has ended the call that it interrupts
+            raise
         except BaseException as error:
             self._raised = self._raised or error
             self._stop()
+
+
+class _Ended(KeyboardInterrupt):
+    """Whoever interrupts an `InterruptibleCall` raises a class of that call's own."""
 
 
 class _Run:
@@ -120,9 +126,7 @@ class InterruptibleCall:
             if (run := self._run) is not None:
                 run.arrived += 1
 
-        self._stop: type[KeyboardInterrupt] = type(
-            "Stop", (KeyboardInterrupt,), {"__init__": __init__}
-        )
+        self._stop: type[_Ended] = type("Stop", (_Ended,), {"__init__": __init__})
 
     def __bool__(self) -> bool:
         return self._run is not None

@@ -102,7 +102,7 @@ def to_bytes(
             if isinstance(thing, int) or (hasattr(thing, "__index__") and not is_buffer(thing)):
                 return _whole(type, operator.index(thing), what, called)
         case "float":
-            if isinstance(thing, (int, float)) and not isinstance(thing, bool):
+            if _is_real(type, thing):
                 return _real(type, thing, what)
         case "complex":
             return _complex(type, thing, what)
@@ -245,7 +245,16 @@ def _remedy(thing: Any) -> str:
 # -- aggregates ------------------------------------------------------------------------------------
 
 
-def _real(type: DataType, thing: float, what: str) -> bytes:
+def _is_real(type: DataType, thing: Any) -> bool:
+    """True of a number with a point; of numpy's `longdouble` where that is the type."""
+    if isinstance(thing, (int, float)):
+        return not isinstance(thing, bool)
+    return type.code == "f16" and getattr(thing, "dtype", None) == "longdouble"
+
+
+def _real(type: DataType, thing: Any, what: str) -> bytes:
+    if not isinstance(thing, (int, float)):  # without what its padding holds
+        return bytes(thing.tobytes()[:10]).ljust(type.size, b"\0")
     if type.form is None:
         raise UsageError(f"{what}: {type.words} is written as no number")
     try:

@@ -117,9 +117,10 @@ class DataType:
 
     @property
     def is_scalar(self) -> bool:
-        """True of a number or a pointer that LLVM has as one."""
+        """True of a number or a pointer that functions take as one; a `_BitInt` of more than 64
+        bits, and not 128, is words."""
         if self.kind == "int":
-            return self.size in (1, 2, 4, 8, 16)
+            return self.bits <= 64 or self.bits == 128
         return self.kind in ("bool", "float", "pointer")
 
     @property

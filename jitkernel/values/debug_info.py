@@ -10,41 +10,19 @@ from functools import cached_property
 from operator import methodcaller
 
 from jitkernel.ir.debug_info import fields, members
-from jitkernel.values.datatype import VOID, DataType, Kind, Member
-
-_KINDS: dict[str, Kind] = {
-    "DW_TAG_pointer_type": "pointer",
-    "DW_TAG_typedef": "typedef",
-    "DW_TAG_const_type": "const",
-    "DW_TAG_volatile_type": "volatile",
-    "DW_TAG_restrict_type": "restrict",
-    "DW_TAG_atomic_type": "atomic",
-    "DW_TAG_structure_type": "struct",
-    "DW_TAG_union_type": "union",
-    "DW_TAG_enumeration_type": "enum",
-    "DW_TAG_array_type": "array",
-}
-#: By DWARF's names of encodings.
-_BASIC: dict[str, tuple[Kind, bool | None]] = {
-    "boolean": ("bool", False),
-    "float": ("float", None),
-    "complex_float": ("complex", None),
-    "signed": ("int", True),
-    "signed_char": ("int", True),
-}
+from jitkernel.values.datatype import DataType, Member
+from jitkernel.values.described import ENCODINGS, KINDS, DescribedTypes
 
 _IS_LOCAL = methodcaller("startswith", "!DILocalVariable(")
 
 
-class Types:
+class Types(DescribedTypes[str]):
     """The types that a module's metadata describes; `metadata` has nodes by their numbers."""
 
     def __init__(self, metadata: Mapping[str, str]):
+        super().__init__()
         self._metadata = metadata
         self._read: dict[str, tuple[str, dict[str, str]]] = {}  # nodes, by their numbers
-        self._made: dict[str, DataType] = {}
-        self._begun: list[str] = []  # nodes whose types have nothing in them yet
-        self._enums: list[tuple[DataType, DataType]] = []  # with what they are, which has the sign
 
     def function(self, name: str) -> DataType | None:
         """The type of a function that the module defines."""
@@ -90,19 +68,9 @@ class Types:
     def _typed(self, number: str | None) -> DataType | None:
         if number is None:
             return None
-        found = self._type(self._fields(number)[1].get("type"))
+        found = self._of(self._fields(number)[1], "type")
         self._complete()
         return found
-
-    def _complete(self) -> None:
-        """Fill the types that are begun; they may lead to each other through thousands, so nothing
-        here calls itself."""
-        while self._begun:
-            number = self._begun.pop()
-            self._fill(self._made[number], *self._fields(number))
-        while self._enums:
-            made, base = self._enums.pop()
-            made.signed = base.bare.signed
 
     @cached_property
     def _symbols(self) -> tuple[dict[str, str], dict[str, str]]:
@@ -127,75 +95,47 @@ class Types:
         """The nodes of a list, "" for `null`."""
         return members(self._metadata.get(reference, ""))
 
-    def _type(self, reference: str | None) -> DataType:
-        if not reference or reference == "null":
-            return VOID
-        number = reference
-        if number not in self._made:
-            self._made[number] = DataType()
-            self._begun.append(number)
-        return self._made[number]
+    def _of(self, fields: Mapping[str, str], name: str = "baseType") -> DataType:
+        """The type that a field names, void where it is `null`."""
+        return self._type(fields.get(name, "").removeprefix("null"))
 
-    def _fill(self, made: DataType, node: str, fields: dict[str, str]) -> None:
+    def _fill(self, made: DataType, reference: str) -> None:
+        node, fields = self._fields(reference)
         made.name = fields.get("name", "")
-        made.bits = int(fields.get("size") or 0)
-        made.size = made.bits // 8
-        made.kind = _KINDS.get(fields.get("tag", ""), "void")
+        made.size = int(fields.get("size") or 0) // 8
+        made.bits = int(fields.get("dataSize") or 8 * made.size)  # of a _BitInt
+        tag = fields.get("tag", "").removeprefix("DW_TAG_")
+        made.kind = "function" if node == "DISubroutineType" else KINDS.get(tag, "void")
         made.complete = "DIFlagFwdDecl" not in fields.get("flags", "")
+        parts = [part for part in self._list(fields.get("elements", "")) if part]
         if node == "DIBasicType":
-            self._basic(made, fields)
-        elif node == "DISubroutineType":
-            made.kind = "function"
+            encoding = fields.get("encoding", "").removeprefix("DW_ATE_")
+            self._be_basic(made, tag, ENCODINGS.get(encoding, 0))
+        elif made.kind == "function":
             result, *rest = self._list(fields.get("types", "")) or [""]
             made.element = self._type(result)
             made.variadic = bool(rest) and not rest[-1]
             made.parameters = tuple(self._type(r) for r in rest if r)
         elif made.kind == "array":
-            self._array(made, fields)
+            if "DIFlagVector" in fields.get("flags", ""):
+                made.kind = "vector"
+            self._have_sides(made, [*map(self._count, parts)] or [-1], self._of(fields))
         elif made.kind == "enum":
-            self._enums.append((made, self._type(fields.get("baseType"))))
-            nodes = [self._fields(e)[1] for e in self._list(fields.get("elements", "")) if e]
+            self._enums.append((made, self._of(fields)))
+            nodes = [self._fields(part)[1] for part in parts]
             made.constants = tuple((n["name"], int(n["value"])) for n in nodes)
         elif made.kind in ("struct", "union"):
-            made.members = tuple(
-                self._member(e) for e in self._list(fields.get("elements", "")) if e
-            )
+            made.members = tuple(map(self._member, parts))
         elif node == "DIDerivedType":
-            made.element = self._type(fields.get("baseType"))
-            if made.kind == "pointer":
-                made.size, made.bits = 8, 64
+            self._lead(made, self._of(fields))
 
-    def _basic(self, made: DataType, fields: dict[str, str]) -> None:
-        if fields.get("tag") == "DW_TAG_unspecified_type":  # C23 7.21.2
-            made.kind, made.name, made.size, made.bits = "pointer", "nullptr_t", 8, 64
-            return
-        encoding = fields.get("encoding", "").removeprefix("DW_ATE_")
-        made.kind, made.signed = _BASIC.get(encoding, ("int", False))
-        if made.kind == "complex":
-            part = {8: "float", 16: "double", 32: "long double"}.get(made.size, "")
-            made.name = f"{part} _Complex"
-        elif made.form is not None:
-            made.bits = made.form.width
-
-    def _array(self, made: DataType, fields: dict[str, str]) -> None:
-        of = self._type(fields.get("baseType"))
-        counts = []
-        for element in self._list(fields.get("elements", "")):
-            said = self._fields(element)[1].get("count", "-1")
-            counts.append(int(said) if said.lstrip("-").isdigit() else -1)
-        if "DIFlagVector" in fields.get("flags", ""):
-            made.kind = "vector"
-        outer, size = made, made.size
-        for count in counts[:-1]:  # of the arrays in it, one size is said
-            size //= max(count, 1)
-            outer.count, outer.element = count, (inner := DataType("array", size=size))
-            outer = inner
-        outer.count, outer.element = counts[-1] if counts else -1, of
+    def _count(self, number: str) -> int:
+        """The elements on one side of an array, -1 where a variable says how many."""
+        said = self._fields(number)[1].get("count", "-1")
+        return int(said) if said.lstrip("-").isdigit() else -1
 
     def _member(self, number: str) -> Member:
         fields = self._fields(number)[1]
         bits = int(fields.get("size") or 0) if "BitField" in fields.get("flags", "") else 0
         offset, shift = divmod(int(fields.get("offset") or 0), 8)
-        return Member(
-            fields.get("name", ""), self._type(fields.get("baseType")), offset, bits, shift
-        )
+        return Member(fields.get("name", ""), self._of(fields), offset, bits, shift)

@@ -12,6 +12,7 @@ from llvmlite import binding
 
 from jitkernel.ir.module import entities, functions, global_values, symbols_of
 from jitkernel.ir.names import quote_name
+from tests.busy import within
 
 #: Names that look like something else.
 NAMES = st.lists(
@@ -27,7 +28,7 @@ NAMES = st.lists(
     min_size=8,
     max_size=8,
     unique=True,
-).filter(lambda names: "" not in names)
+).filter(lambda names: not any(n == "" or n.startswith("llvm.") for n in names))
 
 
 def module_of(names: list[str]) -> str:
@@ -157,4 +158,4 @@ def test_reading_is_linear(unit: str) -> None:
         return best
 
     # Eight times the text; what is quadratic takes 64 times as long.
-    assert seconds(160_000) < 24 * max(seconds(20_000), 1e-3)
+    within(lambda: seconds(160_000) / max(seconds(20_000), 1e-3), 24)

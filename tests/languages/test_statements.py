@@ -111,7 +111,7 @@ def test_kind(line, kind):
         ("help", "cannot be understood", "%help lists what there is"),
         ("?", "cannot be understood", "%help lists what there is"),
         ("%%", "cannot be understood", "a cell magic is `%%name`; %lsmagic lists them"),
-        ("}", "'}' closes nothing", ""),
+        ("}", "'}' closes nothing", "a '{' is missing above it, or it is one too many"),
         ("sq", "cannot be understood", "did you mean `@sq` or `%sq`?"),
         (
             "int main() {",
@@ -136,6 +136,21 @@ def test_anything_else_names_the_nearest_form(line, message, hint):
     assert message in found.message
     assert hint in found.hint
     assert (found.line, found.column) == (2, 3)
+
+
+@pytest.mark.parametrize(
+    ("source", "hint"),
+    [
+        ("@f(1))", "a '(' is missing above it, or it is one too many"),
+        ("\ndefine i32 @f()\n  ret i32 1\n}", "the function of line 2 has no '{' behind its"),
+        ("define i32 @f() {\n  ret i32 1\n}\n}", "a '{' is missing above it, or it is one too"),
+    ],
+)
+def test_what_closes_nothing_says_what_is_missing(source, hint):
+    with pytest.raises(CompileError) as caught:
+        split(source)
+    found = caught.value.diagnostics[-1]
+    assert "closes nothing" in found.message and hint in found.hint
 
 
 def test_a_cell_magic_takes_the_cell_and_comes_first():

@@ -27,9 +27,8 @@ def _parts() -> tuple[list[str], str]:
 
 
 def handler() -> str:
-    """The cell that defines `__llvm_deoptimize`, which calls `resume`."""
-    [cell] = [cell for cell in _parts()[0] if "__llvm_deoptimize" in cell]
-    return cell
+    """The cells that define `__llvm_deoptimize` and `leave`, which calls `resume`."""
+    return "\n".join(cell for cell in _parts()[0] if "struct saved" in cell)
 
 
 def lesson(session: Session) -> Any:

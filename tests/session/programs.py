@@ -93,9 +93,9 @@ def state(s: Session) -> dict[str, Any]:
     for extents in live.values():
         for at in far:
             extents.pop(at, None)
-    for target in s.inspect.engine.thunks._thunks.values():
-        if target.image.text is not None:
-            live["text"].pop(target.image.text.start, None)
+    for image in s.inspect.engine.thunks.images:
+        if image.text is not None:
+            live["text"].pop(image.text.start, None)
     return {
         "extents": {z: e for z, e in live.items() if z != "unwind"},
         "bytes": {

@@ -8,6 +8,7 @@ import gc
 import itertools
 import math
 import os
+import signal
 import warnings
 from fractions import Fraction
 from pathlib import Path
@@ -245,7 +246,28 @@ def test_a_thousand_leave_nothing(s):
     del kept
     gc.collect()
     s.call("same", None)
+    s.call("same", None)  # behind what nobody waits for
     assert (mapped("self"), mapped(pid), len(os.listdir("/proc/self/fd"))) == before
+
+
+def test_one_that_goes_after_the_program_has_ended_leaves_nothing(s):
+    gc.collect()
+    s.call("same", None)
+    old = s.inspect.engine.executor.pid
+    before = mapped("self"), mapped(old)
+    gone, kept = s.array(3), s.array(3)
+    os.kill(old, signal.SIGKILL)
+    del gone
+    gc.collect()
+    s.inspect.engine.executor.tell("unmap", [])  # it need not be there
+    assert s["sum"](kept, 3) == 0
+    assert s.inspect.engine.executor.pid != old
+    s.call("same", None)
+    del kept
+    gc.collect()
+    s.call("same", None)
+    s.call("same", None)  # behind what nobody waits for
+    assert (mapped("self"), mapped(s.inspect.engine.executor.pid)) == before
 
 
 def test_arrays_are_there_after_a_crash(s):

@@ -4,7 +4,6 @@ is what a shadow of the program says, in objects and in frames, whatever is defi
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 
 from jitkernel import Session
 from jitkernel.errors import Fault
+from tests.busy import until
 
 LESSON = Path(__file__).parents[2] / "tools" / "course" / "14_collector.md"
 COLLECTOR = re.search(r"^%%c\n(#include <string.h>.*?)^```", LESSON.read_text(), re.M | re.S)
@@ -275,9 +275,7 @@ def test_a_frame_of_former_code_is_found(s: Session) -> None:
     s.run(collector(half=1 << 12), "c")
     s.run(HOLD)
     s.call("begin")
-    deadline = time.monotonic() + 20
-    while not s["held"].value and time.monotonic() < deadline:
-        s.serve(0.01)
+    assert until(lambda: s.serve(0.01) or s["held"].value)
     before = addresses(s)
     s.run(OTHER)
     assert before < addresses(s), "the thread may be there yet"
@@ -286,6 +284,6 @@ def test_a_frame_of_former_code_is_found(s: Session) -> None:
     assert s["collections"].value > 5
     assert s["wrong"].value == 0
     assert s.call("hold") < -7
-    s.run("define void @later() {\n  ret void\n}")
-    assert not before & addresses(s), "nobody is there any more"
+    later = "define void @later() {\n  ret void\n}"
+    assert until(lambda: s.run(later) and not before & addresses(s)), "nobody is there any more"
     s.inspect.program.check()

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jitkernel import Session
+from jitkernel.arena.ranges import overlapping
 from jitkernel.errors import EvictError
-from jitkernel.session.history.snapshot import overlapping
 
 RANGES = st.lists(
     st.tuples(st.integers(0, 40), st.integers(1, 9)).map(lambda r: (r[0], r[0] + r[1])), max_size=6

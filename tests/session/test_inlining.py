@@ -318,6 +318,7 @@ def test_views_know(s: Session) -> None:
     text = " ".join(inlining(s, 2).text.split())
     assert "@f cell 1 @g inlined cost" in text
     assert "In its code are bodies and values of @f: who changes one has it made anew." in text
+    assert inlining(s, 1).text == "Inlining, cell 1: it calls no function of a cell."
     assert s.inspect.request(2).bodies, "what a cell was made of is what its views compile"
     assert s.cells[1].state is CellState.LIVE
 

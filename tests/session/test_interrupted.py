@@ -16,7 +16,7 @@ from jitkernel import Session
 from jitkernel.errors import Interrupted
 from jitkernel.languages import Known, plan, registry
 from jitkernel.languages.llvm.plan import Plan
-from jitkernel.session.interruption import InterruptibleCall
+from jitkernel.session.interruption import InterruptibleCall, Signals
 from tests.busy import meanwhile
 
 pytestmark = pytest.mark.process
@@ -194,3 +194,27 @@ def test_what_goes_on_in_spite_of_it_is_interrupted_again() -> None:
         foreign.run(stubborn)
     pressing.join()
     assert not foreign
+
+
+def test_a_call_that_is_ended_while_a_signal_is_handled() -> None:
+    """The handler has another thread interrupt it, and is interrupted itself: what ends the call is
+    not held back as the handler's own."""
+    call, ended = InterruptibleCall(), []
+    signals = Signals(lambda: ended.append(True), lambda: True)
+
+    def handler(number: int, frame: object) -> None:
+        thread = threading.Thread(target=call.interrupt)
+        thread.start()
+        thread.join()
+        while True:
+            sleep(0.001)
+
+    before = signal.signal(signal.SIGUSR1, handler)
+    try:
+        signals.hold()
+        with pytest.raises(Interrupted):
+            call.run(signal.raise_signal, signal.SIGUSR1)
+        signals.release()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert not ended

@@ -17,7 +17,7 @@ from programs import SQ, caller, constant, interrupting
 from jitkernel import Session
 from jitkernel.errors import Fault, Interrupted, JitError
 from jitkernel.session.run.results import Collector
-from tests.busy import meanwhile
+from tests.busy import meanwhile, until
 
 pytestmark = pytest.mark.process
 
@@ -192,16 +192,14 @@ def test_close_leaves_nothing(tmp_path, monkeypatch):
             with Session(capacity=64 << 20) as s:
                 s.run(SQ + "\n@sq(3)")
                 s.run(f'declare i32 @system(ptr)\n@system("sleep {SECONDS} &")')
-                deadline = time.monotonic() + 5  # the shell's child has yet to become sleep
-                while not sleepers(SECONDS) and time.monotonic() < deadline:
-                    time.sleep(0.005)
+                assert until(lambda: sleepers(SECONDS))  # the shell's child has yet to become it
                 assert len(sleepers(SECONDS)) == 1
                 with pytest.raises(Fault):
                     s.run("@strlen(null)")
                 mine = descendants(os.getpid()) - before
                 assert len(mine) >= 2
             assert all(gone(pid) for pid in mine), mine
-            assert sleepers(SECONDS) == set()
+            assert until(lambda: not sleepers(SECONDS))
         gc.collect()
         assert len(os.listdir("/proc/self/fd")) <= fds + 1
         assert threading.active_count() <= threads

@@ -330,6 +330,7 @@ def test_structs_of_ctypes_and_objects_with_the_members(s):
     assert s.call("inner", SimpleNamespace(p=Pair(1, 0), q={"y": 5})) == 6.0
     s["origin"].value = Point(5, 6)
     assert s["origin"].value == (5.0, 6.0)
+    s["origin"].value = Point(1, 2)  # as others find it
     s["either"].value = Either(9)
     assert int.from_bytes(s["either"].value[:4], "little") == 9
     with pytest.raises(UsageError, match=r"is a struct \(x, y\)"):
@@ -437,3 +438,52 @@ def test_what_python_is_shown_has_words_of_c(fresh):
     s.evict("count", force=True)
     with pytest.raises(UsageError, match=r"^sq is not defined any more"):
         handle.address  # noqa: B018
+
+
+@pytest.mark.parametrize("sign", ["", "unsigned "])
+def test_bit_ints_of_any_width(s, sign):
+    widths = (7, 17, 33, 63, 64, 65, 77, 127, 128, 200)
+    s.run("\n".join(
+        f"{sign}_BitInt({n}) add{n}({sign}_BitInt({n}) x, int k, {sign}_BitInt({n}) y)"
+        f" {{ return x + y + k; }}\nstruct s{n} {{ char c; {sign}_BitInt({n}) v; }};\n"
+        f"{sign}_BitInt({n}) of{n}(struct s{n} p) {{ return p.v; }}\n{sign}_BitInt({n}) g{n};"
+        for n in widths
+    ), "c")  # fmt: skip
+    for n in widths:
+        low, high = (0, (1 << n) - 1) if sign else (-1 << n - 1, (1 << n - 1) - 1)
+        for _ in range(2):  # the second goes the short way
+            assert s[f"add{n}"](high, 0, low) == low + high
+            assert s.call(f"add{n}", low, 1, 1) == low + 2
+        assert s[f"of{n}"]((1, low + 1)) == low + 1
+        s[f"g{n}"].value = high
+        assert s[f"g{n}"].value == high
+        if n > 64:  # others are passed in a register that has more
+            with pytest.raises(UsageError, match="does not fit"):
+                s[f"add{n}"](1 << n, 0, 0)
+
+
+def test_long_doubles_of_numpy_are_what_they_are(s):
+    s.run("long double same(long double x) { return x; }\nlong double v;\n"
+          "int third(long double x) { return x == 1.0L / 3; }", "c")  # fmt: skip
+    third = np.longdouble(1) / 3
+    assert s["third"](third) == 1 and s["third"](1 / 3) == 0
+    assert s["same"](third) == 1 / 3  # Python's float, rounded
+    s["v"].value = third
+    assert s["v"].array[()] == third
+
+
+def test_arrays_of_arrays_are_held_against_a_pointers(s):
+    s.run("double sum(int n, double (*a)[3]) { return a[n - 1][2]; }\n"
+          "int at(int a[][2][3]) { return a[0][1][2]; }\nint any(int *a) { return *a; }\n"
+          "typedef float row[4];\nfloat last(const row *a) { return a[1][3]; }", "c")  # fmt: skip
+    assert s["sum"](2, np.ones((2, 3))) == 1 == s["sum"](2, np.ones(6))
+    assert s["sum"](4, np.ones((2, 2, 3))) == 1  # rows of 3 as well
+    assert s["at"](np.ones((2, 3), "i4")) == 1 == s["at"](np.ones((5, 2, 3), "i4"))
+    assert s["any"](np.ones((4, 5), "i4")) == 1
+    assert s["last"](np.ones((2, 4), "f4")) == 1
+    for name, array, sides in (
+        ("sum", np.ones((3, 2)), r"\(n, 3\)"), ("sum", np.ones((2, 3), "f4"), r"\(n, 3\)"),
+        ("at", np.ones((1, 3, 2), "i4"), r"\(n, 2, 3\)"), ("last", np.ones((4, 2), "f4"), r"\(n, 4\)"),
+    ):  # fmt: skip
+        with pytest.raises(UsageError, match=f"leads to arrays of shape .* {sides} fits"):
+            s[name](*([2] if name == "sum" else []), array)

@@ -268,3 +268,33 @@ def test_the_rest_of_the_cell_that_defined_a_name_uses_it_too(s):
     s.run(T64, options=RETYPE)
     with pytest.raises(TypeMismatch, match=r"run cell \d+ again"):
         s.call("u")
+
+
+def test_a_weak_name_is_null_again_when_its_definition_goes(s):
+    s.run(
+        "declare extern_weak i32 @f()\n@v = extern_weak global i32\n@p = global ptr @f\n"
+        "define i1 @has_f() {\n  %c = icmp ne ptr @f, null\n  ret i1 %c\n}\n"
+        "define i1 @has_v() {\n  %c = icmp ne ptr @v, null\n  ret i1 %c\n}"
+    )
+
+    def there():
+        s.check()
+        return s.call("has_f"), s.call("has_v"), bool(s["p"].value)
+
+    assert there() == (False, False, False)
+    s.run("@v = global i32 3")
+    assert there() == (False, True, False)
+    s.undo()
+    assert there() == (False, False, False)
+    s.run("define i32 @f() {\n  ret i32 1\n}")
+    for back, forth in ((s.undo, s.redo), (lambda: s.evict("f", force=True), s.undo)):
+        assert there() == (True, False, True)
+        back()
+        assert there() == (False, False, False)
+        forth()
+    assert there() == (True, False, True)
+    s.run("define i32 @strong() {\n  %r = call i32 @f()\n  ret i32 %r\n}")
+    s.evict("f", force=True)
+    assert there() == (True, False, True)  # a stub that raises
+    s.evict("strong")
+    assert there() == (False, False, False)

@@ -15,7 +15,7 @@ from jitkernel import Session, errors, views
 from jitkernel.session import CellOptions
 from jitkernel.session.run.results import Collector
 from jitkernel.views.reproduce import reproduced as reproduced_view
-from tests.busy import strain
+from tests.busy import strain, within
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "linker"))
 from toolchain import compile_c, needs, tool
@@ -280,10 +280,13 @@ def test_what_the_user_stopped_is_stopped(s) -> None:
     with interrupting(s), pytest.raises(errors.Interrupted):
         s.run(SPIN, cell_id="a")
     s.run("@n = global i32 1", cell_id="b")
-    began = time.monotonic()
-    assert found(s) == []
-    took = time.monotonic() - began
-    assert took < 10 or took < 10 * strain()
+
+    def took() -> float:
+        began = time.monotonic()
+        assert found(s) == []
+        return time.monotonic() - began
+
+    within(took, 10 * strain())
 
 
 def test_time_is_up(s) -> None:
@@ -291,7 +294,11 @@ def test_time_is_up(s) -> None:
     s["go"].value = 0
     s.run("n = 1; while (go) usleep(1000);", "c", "b")
     s.run("int m = 1;", "c", "c")
-    reproduced = s.reproduce(timeout=3)
+    for seconds in (3, 9, 27, 81):
+        reproduced = s.reproduce(timeout=seconds)
+        assert reproduced.unfinished >= 2
+        if reproduced.unfinished == 2:  # there was time for the first one
+            break
     assert (reproduced.cells, reproduced.unfinished, reproduced.same) == (1, 2, False)
     assert "time was up with 2 cells to go" in reproduced_view(reproduced).text
     assert s["go"].value == 0
@@ -305,11 +312,14 @@ def test_the_stop_button(s, after) -> None:
     s["go"].value = 0
     s.run("n = 1; while (go) ;", "c", "b")
     before = state(s)
-    began = time.monotonic()
-    with interrupting(s, after), pytest.raises(errors.Interrupted):
-        s.reproduce()
-    took = time.monotonic() - began - after
-    assert took < 5 or took < 5 * strain()
+
+    def took() -> float:
+        began = time.monotonic()
+        with interrupting(s, after), pytest.raises(errors.Interrupted):
+            s.reproduce()
+        return time.monotonic() - began - after
+
+    within(took, 5 * strain())
     assert state(s) == before
     s.run("n++;", "c")
     assert s["n"].value == 2

@@ -9,7 +9,6 @@ import stat
 import struct
 import subprocess
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -20,6 +19,7 @@ import pytest
 from jitkernel import Session
 from jitkernel.elf import read_object
 from jitkernel.errors import Fault
+from tests.busy import until
 
 SPIN = """\
 volatile int go = 1, there;
@@ -234,9 +234,7 @@ def running(session: Session) -> threading.Thread:
     there = session.symbols["there"].address
     thread = threading.Thread(target=lambda: session.call("outer", 3))
     thread.start()
-    until = time.monotonic() + 30
-    while not any(session.inspect.engine.arena.read(there, 4)) and time.monotonic() < until:
-        time.sleep(0.01)
+    assert until(lambda: any(session.inspect.engine.arena.read(there, 4)))
     return thread
 
 

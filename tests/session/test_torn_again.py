@@ -18,6 +18,7 @@ from jitkernel.linker.binding import Bindings
 from jitkernel.session.history.undo import UndoHistory
 from jitkernel.session.run.results import Collector
 from jitkernel.session.saved.tables import Tables
+from tests.busy import until
 from tests.interruption import Torn
 from tests.looping import looping
 
@@ -137,8 +138,8 @@ def test_what_a_thread_came_to_use_stays_when_it_is_taken_back(s):
     s.check()
     s.call("finish")
     assert s.inspect.engine.executor.pid == pid and s["answer"].value in (5, 6)
-    s.run(T)  # what was kept for the thread goes
-    assert not s.inspect.engine.arena.deferred
+    # What was kept for the thread goes, a moment after it was waited for.
+    assert until(lambda: s.run(T) and not s.inspect.engine.arena.deferred)
 
 
 def test_text_is_taken_back_while_threads_are_parked(s, monkeypatch):

@@ -80,7 +80,7 @@ class Changes:
             key: why for key, why in stale.items() if key not in apart and self._has_code(key)
         }
         cells = {n.cell for key in self.stale if (n := self._notes.get(key)) is not None}
-        cells |= self._left_over(changed) | self._reading.again
+        cells |= self._left_over(reached) | self._reading.again
         for note in self._notes if cells else ():
             follows = note.cell in cells and note.cell != self._reading.replaces
             if follows and note.is_defined and note.key not in apart and self._has_code(note.key):
@@ -106,10 +106,10 @@ class Changes:
             if (found := [n for n in note.asks if n in new and new[n] < note.position])
         }  # fmt: skip
 
-    def _left_over(self, changed: Set[str]) -> set[int]:
+    def _left_over(self, reached: Set[str]) -> set[int]:
         """The cells that have code of what others define by now, which uses what changes."""
         names = {
-            note.symbol for key in changed
+            note.symbol for key in reached
             if (note := self._notes.get(key)) is not None and note.kind in ("function", "variable")
         }  # fmt: skip
         users = self._reading.users
@@ -128,8 +128,8 @@ class Changes:
         }  # fmt: skip
 
     def _new_in_headers(self, changed: Set[str]) -> set[str]:
-        """The keys of what may be otherwise in headers that read what is `changed`, and of what is
-        in those that the cell includes again."""
+        """The keys of what may be otherwise in headers that read what is `changed`, of what is in
+        those that the cell includes again, and of what other headers make of that."""
         new: set[str] = set()
         before, now = self._packed_before, self._packing
         for note in self._notes.directives():
@@ -140,6 +140,10 @@ class Changes:
             known = self._notes.directive(text)
             if known is not None and known.content is not None:
                 new |= header.changed(known.content)
+        texts = {note.text for note in self._notes.directives() if note.content and new}
+        others = [h for text in sorted(texts) if (h := self._reading.header_of(text)) is not None]
+        while more := {key for header in others for key in header.made_of(new)} - new:
+            new |= more
         return new
 
 

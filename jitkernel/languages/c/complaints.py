@@ -60,6 +60,7 @@ class Complaints:
     def __init__(self, source: str, file: str, notes: Notes):
         self._lines, self._file, self._notes = source.split("\n"), file, notes
         self.code, self.tokens = Code(source), list[Token]()
+        self._pieces: Sequence[Piece] = ()
 
     def _meant(self, message: str) -> str:
         """The name of an earlier cell's that may have been meant by one that clang does not know:
@@ -69,6 +70,16 @@ class Complaints:
             return ""
         known = [name for name in self._notes.names() if name != found[1]]
         return did_you_mean(found[1], known, "`{}`".format, cutoff=_ALIKE).removeprefix("; ")
+
+    def _below(self, message: str, line: int) -> str:
+        """A hint at the line further down that declares the name which clang does not know yet."""
+        name = missed(message)
+        for piece in self._pieces if name else ():
+            tag, names = piece.head.tag, [declared.name for declared in piece.declared]
+            names += [tag.name] if tag is not None and tag.brace >= 0 else []
+            if piece.line > line and name in names:
+                return f"this cell declares {name} in line {piece.line}: that has to stand above"
+        return ""
 
     def _is_macro(self, word: str) -> bool:
         return MACRO + word in self._notes
@@ -98,12 +109,13 @@ class Complaints:
 
     def _python(self, token: Token) -> CompileError | None:
         """The error at a block of Python, where one begins before a token."""
-        line, hint = python_line(self._lines[: token.line])
-        text = self._lines[line - 1].rstrip()
-        return self.at("expected '{', found ':'", line, len(text), hint) if line else None
+        line, column, hint = python_line(self._lines[: token.line])
+        return self.at("expected '{', found ':'", line, column, hint) if line else None
 
     def check(self, pieces: Sequence[Piece]) -> None:
-        """Refuse what clang takes in the functions that statements are put into, and C does not."""
+        """Refuse what clang takes in the functions that statements are put into, and C does not, of
+        these pieces of the cell."""
+        self._pieces = pieces
         for piece, behind in zip_longest(pieces, pieces[1:]):
             if piece.kind is PieceKind.STATEMENT or (
                 piece.kind is PieceKind.EXPRESSION and behind is None
@@ -238,6 +250,7 @@ class Complaints:
                 column = min(self.code.column(line, column), len(text) + 1)
             fix = complaint.fix.strip()
             hint = f"write `{fix}`" if fix and "did you mean" not in complaint.message else ""
+            hint = hint or self._below(complaint.message, line)
             hint = hint or hint_of(complaint.message, self._lines, line, column, self._is_macro)
             hint = hint or self._meant(complaint.message)
             return Diagnostic(_plain(complaint.message), line, column, text, hint, severity)

@@ -33,9 +33,14 @@ from jitkernel.regex import regex
 
 _DIRECTIVE = regex(r"#\s*(\w+)\s*([A-Za-z_]\w*)?")
 _HEADER = regex(r"#\s*(?:include|include_next|import)\s*<")
-_ALIAS = regex(
-    r"__attribute__\s*\(\(\s*(?:__)?(?:alias|ifunc|weakref|target_clones)(?:__)?\s*\([^)]*\)\s*\)\)"
+_OTHER_CODE = (  # that a function's own cell alone has
+    r'(?:gnu\s*::\s*)?\b(?:__)?(?:alias|ifunc|weakref|target_clones)(?:__)?\s*\(\s*"[^)]*\)'
 )
+_ALIAS = regex(
+    rf"__attribute__\s*\(\(\s*{_OTHER_CODE}\s*\)\)|\[\[\s*{_OTHER_CODE}\s*\]\]|,?\s*{_OTHER_CODE}"
+)
+#: What defines the name that is declared, as another one of the same text, or by a function of it.
+_DEFINES = regex(r"\b(?:__)?(?:alias|ifunc)(?:__)?\s*\(")
 _WEAK = regex(r"__attribute__\s*\(\((?:[^()]|\([^()]*\))*\b(?:weak|__weak__)\b")
 _ATTRIBUTE = ("__attribute__", "__attribute")
 _ALIASED = regex(r"#\s*pragma\s+weak\s+\w+\s*=")  # with a definition of its own cell
@@ -57,7 +62,7 @@ class Declared:
         self._heads = self._leading()
         self.notes: dict[str, Note] = {}
         self.keys: dict[str, int] = {}
-        self._notes.read_with(self.notes, self.keys.keys())
+        self._notes.read_with(self.notes, self.keys.keys(), guesses.needed)
         self.labelled: dict[int, list[str]] = {}
         self.given_back: dict[int, str] = {}
         for name, defined in guesses.taken_back.items():
@@ -201,11 +206,14 @@ class Declared:
             definition = ""
             if piece.kind is PieceKind.FUNCTION:  # to be seen by all cells
                 definition = self._said(piece, 0, len(piece.tokens), found.local)
+            elif _DEFINES.search(piece.text):
+                definition = self._spelled(piece, declared, "")
             if is_old_style(piece):
                 text = ""  # clang tells
             note = Note(key, "function", text, definition=definition)
         elif found.extern and declared.init < 0 and not self.makes_storage(piece, declared):
-            pass
+            if _DEFINES.search(piece.text):
+                note = replace(note, definition=self._spelled(piece, declared, "extern "))
         elif found.constant and declared.init >= 0:
             note = replace(note, kind="constant", text=self._definition(piece, declared))
         else:
@@ -220,6 +228,10 @@ class Declared:
 
     def declaration(self, piece: Piece, declared: Declarator, extern: str = "extern ") -> str:
         """Text that declares one name of a piece, and no more."""
+        return _ALIAS.sub("", self._spelled(piece, declared, extern))
+
+    def _spelled(self, piece: Piece, declared: Declarator, extern: str) -> str:
+        """The same, with what defines it elsewhere."""
         found, tokens = piece.head, piece.tokens
         skipped = _skipped(piece, "extern", "typedef", "__extension__")
         lead = self._said(piece, 0, found.attributes, skipped)
@@ -230,7 +242,7 @@ class Declared:
             if "".join(t.text for t in behind) == "()":  # C23 6.7.7.4: no parameters
                 tail = tail.replace(")", "void)", 1)
         words = "" if declared.function else extern
-        return _ALIAS.sub("", f"{lead}{words}{head} {tail};".strip())
+        return f"{lead}{words}{head} {tail};".strip()
 
     def _said(self, piece: Piece, first: int, stop: int, skipped: Iterable[int] = ()) -> str:
         """The source of tokens as it was written, with its conditions."""

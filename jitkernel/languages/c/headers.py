@@ -7,7 +7,7 @@ behind any of them counts as declared.  Start from `read_header`, of macros from
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from functools import lru_cache
 from zlib import crc32
 
@@ -58,8 +58,11 @@ class Header:
     def changed(self, before: Mapping[str, int]) -> set[str]:
         """The keys of what is another now than in such a content, or was not there, and of what is
         made of that."""
-        names, notes = _declared(self.text)
-        return notes.affected({key for key, sum in names.items() if before.get(key) != sum})[0]
+        return self.made_of({k for k, sum in self.content.items() if before.get(k) != sum})
+
+    def made_of(self, keys: Set[str]) -> set[str]:
+        """These keys, and those of what it makes of them."""
+        return _declared(self.text)[1].affected((), keys)[0]
 
 
 def read_header(directive: str, folders: Sequence[str]) -> Header | None:
@@ -84,12 +87,15 @@ def _declared(text: str) -> tuple[Mapping[str, int], Notes]:
     for piece in pieces:  # one by one: a name may stand behind several conditions
         if piece.kind not in (PieceKind.STATEMENT, PieceKind.EXPRESSION):
             declared = Declared(Reading(0, text, [piece], Notes({})))
-            found |= {k: n for k, n in declared.notes.items() if not k.startswith(DIRECTIVE)}
+            found |= {
+                key: replace(note, text=note.definition or note.text)  # all goes into its users
+                for key, note in declared.notes.items() if not key.startswith(DIRECTIVE)
+            }  # fmt: skip
     keys = {key for note in found.values() for key in note.keys}
     known = keys.__contains__
     kept = plan_notes(known, [note.known_with(known) for note in found.values()])
     names = {
-        key: crc32(spelling(f"{note.text} {note.definition}").encode("utf-8", "surrogateescape"))
+        key: crc32(spelling(note.text).encode("utf-8", "surrogateescape"))
         for note in found.values() for key in note.keys
     }  # fmt: skip
     return names, Notes({key: note.kept for key, note in kept.items()})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from functools import partial
 
 from jitkernel.ir.names import CONTROL, decode_name
@@ -15,11 +15,11 @@ from jitkernel.languages.c.notes import (
     DIRECTIVE,
     IDENTIFIER,
     MACRO,
-    TAG,
     Note,
     Notes,
     decoded,
     key_name,
+    keys_of,
     on_line,
     plan_notes,
 )
@@ -43,10 +43,7 @@ def learned(
     which it includes need, `folders` are where those are looked for."""
     number = unit.reading.number
     notes: dict[str, Note] = {}
-    told = frozenset(
-        key for name in needed for key in (IDENTIFIER + name, TAG + name)
-        if key in unit.owned or key in before
-    )  # fmt: skip
+    told = frozenset(key for key in keys_of(needed) if key in unit.owned or key in before)
     for note in unit.own:
         needs, kind = note.needs, note.kind
         if needed and kind in ("include", "header"):
@@ -85,7 +82,7 @@ def learned(
         [
             *_meant_otherwise(unit, before),
             *(note.known_with(is_known) for note in _deduced_again(unit, types)),
-            *_read_again(unit, before),
+            *_read_again(unit, before, told),
             *left(before, unit.reading.replaces, unit.owned),
         ],
     ) | {key: LanguageNote("") for key in before.hidden if key not in unit.owned}
@@ -124,13 +121,13 @@ def left(notes: Notes, cell: int, owned: Collection[str] = ()) -> list[Note]:
     ]  # fmt: skip
 
 
-def _read_again(unit: Unit, before: Notes) -> list[Note]:
+def _read_again(unit: Unit, before: Notes, needed: Set[str]) -> list[Note]:
     """The notes of headers that another cell has included, and this one includes again."""
     own = {note.text for note in unit.own}
     return [
-        replace(note, content=unit.reading.headers[note.text].content)
+        replace(note, content=unit.reading.headers[note.text].content, needs=note.needs | needed)
         for note in before.directives()
-        if note.content and note.text in unit.reading.headers and note.text not in own
+        if note.content is not None and note.text in unit.reading.headers and note.text not in own
     ]
 
 
@@ -221,7 +218,8 @@ def outdated(unit: Unit, before: Notes) -> list[str]:
         note for note in unit.own
         if (known := before.get(note.key)) is None or not known.same(note)
     ]  # fmt: skip
-    changed = {note.name for note in own if note.kind in ("define", "undef")}
+    gone = left(before, unit.reading.replaces, unit.owned)
+    changed = {note.name for note in (*own, *gone) if note.kind in ("define", "undef")}
     types = {note.key for note in own if note.key in before}
     read = [
         f"{note.text.split(None, 1)[1]} is read with the new {names} from now on; what was "
@@ -236,10 +234,35 @@ def outdated(unit: Unit, before: Notes) -> list[str]:
         named = note.key not in unit.owned and not note.key.startswith(DIRECTIVE)
         if old and named and note.cell != unit.reading.replaces:
             found.setdefault((note.cell, old), []).append(note.name)
-    return read + [
+    told = [
         f"{cut_list(names, 3)} (cell {cell}) still {'is' if len(names) == 1 else 'are'} what the "
         f"{macros} of before made; run that line again for the new one"
         for (cell, macros), names in sorted(found.items())
+    ]
+    return [*read, *_gone(unit, gone, before), *told]
+
+
+def _gone(unit: Unit, gone: Iterable[Note], before: Notes) -> list[str]:
+    """Messages to the user about types, constants and macros that the cell has no more and others
+    were compiled with; of functions and variables the linker knows who uses them."""
+    others = ("function", "variable", "undef")
+    lost = {
+        key: note.name for note in gone if note.folded or note.kind not in others
+        for key in note.keys if key not in unit.reading.given
+    }  # fmt: skip
+    users = before.affected(lost)[1] if lost else {}
+    found: dict[int, tuple[list[str], set[str]]] = {}
+    for note in before if users else ():
+        if note.key in users and note.key not in unit.owned and note.cell != unit.reading.replaces:
+            names, used = found.setdefault(note.cell, ([], set()))
+            names.append(note.name)
+            used.update(users[note.key])
+    number = unit.reading.number
+    return [
+        f"cell {number} no longer declares {cut_list(sorted(used), 3)}; {cut_list(names, 3)} "
+        f"(cell {cell}) still use{'s' * (len(names) == 1)} the old "
+        f"{'one' if len(used) == 1 else 'ones'}"
+        for cell, (names, used) in sorted(found.items())
     ]
 
 

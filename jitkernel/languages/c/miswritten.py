@@ -75,7 +75,10 @@ _CXX_HEADERS = {
     "cstdio": "stdio.h", "cstdlib": "stdlib.h", "cstring": "string.h", "cassert": "assert.h",
 }  # fmt: skip
 _CXX_ALONE = frozenset("vector map set algorithm memory utility functional bits/stdc++.h".split())
-_PYTHON_HEAD = regex(r"\s*(?:if|elif|else|for|while|def|class|try|with)\b[^;{}?]*:\s*(?:#.*)?$")
+_PYTHON_HEAD = regex(
+    r"\s*(?:(?:if|elif|else|for|while|def|class|try|with)\b[^;{}?]*(:)\s*(?:#.*)?$"
+    r"|def\s+\w+\s*\([^;{}]*\)\s*(?:->[^:;{}]*)?(:))"
+)
 _RANGE = regex(r"\s*for\s+(\w+)\s+in\s+range\(\s*(?:(\w+)\s*,\s*)?(\w+)\s*\)")
 _HEAD = regex(r"(if|elif|while|for|switch)\b")
 _SHELL = regex(r"\s*(!(\w+)[^\n]*)")  # a command line of IPython
@@ -101,12 +104,13 @@ def hint_of(
     return str(said(_RULES, message, text, rest))
 
 
-def python_line(lines: Sequence[str]) -> tuple[int, str]:
-    """The first line that begins a block as Python does, from 1, and what C writes; 0 for none."""
+def python_line(lines: Sequence[str]) -> tuple[int, int, str]:
+    """The first line that begins a block as Python does, the column of its colon, both from 1, and
+    what C writes; 0 for none."""
     for number, line in enumerate(lines, 1):
-        if _PYTHON_HEAD.match(line):
-            return number, _of_head(line)
-    return 0, ""
+        if match := _PYTHON_HEAD.match(line):
+            return number, match.end(match.lastindex or 0), _of_head(line)
+    return 0, 0, ""
 
 
 def _of_name(name: str, lines: Sequence[str], text: str, rest: str, message: str) -> str:
@@ -214,6 +218,7 @@ def _of_character(match: re.Match[str], text: str, rest: str) -> str:
 # What clang says, and what to write: a hint, or a function that gives one for the message, the line
 # and the text from the place on.
 _RULES = rules(
+    (r"unexpected '}'", "a `{` is missing above it, or it is one too many"),
     (r"expected '\(' after '(\w+)'", _behind_word),
     (r"expected ", _expected),
     (r"'([^']*)' file not found", _of_file),

@@ -230,6 +230,11 @@ def _hidden(head: str) -> frozenset[str]:
     return frozenset(IDENTIFIER + name for name in parameter_names(tokens(head)))
 
 
+def keys_of(names: Iterable[str]) -> frozenset[str]:
+    """The keys that names may have as identifiers and as tags."""
+    return frozenset(key for name in names for key in (IDENTIFIER + name, TAG + name))
+
+
 def key_name(key: str) -> str:
     """The name in a key."""
     return key[len(IDENTIFIER) :]
@@ -266,6 +271,7 @@ class Notes:
         self.hidden: Mapping[str, Kept] = {}
         self._own: Mapping[str, Note] = {}  # of the cell that is read
         self._own_keys: Collection[str] = ()
+        self._needed = frozenset[str]()  # of what headers of the user's are seen to need
         self._needs: dict[Note, frozenset[str]] = {}
         self._behind: dict[Note, frozenset[str]] = {}
         self._directives: list[Note] | None = None
@@ -363,10 +369,13 @@ class Notes:
             _OTHER[key[: len(MACRO)]] + key_name(key) if key in self.hidden else key for key in keys
         )
 
-    def read_with(self, own: Mapping[str, Note], keys: Collection[str]) -> None:
+    def read_with(
+        self, own: Mapping[str, Note], keys: Collection[str], needed: Iterable[str]
+    ) -> None:
         """Say what the cell that is read declares, under which keys, as it is found: names mean
-        that in its text."""
+        that in its text.  Headers, which may have changed, are seen to need the names `needed`."""
         self._own, self._own_keys = own, keys
+        self._needed = keys_of(needed)
         self._needs.clear()
         self._behind.clear()
 
@@ -389,7 +398,8 @@ class Notes:
         before it is defined, and so may anything in a macro."""
         found = self._needs.get(note)
         if found is None and note.kind == "include":
-            found = self._needs[note] = frozenset(key for key in note.needs if key in self)
+            needs = note.needs if note.content is None else note.needs | self._needed
+            found = self._needs[note] = frozenset(key for key in needs if key in self)
         elif found is None:
             known = {**self._kept, **self.hidden} if self.hidden else self._kept
             found = frozenset(filter(known.__contains__, note.mentions(note.meant)))

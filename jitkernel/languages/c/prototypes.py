@@ -107,7 +107,7 @@ def prototype(name: str, known: StateView) -> Prototype | None:
         function = (function or Prototype(text=said.text))._replace(names=names)
     if all(type is not None and type.kind in _NUMBERS for type in types):
         return function
-    pointed, callback = _pointed(said)
+    pointed, callback = _pointed(said, parts)
     return (function or Prototype(text=said.text))._replace(pointed=pointed, callback=callback)
 
 
@@ -127,9 +127,11 @@ def declaration(name: str, known: StateView) -> str:
     return module.plan([symbol]).source if entity.is_declaration else ""
 
 
-def _pointed(said: _Said) -> tuple[Callable[[int], DataType | None], Callable[[int], str]]:
-    """Functions that tell which structs and which functions a function's parameters lead to; clang
-    is asked once."""
+def _pointed(
+    said: _Said, parts: list[list[Token]]
+) -> tuple[Callable[[int], DataType | None], Callable[[int], str]]:
+    """Functions that tell which structs or arrays, and which functions, a function's parameters
+    lead to; clang is asked once."""
     whole = cache(said.type)
 
     def target(index: int) -> DataType | None:
@@ -139,9 +141,11 @@ def _pointed(said: _Said) -> tuple[Callable[[int], DataType | None], Callable[[i
         return type.bare.parameters[index].bare.element
 
     def pointed(index: int) -> DataType | None:
-        of = target(index)
+        texts = [token.text for token in parts[index]] if index < len(parts) else []
+        one = _read(parts[index], said.notes) if texts.count("[") + texts.count("(") < 2 else None
+        of = target(index) if one is None or one.element is None else None  # `double *`
         seen = plain(of) if of is not None else None
-        return seen if seen is not None and seen.kind == "struct" else None
+        return seen if seen is not None and seen.kind in ("struct", "array") else None
 
     def callback(index: int) -> str:
         of = target(index)
@@ -190,8 +194,9 @@ def _by_type(
     every = tuple(map(plain, type.bare.parameters))
     of = type.bare.element or VOID
     seen, is_void = plain(of), of.bare.kind == "void"
-    unsigned = seen.kind == "int" and seen.signed is False
-    result = None if is_void or (seen.is_scalar and not unsigned) else seen
+    # IR's has either sign, and more bits than a `_BitInt`.
+    other = seen.kind == "int" and (seen.signed is False or seen.bits < 8 * seen.size)
+    result = None if is_void or (seen.is_scalar and not other) else seen
     by_value = result is not None and not (result.is_scalar or result.kind == "complex")
     if by_value or not all(one.is_scalar for one in every):
         return Prototype(result, every, tuple(names), text, wanted)

@@ -49,6 +49,8 @@ _INCOMPLETE = regex("^tentative definition has type .* that is never completed")
 _COMPUTED = regex("not a compile-time constant|statement expression not allowed at file scope")
 _LENGTH = regex(rf"@{LENGTH}\(.*?\bret i64 (\d+)", re.DOTALL)
 _EXPANDED = regex(r"expanded from macro '(\w+)'")
+_MANGLED = regex(r"_Z(\d+)(?=[A-Za-z_])")
+_SELECT = "give each a name of its own; `_Generic` selects one by a type (C11 6.5.1.1)"
 
 
 def read(source: str, known: Known) -> Plan:
@@ -212,6 +214,7 @@ class _Reader:
                 known.number, self._code, self._pieces, self._notes, self._guesses,
                 known.replaces, known.position, headers, leaving, self._written, self._prototype,
                 self._is_defined, known.cell_of, known.users_of, self._length,
+                header_of=partial(read_header, folders=self._clang.asked.folders),
             )  # fmt: skip
             try:
                 return self._planned(unit_of(reading))
@@ -380,6 +383,7 @@ class _Reader:
         module.keep_lines(OWN, self._file)
         self._finish(module, unit)
         names = self._owned(unit, module)
+        self._refuse_overloads(unit, names[0])
         for name in itertools.chain(*names.values()):
             type = types.variable(decode_name(name))
             if type is not None and type.bare.kind == "array":
@@ -413,6 +417,16 @@ class _Reader:
             declared=bool(unit.owned),
             opt_level=self._clang.asked.level,
         )  # fmt: skip
+
+    def _refuse_overloads(self, unit: Unit, names: list[str]) -> None:
+        """Refuse a function that clang names by its parameters: a name of C means one thing to
+        later cells."""
+        for name in set(names) - {note.symbol for note in unit.own}:
+            plain = name[match.end() :][: int(match[1])] if (match := _MANGLED.match(name)) else ""
+            for piece in unit.reading.pieces if plain else ():
+                if any(declared.name == plain for declared in piece.declared):
+                    words = f"{plain} is `overloadable`, and later cells could know but one of them"
+                    raise self._complaints.at(words, piece.line, piece.column, _SELECT)
 
     def _how_to_run(self, unit: Unit) -> list[str]:
         """A message about a whole program: defining `main` does not run it."""

@@ -69,7 +69,7 @@ class Reading:
 
     `foreign` declares a name that a cell of another language has, `defines` tells whether somebody
     has a name, `cell_of` which cell does, `users` which cells use it; `length` is what a text's
-    function gives that has a constant for clang.
+    function gives that has a constant for clang, `header_of` the user's own header of a directive.
     """
 
     number: int
@@ -88,6 +88,7 @@ class Reading:
     users: Callable[[str], Iterable[int]] = lambda name: ()
     length: Callable[[str], int] = lambda text: 1
     again: Set[int] = frozenset()
+    header_of: Callable[[str], Header | None] = lambda text: None
 
     @property
     def place(self) -> int:

@@ -92,6 +92,7 @@ class Resident:
     """
 
     def __init__(self, command: Sequence[str], files: Sequence[str]):
+        self.__class__ = _OpenResident
         self._command, self._files = tuple(command), files
         self._around = _around(command, files)
         self.spent = False
@@ -191,10 +192,7 @@ class Resident:
         """End it and free what it holds here.  May be called again; a fork leaves it running."""
         self._close_pipes()
         self._child.close()
-
-    def __del__(self) -> None:
-        with suppress(Exception):
-            self.close()
+        self.__class__ = Resident
 
     def _close_pipes(self) -> None:
         for at in range(len(self._pipes)):
@@ -206,6 +204,14 @@ class Resident:
         if file in _pipes:
             _pipes.remove(file)
             os.close(file)
+
+
+class _OpenResident(Resident):
+    """One that nobody has closed: see `children._OpenChild`."""
+
+    def __del__(self) -> None:
+        with suppress(Exception):
+            self.close()
 
 
 def plain_names(text: str) -> str:

@@ -97,10 +97,21 @@ def _wanted(reading: Reading, declared: Declared, changes: Changes) -> dict[str,
         apart = note.kind == "header" or is_pack(note.text) or PUSHED.match(note.text)
         if not apart and not (again and reading.is_replaced(note)):
             keys.append(note.key)
-    own = declared.keys.keys() | reading.given.keys()
+    own = {*declared.keys, *reading.given} - _used_before(reading)
     found = reached(notes, keys, words, own)
     kept = [n for n in found.values() if own.isdisjoint(n.keys)]
     return {note.key: note for note in sorted(kept, key=lambda n: n.place)}
+
+
+def _used_before(reading: Reading) -> set[str]:
+    """The keys of functions and variables that earlier cells declare and that clang misses: if the
+    cell defines one, it is below the use."""
+    found = map(reading.notes.identifier, reading.guesses.names)
+    return {
+        note.key for note in found
+        if note is not None and note.kind in ("function", "variable")
+        and not (note.folded or note.deduced)
+    }  # fmt: skip
 
 
 class _Writer:
@@ -128,7 +139,7 @@ class _Writer:
         later = {note.key for at, notes in places.items() if at >= 0 for note in notes}
         for note in self._wanted.values():
             if note.kind in ("define", "undef", "pragma", "include") and note.key not in later:
-                if note.kind == "include" and note.needs:
+                if note.kind == "include" and self._notes.needs(note):
                     self._put_needed(note, early)
                 self._put(note)
         for note in (*self._declared.notes.values(), *self._wanted.values()):

@@ -16,7 +16,7 @@ from jitkernel.ir.types import FloatType, FunctionType, IntType, PointerType, Ty
 from jitkernel.linker.records import SymbolState
 from jitkernel.session.debugging.calling import Arguments, Returned
 from jitkernel.session.debugging.expressions import Context, evaluate
-from jitkernel.session.debugging.numbers import arithmetic, converted, decode
+from jitkernel.session.debugging.numbers import LONG, arithmetic, converted, decode, named_by_size
 from jitkernel.session.debugging.values import Value, bytes_of, type_text
 from jitkernel.session.program.signatures import Signature, attributes_of
 from jitkernel.values.datatype import VOID, DataType, Member
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 __all__ = ["Call", "function_value", "in_c"]
 
 Read = Callable[[int, int], bytes]
-_INTEGERS = {1: "char", 2: "short", 4: "int", 8: "long", 16: "__int128"}  # of C, by their bytes
 _SIZES = {"float": 4, "double": 8}
 _MEMORY = ("sret", "byval", "inalloca", "preallocated", "inreg", "nest", "byref", "swift")
 
@@ -143,7 +142,7 @@ class Call:
         if not isinstance(type, IntType):
             return 0
         try:
-            whole = int(converted(found, number if number.kind != "float" else _LONG))
+            whole = int(converted(found, number if number.kind != "float" else LONG))
         except ValueError as error:
             raise UsageError(f"{what}: {error}") from None
         whole &= (1 << type.bits) - 1
@@ -184,22 +183,17 @@ class Call:
     def _said(self) -> DataType | None:
         """The type of the result as the function's language has it."""
         core, name = self._core, self.symbol.name
-        if not core.has_prototypes:
-            return None
         with contextlib.suppress(JitError):
-            spelled = core.prototypes.spelling(name)
+            spelled = core.spelling(name)
             before, found, _ = (spelled.text if spelled else "").partition(f"{self.name}(")
             words = before.removeprefix("extern ").removeprefix("static ").strip()
             if found and words and not words.endswith("("):
                 context = Context(lambda name: None, self._read, self._types)
                 return evaluate(f"({words})0", context).type
         with contextlib.suppress(JitError):
-            result = core.prototypes.of(name).result
-            return in_c(result) if result is not None else None
+            said = core.said(name)
+            return in_c(said.result) if said is not None and said.result is not None else None
         return None
-
-
-_LONG = DataType("int", "long", 8, 8, 64, True)
 
 
 def _fits(type: Type) -> bool:
@@ -225,14 +219,7 @@ def _promoted(value: Value) -> Type:
 def in_c(type: DataType) -> DataType:
     """A type that came by way of LLVM's, with the names that C has for its integers."""
     if type.kind == "int" and (not type.name or type.name[1:].isdigit()):
-        name = _INTEGERS.get(type.size, "")
-        sign = "signed " if name == "char" else ""
-        if type.bits == 1:
-            name = "_Bool"
-        elif type.signed is False:
-            name = f"unsigned {name}"
-        elif name == "char" and type.signed:
-            name = sign + name
+        name = "_Bool" if type.bits == 1 else named_by_size(type.size, type.signed)
         return replace(type, name=name or type.name, signed=type.signed is not False)
     element = in_c(type.element) if type.element is not None else None
     members = tuple(replace(m, type=in_c(m.type)) for m in type.members)

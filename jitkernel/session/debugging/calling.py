@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from jitkernel import procfs
 from jitkernel.errors import UsageError
 from jitkernel.executor import abi
+from jitkernel.session.debugging.vectors import REALS, Vectors
 
 if TYPE_CHECKING:
     from jitkernel.executor.stops import Stop
@@ -24,15 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["Arguments", "Calls", "Returned"]
 
 _INTEGERS = ("rdi", "rsi", "rdx", "rcx", "r8", "r9")
-_REALS = 8  # registers for numbers with a point
 _RED_ZONE = 128
 _DIRECTION, _TRACE = 0x400, 0x100  # EFLAGS.DF, EFLAGS.TF
-# Of a ucontext_t, and of what it leads to: `struct _fpstate_64` and the header behind it
-# (asm/sigcontext.h): registers, the magic number and the size of all, which parts are there.
-_UC_FPREGS, _XMM, _SOFTWARE, _LEGACY = 224, 160, 464, 512
-_MAGIC = 0x46505853
-_SSE = 2
-_LARGEST = 1 << 16  # bytes of it
 
 
 class Arguments(NamedTuple):
@@ -102,7 +96,7 @@ class Calls:
         """Call the function at an address on a thread, whose registers `view` has.  Raises
         UsageError where it did not return, and says why."""
         executor, stops = self._core.engine.executor, self._stops
-        saved = _State.of(self._read, view.context)
+        saved = Vectors.of(self._read, view.context)
         registers, reals, stack = _placed(given)
         landing, pointer = self._core.engine.linker.breakpoints.landing(), 0
         pointer = (view.registers["rsp"] - _RED_ZONE - 8 * len(stack)) & -16
@@ -112,7 +106,7 @@ class Calls:
         flags = view.registers["eflags"] & ~(_DIRECTION | _TRACE)
         now = {
             **view.registers, **registers, "rip": address, "rsp": pointer - 8, "eflags": flags,
-            "rax": min(len(reals), _REALS) if given.variadic else 0,
+            "rax": min(len(reals), REALS) if given.variadic else 0,
         }  # fmt: skip
         self._landing, self._pointer, self._ended, self.thread = landing, pointer, None, thread
         before = stops.faults
@@ -128,8 +122,9 @@ class Calls:
         ended = self._ended
         if ended is None:
             raise UsageError(f"the call did not come back: {lost}")
-        left = _State.of(self._read, ended.context)
-        result = Returned(ended.registers["rax"], left.real)
+        left = Vectors.of(self._read, ended.context)
+        real = left.registers.get("xmm0", 0) & (1 << 64) - 1
+        result = Returned(ended.registers["rax"], real)
         left.restore(self._write, saved)
         view.context = ended.context
         if self._why:
@@ -151,63 +146,13 @@ class Calls:
             raise UsageError("there is no room for a call on this thread's stack")
 
 
-class _State(NamedTuple):
-    """The registers of a thread that a ucontext has elsewhere: where, and their bytes."""
-
-    address: int
-    data: bytes
-
-    @classmethod
-    def of(cls, read: Callable[[int, int], bytes], context: int) -> _State:
-        """That of the ucontext at an address."""
-        address = int.from_bytes(read(context + _UC_FPREGS, 8), "little") if context else 0
-        head = read(address, _LEGACY) if address else b""
-        if len(head) < _LEGACY:
-            return cls(0, b"")
-        magic, size = struct.unpack_from("<2I", head, _SOFTWARE)
-        size = size if magic == _MAGIC and _LEGACY < size <= _LARGEST else _LEGACY
-        data = read(address, size)
-        return cls(address, data if len(data) == size else b"")
-
-    @property
-    def real(self) -> int:
-        """The lower half of xmm0."""
-        data = self.data
-        if len(data) > _LEGACY and not data[_LEGACY] & _SSE:
-            return 0
-        return int.from_bytes(data[_XMM : _XMM + 8], "little")
-
-    def enter(self, write: Callable[[int, bytes], None], reals: Sequence[int]) -> None:
-        """Let the first registers for numbers with a point have these bits."""
-        if not reals:
-            return
-        if not self.data:
-            raise UsageError("the registers for numbers with a point cannot be reached here")
-        data = bytearray(self.data)
-        if len(data) > _LEGACY:
-            if not data[_LEGACY] & _SSE:
-                data[_XMM : _XMM + 256] = bytes(256)
-            data[_LEGACY] |= _SSE
-        for number, bits in enumerate(reals[:_REALS]):
-            at = _XMM + 16 * number
-            data[at : at + 16] = bits.to_bytes(16, "little")
-        write(self.address, bytes(data))
-
-    def restore(self, write: Callable[[int, bytes], None], saved: _State) -> None:
-        """Let them be again what they were."""
-        if self.data and len(self.data) == len(saved.data):
-            write(self.address, saved.data)
-        elif self.data and saved.data:  # of what is there now the rest is as at the start
-            write(self.address, saved.data[: min(len(saved.data), len(self.data))])
-
-
 def _placed(given: Arguments) -> tuple[dict[str, int], list[int], list[int]]:
     """The registers of arguments, those for numbers with a point, and what is on the stack."""
     registers: dict[str, int] = {}
     reals: list[int] = []
     stack: list[int] = []
     for bits, is_real in given.words:
-        if is_real and len(reals) < _REALS:
+        if is_real and len(reals) < REALS:
             reals.append(bits)
         elif not is_real and len(registers) < len(_INTEGERS):
             registers[_INTEGERS[len(registers)]] = bits

@@ -102,8 +102,7 @@ class Code:
 
     def _places_at(self, pc: int) -> list[Place]:
         for part in self.parts:
-            text = part.image.text
-            if text is not None and text.start <= pc < text.start + text.size:
+            if part.image.has_code_at(pc):
                 function = part.info.function(pc)
                 if function is None:
                     return []

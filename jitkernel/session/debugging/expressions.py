@@ -188,7 +188,8 @@ class _Evaluation:
             return Value(pointer_to(VOID), data=bytes(8))
         if self.stream.token.text == "(" and self.context.call is None:
             raise self.stream.failed("calls are not evaluated here", token)
-        raise self.stream.failed(f"nothing here is called {token.text}", token)
+        near = self.context.near(token.text)
+        raise self.stream.failed(f"nothing here is called {token.text}{near}", token)
 
     def size_of(self) -> Value:
         token = self.stream.token

@@ -46,6 +46,7 @@ from jitkernel.linker import Block, Former, Image, SymbolState
 from jitkernel.linker.layout import ReadObject, arrange
 from jitkernel.linker.linkmap import MappedSymbol, read_symbols
 from jitkernel.linker.retargeting import keep_stale, stale_symbols
+from jitkernel.linker.x86_64 import jump_stub
 from jitkernel.regex import regex
 from jitkernel.session.program.cell import Cell, CellState
 from jitkernel.session.program.signatures import described, imports
@@ -291,8 +292,8 @@ class Forms:
         made = _functions(ReadObject.of(code))
         symbols = read_symbols(self._core.program.linker, image, record.object)
         pointers = _pointed_at(ReadObject.of(record.object))
-        granule = self._core.program.linker.arena.zones["text"].list.granule
-        stop = image.text.start + image.text.size + -image.text.size % granule
+        books = self._core.program.linker.arena.zones["text"].list
+        stop = image.text.start + books.room(image.text.size)
         code_at = sorted({s.address for s in symbols if s.kind in _CODE and s.address} | {stop})
         entries: dict[str, tuple[int, int]] = {}
         short: dict[str, str] = {}
@@ -474,7 +475,7 @@ class Forms:
             elif entry and room >= _JUMP:
                 self.left_out.get(form.cell.number, {}).pop(name, None)
                 form.before.append((entry, arena.read(entry, _JUMP)))
-                arena.write(entry, _jump(entry, at))
+                arena.write(entry, jump_stub(entry, at)[:_JUMP])
 
     def _take_back(self, form: _Form) -> None:
         linker = self._core.program.linker
@@ -579,7 +580,3 @@ def _split(
         elif any(other.startswith(f"{name}.") for other in made):
             return name
     return ""
-
-
-def _jump(start: int, target: int) -> bytes:
-    return b"\xe9" + (target - start - _JUMP).to_bytes(4, "little", signed=True)

@@ -637,7 +637,7 @@ class Machine:
     def _step_into(self, pc: int) -> None:
         """Have code that can be debugged of what a function may call: what its cell refers to."""
         program = self._core.program
-        image = next((p.image for p in self._code.parts if _holds(p, pc)), None)
+        image = next((p.image for p in self._code.parts if p.image.has_code_at(pc)), None)
         if image is None:
             return
         found = {s.image.cell for s in image.refs if s.is_function and s.image is not None}
@@ -755,11 +755,6 @@ class Machine:
         if procfs.write_memory(pid, address, data) != len(data):
             raise UsageError(f"what is at {address:#x} cannot be written")
         self._watching.written()
-
-
-def _holds(part: object, pc: int) -> bool:
-    text = part.image.text  # type: ignore[attr-defined]
-    return text is not None and text.start <= pc < text.start + text.size
 
 
 def _is_outer(chain: tuple[int, ...], inside: tuple[int, ...]) -> bool:

@@ -18,7 +18,8 @@ from jitkernel.values.python import read_int
 
 __all__ = [
     "BOOL", "CHAR", "DOUBLE", "FLOAT", "INT", "LONG", "LONG_DOUBLE", "NAMED", "Number", "UINT",
-    "ULONG", "arithmetic", "common", "converted", "decode", "encode", "is_number", "promoted",
+    "ULONG", "arithmetic", "common", "converted", "decode", "encode", "is_number", "named_by_size",
+    "promoted",
 ]  # fmt: skip
 
 Number: TypeAlias = int | float | Fraction
@@ -93,6 +94,12 @@ def arithmetic(type: DataType) -> DataType | None:
         return NAMED[name]
     size = next((s for s in (1, 2, 4, 8, 16) if s >= bare.size), 0)
     return _OF_SIZE.get((size, bare.signed is not False))
+
+
+def named_by_size(size: int, signed: bool | None) -> str:
+    """The name of C's integer of so many bytes; of one whose sign is not known the plainest."""
+    found = CHAR if size == 1 and signed is None else _OF_SIZE.get((size, signed is not False))
+    return found.name if found is not None else ""
 
 
 def decode(type: DataType, data: bytes) -> Number:

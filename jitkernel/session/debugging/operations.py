@@ -35,7 +35,7 @@ class Context:
     enum's constants), `read` memory, `types` C's types by name (`struct pt`, `size_t`).
 
     `write(value, data)` sets what is at a value's address or place; `call(function, arguments)`
-    calls.  Without them there is none of that.
+    calls.  Without them there is none of that.  `near(name)` says what a name may have meant.
     """
 
     names: Callable[[str], Value | None]
@@ -43,6 +43,7 @@ class Context:
     types: Callable[[str], DataType | None] = lambda name: None
     write: Callable[[Value, bytes], None] | None = None
     call: Callable[[Value, list[Value]], Value] | None = None
+    near: Callable[[str], str] = lambda name: ""
 
 
 class Operations:
@@ -293,7 +294,8 @@ class Operations:
     def assigned(self, left: Value, right: Value, token: Token) -> Value:
         """Set a variable; the value that it has then."""
         if left.address is None and left.place is None:
-            raise self.failed("what is on the left is nothing that can be set", token)
+            why = f": {left.absent.strip('<>')}" if left.absent else ""
+            raise self.failed(f"what is on the left is nothing that can be set{why}", token)
         write = self.context.write
         if write is None:
             raise self.failed("nothing is set here", token)

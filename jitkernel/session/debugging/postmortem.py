@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jitkernel.errors import UsageError
-from jitkernel.session.debugging.records import Frame, Scope, Stopped, Variable
+from jitkernel.session.debugging.records import Frame, Scope, Stopped, Variable, register
 
 if TYPE_CHECKING:
     from jitkernel.session.core import Core
@@ -33,6 +33,10 @@ class PostMortem:
         if stopped is None:
             raise UsageError("no call has been stopped that could be looked at")
         self._core, self._debugger = core, debugger
+        # Of what is as it is now.
+        self.add, self.remove, self.globals = debugger.add, debugger.remove, debugger.globals
+        self.address_of = debugger.address_of
+        self.cell_of, self.source_of = debugger.cell_of, debugger.source_of
         self._stopped: faults.StoppedCell = stopped
         self._frames = [f for f in stopped.frames if not f.thunk]
 
@@ -68,10 +72,7 @@ class PostMortem:
     def variables(self, reference: int, start: int = 0, count: int = 0) -> list[Variable]:
         if reference == _LOCALS:
             raise UsageError(_LEFT)
-        return [
-            Variable(name, f"{value:#x}", "i64", expression=f"${name}")
-            for name, value in self.registers().items()
-        ]
+        return [register(name, value) for name, value in self.registers().items()]
 
     def evaluate(self, text: str, frame: int = 0, *, calls: bool = False) -> Variable:
         """A value of the session as it is now, or a register ($rip) as it was; nothing is called:
@@ -83,9 +84,6 @@ class PostMortem:
             return self._debugger.evaluate(text)
         except UsageError as error:
             raise UsageError(f"{error}; {_LEFT}") from None
-
-    def globals(self) -> list[Variable]:
-        return self._debugger.globals()
 
     def registers(self, frame: int = 0) -> dict[str, int]:
         """The registers of the innermost frame; of others where they go on."""
@@ -139,18 +137,3 @@ class PostMortem:
 
     def set_variable(self, reference: int, name: str, text: str) -> Variable:
         raise UsageError("registers cannot be set: the call has ended")
-
-    def add(self, wanted: Breakpoint) -> Breakpoint:
-        return self._debugger.add(wanted)
-
-    def remove(self, number: int) -> None:
-        self._debugger.remove(number)
-
-    def address_of(self, name: str) -> int:
-        return self._debugger.address_of(name)
-
-    def cell_of(self, source: str) -> int:
-        return self._debugger.cell_of(source)
-
-    def source_of(self, cell: int = 0) -> str:
-        return self._debugger.source_of(cell)

@@ -8,7 +8,7 @@ the prompt in the thread that waits for the call, until a word lets the program 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from jitkernel.errors import Interrupted, JitError, UsageError
@@ -16,13 +16,13 @@ from jitkernel.regex import regex
 from jitkernel.session.debugging import shows
 from jitkernel.session.debugging.dump import Format, dump, read_format
 from jitkernel.session.debugging.points import NOT_RUN
-from jitkernel.session.debugging.records import Breakpoint, Frame, Stopped
+from jitkernel.session.debugging.records import Breakpoint, Frame, Motion, Stopped
 from jitkernel.session.debugging.where import ROWS, rows, shown, texts, wanted
 from jitkernel.wording import counted, did_you_mean
 
 if TYPE_CHECKING:
     from jitkernel.executor.watches import Access
-    from jitkernel.session.debugging.records import Event, Motion
+    from jitkernel.session.debugging.records import Event
     from jitkernel.session.debugging.shows import Seen
 
 __all__ = ["COMMANDS", "OPTIMISED", "PROMPT", "Prompt"]
@@ -87,7 +87,11 @@ _REFUSED = {word: why for words, why in _NOT.items() for word in words.split()}
 _REGISTERS = (
     "rip rsp rbp rax rbx rcx rdx rsi rdi r8 r9 r10 r11 r12 r13 r14 r15 eflags".split()
 )  # fmt: skip
-_MOTIONS = ("next", "step", "continue", "instruction", "until", "finish")
+#: What words that let the program go on mean by that.
+_MOTIONS: Mapping[str, Motion] = {
+    "next": "next", "step": "step_in", "continue": "continue", "finish": "step_out",
+    "instruction": "instruction",
+}  # fmt: skip
 
 
 class Prompt:
@@ -262,8 +266,10 @@ class Prompt:
             if command.method not in ("memory", "print"):
                 raise UsageError(f"`{command.names.split()[0]}` takes no /{match[2]}")
             rest = f"/{match[2]} {rest}"
-        if command.method in _MOTIONS:
+        if command.method in _MOTIONS or command.method == "until":
             self._last = line
+        if (motion := _MOTIONS.get(command.method)) is not None:
+            return self._go(rest if command.takes else "", motion)
         done = getattr(self, f"_do_{command.method}")
         return bool(done(rest))
 
@@ -291,25 +297,10 @@ class Prompt:
 
     # -- going on ------------------------------------------------------------------------------
 
-    def _do_next(self, rest: str) -> bool:
-        return self._go(rest, "next")
-
-    def _do_step(self, rest: str) -> bool:
-        return self._go(rest, "step_in")
-
-    def _do_continue(self, rest: str) -> bool:
-        return self._go(rest, "continue")
-
-    def _do_instruction(self, rest: str) -> bool:
-        return self._go(rest, "instruction")
-
     def _go(self, rest: str, motion: Motion) -> bool:
         self._times, self._motion = _count(rest) - 1, motion
         self.seen.go(motion)
         return True
-
-    def _do_finish(self, rest: str) -> bool:
-        return self._go("", "step_out")
 
     def _do_until(self, rest: str) -> bool:
         frames = self.seen.frames()
@@ -487,18 +478,21 @@ class Prompt:
 
     def _do_info(self, rest: str) -> None:
         what, _, which = rest.partition(" ")
+
+        def variables() -> Iterator[str]:
+            return shows.local_values(self.seen, self.chosen)
+
+        def globals() -> Iterator[str]:
+            return (f"{v.name} = {shows.value(v, bare=True)}" for v in self.seen.globals())
+
         found: dict[str, Callable[[], Iterable[str]]] = {
-            "locals": lambda: shows.local_values(self.seen, self.chosen),
-            "args": lambda: shows.local_values(self.seen, self.chosen),
+            "locals": variables,
+            "args": variables,
             "registers": lambda: self._registers(which.strip().lstrip("$")),
             "breakpoints": self._breakpoints,
             "threads": lambda: shows.threads(self.seen),
-            "globals": lambda: (
-                f"{v.name} = {shows.value(v, bare=True)}" for v in self.seen.globals()
-            ),
-            "variables": lambda: (
-                f"{v.name} = {shows.value(v, bare=True)}" for v in self.seen.globals()
-            ),
+            "globals": globals,
+            "variables": globals,
             "frame": lambda: [f"#{self.chosen} {shows.where(self._frame)}"],
             "display": lambda: (f"{n}: {text}" for n, text in self._displays.items()),
         }

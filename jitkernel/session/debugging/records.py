@@ -95,6 +95,11 @@ class Variable:
     address: int = 0
 
 
+def register(name: str, value: int) -> Variable:
+    """A register as a variable."""
+    return Variable(name, f"{value:#x}", "i64", expression=f"${name}")
+
+
 @dataclass(slots=True)
 class Event:
     """Something that happened: `stopped` with what stands, `continued`, `output` with its text,

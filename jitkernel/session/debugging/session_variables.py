@@ -96,5 +96,5 @@ def _seen(core: Core, name: str, wholes: dict[str, DataType]) -> DataType | None
     """The type in the language of the definition; None where that is IR's."""
     if (whole := wholes.get(name)) is not None:
         return whole
-    seen = core.prototypes.of(name).result if core.has_prototypes else None
-    return in_c(seen) if seen is not None else None
+    said = core.said(name)
+    return in_c(said.result) if said is not None and said.result is not None else None

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from jitkernel.errors import CompileError
 from jitkernel.ir.types import parse_type
-from jitkernel.values.datatype import VOID, DataType, Kind, Member
+from jitkernel.values.datatype import DataType, Member
+from jitkernel.values.described import KINDS, DescribedTypes
 from jitkernel.values.ir import data_type_of
 
 if TYPE_CHECKING:
@@ -23,42 +24,18 @@ if TYPE_CHECKING:
 __all__ = ["Types", "type_of_ir"]
 
 _NONE: Mapping[str, str] = MappingProxyType({})
-_KINDS: dict[str, Kind] = {
-    "pointer_type": "pointer",
-    "reference_type": "pointer",
-    "rvalue_reference_type": "pointer",
-    "typedef": "typedef",
-    "const_type": "const",
-    "volatile_type": "volatile",
-    "restrict_type": "restrict",
-    "atomic_type": "atomic",
-    "structure_type": "struct",
-    "class_type": "struct",
-    "union_type": "union",
-    "enumeration_type": "enum",
-    "array_type": "array",
-    "subroutine_type": "function",
-    "subprogram": "function",
-}
 #: What leads from a variable's type to the array that it is, or points to.
 _LEADING = ("pointer", "typedef", "const", "volatile", "restrict", "atomic")
-#: By encodings of base types, DW_ATE_: boolean, complex_float, float, signed, signed_char.
-_BASIC: dict[int, tuple[Kind, bool | None]] = {
-    2: ("bool", False), 3: ("complex", None), 4: ("float", None), 5: ("int", True),
-    6: ("int", True), 13: ("int", True),
-}  # fmt: skip
 
 
-class Types:
+class Types(DescribedTypes[int]):
     """The types that an object describes, by offsets of their entries."""
 
     def __init__(self, info: DebugInfo):
+        super().__init__()
         self._info = info
-        self._made: dict[int, DataType] = {}
-        self._begun: list[int] = []  # those whose types have nothing in them yet
         self._arrays: list[tuple[DataType, DataType, list[int]]] = []  # with elements, and counts
         self._constants: dict[str, tuple[int, int]] | None = None
-        self._enums: list[tuple[DataType, DataType]] = []  # with what they are, which has the sign
 
     def type(self, offset: int) -> DataType:
         """The type whose entry is at an offset; 0 is void."""
@@ -118,7 +95,7 @@ class Types:
                 tree = entries.tree(offset)
                 return tree if any(part.reference("count") for part in tree.children) else None
             pointers += die.tag == "pointer_type"
-            if _KINDS.get(die.tag) not in _LEADING:
+            if KINDS.get(die.tag) not in _LEADING:
                 return None
             offset = die.reference("type")
         return None
@@ -126,15 +103,7 @@ class Types:
     # -- filling -------------------------------------------------------------------------------
 
     def _complete(self) -> None:
-        """Fill the types that are begun; they may lead to each other through thousands, so nothing
-        here calls itself."""
-        entries = self._info.entries
-        while self._begun:
-            offset = self._begun.pop()
-            self._fill(self._made[offset], entries.tree(offset))
-        while self._enums:
-            made, base = self._enums.pop()
-            made.signed = base.bare.signed
+        super()._complete()
         waiting = {id(made) for made, _, _ in self._arrays}
         while self._arrays:  # those whose elements are not arrays first
             left = [one for one in self._arrays if id(one[1].bare) in waiting]
@@ -144,19 +113,12 @@ class Types:
                     waiting.discard(id(made))
             self._arrays = left if len(left) < len(self._arrays) else []
 
-    def _type(self, offset: int) -> DataType:
-        if not offset:
-            return VOID
-        if offset not in self._made:
-            self._made[offset] = DataType()
-            self._begun.append(offset)
-        return self._made[offset]
-
-    def _fill(self, made: DataType, die: Die) -> None:
+    def _fill(self, made: DataType, reference: int) -> None:
+        die = self._info.entries.tree(reference)
         made.name = die.text("name")
         made.size = die.number("byte_size")
         made.bits = 8 * made.size
-        made.kind = _KINDS.get(die.tag, "void")
+        made.kind = KINDS.get(die.tag, "void")
         made.complete = not die.flag("declaration")
         of = self._type(die.reference("type"))
         match made.kind:
@@ -166,33 +128,19 @@ class Types:
                 self._function(made, die, of)
             case "struct" | "union":
                 parts = [part for part in die.children if part.tag == "member"]
-                made.members = tuple(self._member(part) for part in parts if _is_part(part))
+                made.members = tuple(self._member(p) for p in parts if not p.flag("external"))
             case "enum":
                 self._enums.append((made, of))
                 constants = [c for c in die.children if c.tag == "enumerator"]
                 made.constants = tuple((c.text("name"), c.number("const_value")) for c in constants)
+            case "void" if die.tag in ("base_type", "unspecified_type"):
+                made.bits = die.number("bit_size") or made.bits  # _BitInt
+                self._be_basic(made, die.tag, die.number("encoding"))
+                made.name = _CALLED.get(made.name, made.name)
             case "void":
-                self._basic(made, die)
+                pass
             case _:
-                made.element = of
-                if made.kind == "pointer":
-                    made.size, made.bits = 8, 64
-
-    def _basic(self, made: DataType, die: Die) -> None:
-        if die.tag == "unspecified_type":  # C23 7.21.2
-            made.kind, made.name, made.size, made.bits = "pointer", "nullptr_t", 8, 64
-        if die.tag != "base_type":
-            return
-        made.kind, made.signed = _BASIC.get(die.number("encoding"), ("int", False))
-        if bits := die.number("bit_size"):  # _BitInt
-            made.bits = bits
-        if made.kind == "complex":
-            part = {8: "float", 16: "double", 32: "long double"}.get(made.size, "")
-            made.name = f"{part} _Complex"
-        elif made.kind == "int":
-            made.name = _CALLED.get(made.name, made.name)
-        elif made.form is not None:
-            made.bits = made.form.width
+                self._lead(made, of)
 
     def _function(self, made: DataType, die: Die, of: DataType) -> None:
         parameters = [part for part in die.children if part.tag == "formal_parameter"]
@@ -209,11 +157,7 @@ class Types:
         counts = counts or [_count(part) for part in parts] or [-1]
         if die.flag("GNU_vector"):
             made.kind = "vector"
-        outer = made
-        for count in counts[:-1]:
-            outer.count, outer.element = count, (inner := DataType("array"))
-            outer = inner
-        outer.count, outer.element = counts[-1], of
+        self._have_sides(made, counts, of)
         self._arrays.append((made, of, counts))
 
     def _member(self, die: Die) -> Member:
@@ -244,11 +188,6 @@ _CALLED = {
     "short unsigned int": "unsigned short", "long unsigned int": "unsigned long",
     "long long unsigned int": "unsigned long long",
 }  # fmt: skip
-
-
-def _is_part(die: Die) -> bool:
-    """True of a member that lies in the struct."""
-    return not die.flag("external")
 
 
 def _count(die: Die) -> int:

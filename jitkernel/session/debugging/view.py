@@ -22,11 +22,14 @@ from jitkernel.session.debugging.entry_values import AtCall, at_call, entry_valu
 from jitkernel.session.debugging.expressions import Context, evaluate, is_true
 from jitkernel.session.debugging.frames import LiveFrame, name_of, stack
 from jitkernel.session.debugging.own_names import own_names
-from jitkernel.session.debugging.records import Frame, Scope, Variable
+from jitkernel.session.debugging.records import Frame, Scope, Variable, register
 from jitkernel.session.debugging.session_variables import global_value, global_variables
 from jitkernel.session.debugging.setting import assign
 from jitkernel.session.debugging.values import OPTIMISED_OUT, Value
+from jitkernel.session.debugging.vectors import Vectors
+from jitkernel.session.program.signatures import Signature
 from jitkernel.values.datatype import DataType, number
+from jitkernel.wording import did_you_mean
 
 if TYPE_CHECKING:
     from jitkernel.linker import Symbol
@@ -39,9 +42,6 @@ _OWN = ("__jk", "__vla_expr")  # what nobody has written: ours, and clang's leng
 _RET = b"\xc3"
 LOOPED = "<changed in a loop, perhaps not up to date>"
 LATE = "<in memory, perhaps not up to date>"
-# Of a ucontext_t, and of what it points to: the vector registers, and which parts are there.
-_UC_FPREGS, _XMM, _MAGIC, _XSTATE = 224, 160, 464, 512
-_FP_XSTATE_MAGIC1 = b"SXPF"
 RED_ZONE = 128  # bytes below the stack pointer that are the function's (psABI 3.2.2)
 
 
@@ -187,7 +187,7 @@ class View:
         held = self._named(reference)
         match held.kind:
             case "registers":
-                return [_register(n, v) for n, v in self.frame(held.frame).registers.items()]
+                return [register(n, v) for n, v in self.frame(held.frame).registers.items()]
             case "globals":
                 return self.globals(held.frame)
             case "locals":
@@ -253,20 +253,8 @@ class View:
 
     @cached_property
     def _vectors(self) -> dict[str, int]:
-        """The vector registers of the innermost frame, 16 bytes of each, as far as they are known:
-        `struct _fpstate_64` of asm/sigcontext.h."""
-        read = self._memory.read
-        at = int.from_bytes(read(self.context + _UC_FPREGS, 8), "little") if self.context else 0
-        area = read(at, _XSTATE + 8) if at else b""
-        if len(area) < _XSTATE + 8:
-            return {}
-        is_extended = area[_MAGIC : _MAGIC + 4] == _FP_XSTATE_MAGIC1
-        if is_extended and not area[_XSTATE] & 2:  # they are what they were at the start
-            return {f"xmm{number}": 0 for number in range(16)}
-        return {
-            f"xmm{number}": int.from_bytes(area[at : at + 16], "little")
-            for number, at in enumerate(range(_XMM, _XMM + 256, 16))
-        }
+        """The vector registers of the innermost frame, as far as they are known."""
+        return Vectors.of(self._memory.read, self.context).registers
 
     def globals(self, index: int = 0) -> list[Variable]:
         """The session's variables."""
@@ -352,8 +340,18 @@ class View:
             return found or self._core.prototypes.type_called(name)
 
         return Context(
-            partial(self._name, index), self._memory.read, named, partial(self._write, index)
-        )
+            partial(self._name, index), self._memory.read, named, partial(self._write, index),
+            near=partial(self._near, index),
+        )  # fmt: skip
+
+    def _near(self, index: int, name: str) -> str:
+        """Words on a name that no variable has: its function, or the name most like it."""
+        symbol = self._core.program.named(name.removeprefix("@"))
+        if symbol is not None and isinstance(symbol.info, Signature):
+            return f": {name} is a function"
+        own = self.locals(index) if self.registers else []
+        known = [*own, *global_variables(self._core, self.copy_of)]
+        return did_you_mean(name, [called for called, _ in known])
 
     def _name(self, index: int, name: str) -> Value | None:
         if not self.registers:
@@ -446,7 +444,7 @@ class View:
         self.edited = True
         self.__dict__.pop("live", None)
         self.__dict__.pop("_first", None)
-        return _register(name, self.registers[name])
+        return register(name, self.registers[name])
 
 
 def may_be_late(local: Local, place: Place) -> bool:
@@ -460,7 +458,3 @@ def _around(name: str) -> tuple[int, int]:
     """The one part that a name such as `[5]` means, else all."""
     inner = name[1:-1]
     return (int(inner), 1) if name[:1] == "[" and inner.isdigit() else (0, 0)
-
-
-def _register(name: str, value: int) -> Variable:
-    return Variable(name, f"{value:#x}", "i64", expression=f"${name}")

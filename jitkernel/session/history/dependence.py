@@ -15,10 +15,11 @@ from functools import cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from jitkernel.arena.ranges import Range, overlapping
 from jitkernel.elf import read_object
 from jitkernel.linker import Block, Image
 from jitkernel.linker.layout import read_names
-from jitkernel.session.history.snapshot import CHUNK, overlapping
+from jitkernel.session.history.snapshot import CHUNK
 from jitkernel.session.program.cell import Cell, Change, Definition
 from jitkernel.session.program.signatures import same_type
 
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
 #: Up to so many bytes a variable is one value; in a larger one, words are told apart.
 _VALUE = 16
-Range = tuple[int, int]
 #: Facts that two changes cannot both say, and how that is told.  Who defined a type last gives way.
 _AGAIN: Mapping[Kind, str] = {
     "name": "defines {} again", "cell": "took cell {} out",

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from jitkernel.arena import Arena
 from jitkernel.arena.mirror import Digests, Mirror, Snapshot
-from jitkernel.arena.writes import Range
+from jitkernel.arena.ranges import Range, overlapping
 from jitkernel.executor.services import UPPER
 from jitkernel.ir.names import symbols_in
 from jitkernel.linker import SymbolState
@@ -110,15 +110,6 @@ class DataShadow:
                     arena.write(low, piece)
                     heap += count_far_words(low, piece, memory)
         return heap
-
-
-def overlapping(ranges: Sequence[Range], start: int, stop: int) -> Sequence[Range]:
-    """Those of the ordered ranges, which do not overlap each other, that overlap another."""
-    first = max(bisect_right(ranges, (start, 0)) - 1, 0)
-    last = bisect_right(ranges, (stop - 1, 1 << 64))
-    if first < last and ranges[first][1] <= start:
-        first += 1
-    return ranges[first:last]
 
 
 def without(ranges: Sequence[Range], address: int, content: bytes) -> bytes:

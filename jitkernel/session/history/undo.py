@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.arena import Extent
-from jitkernel.arena.writes import Range
+from jitkernel.arena.ranges import Range
 from jitkernel.errors import EvictError, UsageError
 from jitkernel.linker import Image
 from jitkernel.rollback import RecordedDict, RecordedList
@@ -28,7 +28,6 @@ from jitkernel.session.history.snapshot import (
     size_words,
 )
 from jitkernel.session.program.cell import LARGE, Cell, Change, cells_words
-from jitkernel.session.program.eviction import evict
 from jitkernel.session.program.program import Program
 from jitkernel.session.run.results import Results
 from jitkernel.settings import SessionSettings
@@ -148,6 +147,8 @@ class UndoHistory:
     ) -> list[Cell]:  # fmt: skip
         """Evict cells as a change that can be taken back, and what is done `first` with it; see
         `eviction.evict`."""
+        from jitkernel.session.program.eviction import evict
+
         change = self.begin(title)
         first(change)
         gone = evict(
@@ -159,6 +160,8 @@ class UndoHistory:
 
     def reset(self) -> None:
         """Evict every cell for good, with its results and what could be undone."""
+        from jitkernel.session.program.eviction import evict
+
         program, change = self._program, self.begin("reset")
         cells = sorted(program.cells.values(), key=lambda c: c.number)
         evict(program, cells, change, cascade=True, finish=self._finish)

@@ -13,7 +13,7 @@ from operator import attrgetter, itemgetter
 from sys import intern
 from typing import TYPE_CHECKING, Any
 
-from jitkernel.compiler.records import Compiled, FunctionInfo, Summary, VariableInfo
+from jitkernel.compiler.records import Compiled, Summary
 from jitkernel.elf.constants import STACK_MAPS
 from jitkernel.errors import CompileError
 from jitkernel.ir.module import global_values
@@ -105,7 +105,7 @@ class Program(Recorded):
         self.running: tuple[Image, ...] = ()
         self.leaving: RecordedList[Cell] = RecordedList()  # see `let_go`
         # The last pieces of text that were freed, so that a stale pointer can be named: where they
-        # began and ended, of which cell, and what was there.
+        # began and ended, of which cell, and the functions that were there (no container).
         self.freed: deque[tuple[int, int, int, str]] = deque(maxlen=256)
         linker.on_unlink = self._freed
         self.data_cells = 0  # cells so far that had data and no code
@@ -138,10 +138,9 @@ class Program(Recorded):
     def _freed(self, image: Image) -> None:
         """The text of an image is about to be freed; threads may still be in it."""
         if (text := image.text) is not None:
-            functions = [s.name for s, _, _ in image.exports if s.is_function]
-            names = ", ".join(self.called(name, image.cell) for name in functions)
-            what = f"cell {image.cell}{f' ({names})' if names else ''}"
-            self.freed.append((text.start, text.stop, image.cell, what))
+            first, last = text.start, text.stop
+            names = "\0".join(s.name for s, at, _ in image.exports if first <= at < last)
+            self.freed.append((first, last, image.cell, names))
 
     def listed(self, names: Sequence[str]) -> str:
         """The first four of some names as the user knows them, and how many more there are."""
@@ -161,6 +160,17 @@ class Program(Recorded):
         """The number of the cell that defines what a user calls `name`, 0 for none."""
         symbol = self.named(name)
         return symbol.cell if symbol is not None else 0
+
+    def images(self) -> list[Image]:
+        """The images of cells, and of code that runs and is none's."""
+        return [*self.running, *(c.image for c in self.cells.values() if c.image is not None)]
+
+    def every_symbol(self) -> Iterator[Symbol]:
+        """All of them, those of a type that has changed too, which only their users know."""
+        known = self.linker.symbols
+        yield from known.values()
+        for image in self.images():
+            yield from (symbol for symbol in image.refs if known.get(symbol.name) is not symbol)
 
     def stack_maps(self) -> Iterator[tuple[Extent | None, StackMaps]]:
         """The stack maps of the cells that are in memory, as they stand in the arena, and of former
@@ -239,7 +249,7 @@ class Program(Recorded):
         with self.world_stopped:
             linker, summary, symbols = self.linker, compiled.summary, self.linker.symbols
             old = self.cells.get(self.state.ids.get(cell.cell_id, 0)) if cell.cell_id else None
-            known, weak = text.known, _weak(summary)
+            known, weak = text.known, set(summary.defined(_WEAK))
             kinds = imports(known)
             if old is not None:
                 weak.difference_update(old.names)
@@ -536,7 +546,8 @@ class Program(Recorded):
             for symbol in exports:
                 symbol.why = why
         if image is not None:
-            self.linker.unlink(image)
+            asked = [symbol for symbol in image.refs if symbol.state is SymbolState.MISSING]
+            self.abandon([*self.linker.unlink(image), *asked])
         for block in cell.strings:
             self.linker.release_block(block)
         cell.image = None
@@ -549,6 +560,19 @@ class Program(Recorded):
         stands = state is CellState.SUPERSEDED and self.has_notes(cell.number)
         if cell.cell_id and self.state.ids.get(cell.cell_id) == cell.number:
             self.name(cell.cell_id, cell.number if stands else 0, change)
+
+    def abandon(self, symbols: Iterable[Symbol]) -> None:
+        """Nobody defines these now: the address of one is null where all who are left refer to it
+        weakly.  gABI, "Symbol Table", STB_WEAK."""
+        for symbol in symbols:
+            if symbol.users and all(self._is_weak(symbol.name, user.cell) for user in symbol.users):
+                self.linker.redefine(symbol, (SymbolState.NULL, 0, 0, None, symbol.kind, ""))
+
+    def _is_weak(self, name: str, number: int) -> bool:
+        """True if a cell's object refers to a name weakly."""
+        record = self.store.get(number)
+        names = ReadObject.of(record.object).names.imports if record is not None else ()
+        return any(weak and other == name for _, other, weak in names)
 
     def has_notes(self, number: int) -> bool:
         """True if a cell has left notes: its text stands in the notebook, be its code gone."""
@@ -598,16 +622,6 @@ class Program(Recorded):
         if was is not None and was.info:
             return was.info
         return change.before.get(("taken", symbol.name)) or symbol.info
-
-
-def _weak(summary: Summary) -> set[str]:
-    """The definitions of a module that give way to others."""
-    found = set[str]()
-    rows: list[FunctionInfo | VariableInfo] = [*summary.functions, *summary.variables]
-    for row in rows:
-        if row.defined and row.linkage in _WEAK:
-            found.add(row.name)
-    return found
 
 
 def _alignments(source: str) -> dict[str, int]:

@@ -106,7 +106,8 @@ def _link_again(
     pins, anew = dict(image.pins), image.data is not None and "data" not in zones
     if made is not None and "data" not in zones:
         anew, places, pins = True, made.places, {}
-        kept = [value_of(name, *place) for name, place in places.items() if name not in made.begins]
+        begun = {places[name] for name in made.begins}  # another name may be an alias of one
+        kept = [value_of(name, *place) for name, place in places.items() if place not in begun]
         own = own_values(program, cell)
     elif anew:
         places = _variables(program, image)
@@ -261,6 +262,7 @@ def place_again(
     for symbol, _, _ in image.exports:
         if symbol.image is image and symbol.name in lost:  # nobody has defined it since
             program.linker.fail(symbol, "")
+            program.abandon([symbol])
             program.linker.resolver.drop_if_unused(symbol)
     return image
 
@@ -293,13 +295,12 @@ def _owned(cell: Cell) -> frozenset[str]:
 def check(cell: Cell, summary: Summary, leaving: frozenset[str]) -> None:
     """Raise CompileError where a new object lacks what the cell defines now, apart from the names
     that leave it."""
-    made = {f.name for f in summary.functions if f.defined}
-    made |= {v.name for v in summary.variables if v.defined}
-    if missing := sorted(set(cell.names) - made - leaving):
+    if missing := sorted(set(cell.names).difference(summary.defined(), leaving)):
         names = ", ".join(map(written, missing[:5]))
         raise CompileError(
             f"this changes what cell {cell.number} is made of, and {names} there cannot be made "
-            f"again by itself: run cell {cell.number} again with the change in it"
+            f"again by itself: %evict {cell.number} --force, make the change, and run that cell "
+            "again; who uses what it defines waits for that"
         )
 
 

@@ -150,8 +150,8 @@ class Comparison:
         """Its bytes, as the compared session has it: nothing is asked of this one."""
         there = self._there
         try:
-            if there.has_prototypes and (said := there.prototypes.of(name).result) is not None:
-                return said
+            if (said := there.said(name)) is not None and said.result is not None:
+                return said.result
             if isinstance(info, Variable):
                 return there.program.layouts(parse_type(info.shown))
         except JitError:  # a type of too many parts

@@ -313,6 +313,11 @@ class NamedFrame:
     cell: int
     thunk: bool
 
+    @property
+    def words(self) -> str:
+        """The place where it stood, an address where nothing else is known."""
+        return self.where or f"{self.frame.pc:#x}"
+
 
 @dataclass(frozen=True, slots=True)
 class StoppedCell:

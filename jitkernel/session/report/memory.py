@@ -186,11 +186,11 @@ def occupancy(engine: Engine, program: Program) -> dict[str, list[Occupant]]:
     owners = _owners(engine, program)
     found: dict[str, list[Occupant]] = {}
     for name, zone in engine.arena.zones.items():
-        books, granule = zone.list, zone.list.granule
+        books = zone.list
         unknown = ("undo", 0, "") if name != "unwind" else ("entry", 0, "records that cells share")
         rows = []
         for start, size in books.live.items():
-            taken = (size + granule - 1) & -granule or granule
+            taken = books.room(size)
             state, cell, what = owners.get(start, unknown)
             rows.append(Occupant(name, start, taken, taken - size, state, cell, what))
         for start, stop in books.holes():
@@ -204,9 +204,7 @@ def occupancy(engine: Engine, program: Program) -> dict[str, list[Occupant]]:
 def _owners(engine: Engine, program: Program) -> dict[int, tuple[str, int, str]]:
     """By the address where an extent starts: state, cell and name of its occupant."""
     found: dict[int, tuple[str, int, str]] = {}
-    from jitkernel.session.report.places import every_symbol  # not needed to take samples
-
-    for symbol in every_symbol(program):
+    for symbol in program.every_symbol():
         name = program.called(symbol.name)
         if symbol.stub:
             found[symbol.stub] = ("entry", 0, f"entry of {name}")

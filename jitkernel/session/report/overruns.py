@@ -12,7 +12,8 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from jitkernel.arena.zone import PAGE, Zone
+from jitkernel.arena.slab import PAGE
+from jitkernel.arena.zone import Zone
 from jitkernel.wording import counted, cut_list
 
 if TYPE_CHECKING:
@@ -61,14 +62,13 @@ def _origin(arena: Arena, old: dict[int, bytes], at: int) -> int:
 def _paddings(zone: Zone, pages: Sequence[tuple[int, bytes]]) -> Iterator[tuple[int, int, bytes]]:
     """The bytes behind live extents in some pages: start, stop, and what they were."""
     live = sorted(zone.list.live.items())
-    granule = zone.list.granule
     for page, old in sorted(pages):
         at = bisect_right(live, (page, 1 << 64)) - 1
         for start, size in live[max(at, 0) :]:
             if start >= page + PAGE:
                 break
             stop = start + size
-            end = stop + -stop % granule
+            end = start + zone.list.room(size)
             if stop < end and page <= stop < page + PAGE:
                 yield stop, end, old[stop - page : end - page]
 

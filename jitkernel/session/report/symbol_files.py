@@ -22,7 +22,6 @@ from jitkernel.languages.registry import find
 from jitkernel.linker.linkmap import read_symbols
 from jitkernel.linker.x86_64 import STUB_SIZE
 from jitkernel.session.program.cell import CellState
-from jitkernel.session.report.places import every_symbol, images
 
 if TYPE_CHECKING:
     from jitkernel.linker import Image, Symbol
@@ -87,9 +86,9 @@ class SymbolFiles:
         away = {id(cell.image) for cell in cells if cell.state is CellState.HIBERNATED}
         now: dict[int, _What] = {
             image.text.start: (image, id(image) in away)
-            for image in (*images(program), *thunks) if image.text is not None
+            for image in (*program.images(), *thunks) if image.text is not None
         }  # fmt: skip
-        now |= {s.stub: _stub(s) for s in every_symbol(program) if s.stub}
+        now |= {s.stub: _stub(s) for s in program.every_symbol() if s.stub}
         told, self._told = self._told, {}
         for start, what in now.items():
             if (known := told.get(start)) is None or known[0] != what:

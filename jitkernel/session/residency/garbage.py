@@ -22,7 +22,6 @@ from jitkernel.executor.pointers import Range, Unreadable, live_words, pointed_t
 from jitkernel.record import record
 from jitkernel.session.history.reverting import forget
 from jitkernel.session.program.cell import Cell, Change, names_of
-from jitkernel.session.program.eviction import evict
 from jitkernel.session.report.memory import pages
 
 if TYPE_CHECKING:
@@ -136,6 +135,8 @@ class GarbageCollector:
 
     def collect(self, dry_run: bool, undo: bool) -> Garbage:
         """Free what nothing can reach; see `Session.gc`."""
+        from jitkernel.session.program.eviction import evict
+
         program, history, arena = self._program, self._history, self._engine.arena
         history.settle()
         data = {n: c for n, c in program.cells.items() if has_only_data(program, c)}
@@ -197,6 +198,8 @@ class GarbageCollector:
         gone, looked = self._unreachable(cells)
         self._wait = max(_FEW, 2 * (len(cells) - len(gone)), looked // _BYTES)
         if gone:
+            from jitkernel.session.program.eviction import evict
+
             change = Change("cells of data")
             with program.linker.arena.rollback.atomic():
                 evict(program, gone, change)

@@ -244,7 +244,7 @@ class Caller(Scratch):
         """Call a function with Python values."""
         core = self.core
         core.residency.clock += 1
-        said = core.prototypes.of(name) if core.has_prototypes else None
+        said = core.said(name)
         if said is not None and any(map(callable, arguments)):
             arguments = self._with_functions(said, arguments)
         self._arguments = arguments
@@ -306,7 +306,7 @@ class Caller(Scratch):
         wanted = len(fixed if types is None else types)
         text = said.text if said is not None and types is not None else ""
         if len(arguments) < wanted or (len(arguments) > wanted and not function.variadic):
-            spelled = core.prototypes.spelling(name) if core.has_prototypes and not text else None
+            spelled = core.spelling(name) if not text else None
             raise UsageError(
                 f"{called} takes {counted(wanted, 'argument')} "
                 f"({text or (spelled.text if spelled else function)}), {len(arguments)} given"
@@ -365,7 +365,7 @@ class Caller(Scratch):
 
     def _type_of(self, name: str, index: int) -> str:
         """The type of a parameter as the function's language writes it, "" where that is IR."""
-        said = self.core.prototypes.spelling(name) if self.core.has_prototypes else None
+        said = self.core.spelling(name)
         types = said.types if said is not None else ()
         found = types[min(index, len(types) - 1)] if types else ""
         return "long" if found == "..." else found if index < len(types) else ""

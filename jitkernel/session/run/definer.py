@@ -11,7 +11,7 @@ from functools import cached_property, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from jitkernel.compiler.records import Compiled, FunctionInfo, Options, Request, VariableInfo
+from jitkernel.compiler.records import Compiled, Options, Request
 from jitkernel.elf.constants import STB_GLOBAL
 from jitkernel.errors import CompileError, Diagnostic, WorkerDied, present
 from jitkernel.ir.marks import cell_lines
@@ -296,8 +296,7 @@ class Definer(Execution):
 
     def _provide(self, compiled: Compiled, read: ReadObject | None) -> None:
         """Take from the session's archives what an object uses that is about to be placed."""
-        summary = compiled.summary
-        known = [f.name for f in summary.functions] + [v.name for v in summary.variables]
+        known = [*compiled.summary.names]
         if known and not self._offered(known):
             return
         names = (read or ReadObject.of(compiled.object)).names
@@ -320,7 +319,11 @@ class Definer(Execution):
         its object, where somebody has read it."""
         if self.program.state.archives:
             self._provide(compiled, read)
-        defined = _defined(compiled, read)
+        # For all to see, whoever has defined them before; `read` is what another compiler made.
+        if read is None:
+            defined = compiled.summary.defined(("external",))
+        else:
+            defined = [e.name for e in read.names.exports if e.binding == STB_GLOBAL]
         if self.program.state.notes.found:  # of other languages
             self._only_declare(defined)
         cell, program, change = self.cell, self.program, self.change
@@ -406,7 +409,10 @@ class Definer(Execution):
         if image is None or not image.init:
             return
         self.change.affected(constructed=self.cell.number)
-        outcome = self.engine.call_many(image.init)
+        self._run_constructors(image.init)
+
+    def _run_constructors(self, init: Sequence[int]) -> None:
+        outcome = self.engine.call_many(init)
         if outcome.kind != "ok":
             error = self.error(outcome)
             error.args = (
@@ -477,6 +483,11 @@ class Definer(Execution):
         with self.program.world_stopped:
             for remade, cell, record, request, compiled in made:
                 self._relink(remade, cell, record, request, compiled, left[cell.number])
+        from jitkernel.linker.ifuncs import chooser
+
+        for _, cell, *_, compiled in made:
+            if chosen := chooser(compiled.object, present(cell.image, f"the code of {cell}").init):
+                self._run_constructors(chosen)
         told = [remade.told for remade, *_ in made if remade.told]
         if len(told) > _TOLD:
             told[_TOLD - 1 :] = [f"and so were {len(told) - _TOLD + 1} more cells"]
@@ -556,20 +567,6 @@ class Definer(Execution):
             self.say_status()
             self.tee.result.cell = cell
             return self.tee.result
-
-
-def _defined(compiled: Compiled, read: ReadObject | None) -> list[str]:
-    """The names that an object defines for all to see, whoever has defined them before; `read`
-    where another compiler made it."""
-    if read is not None:
-        return [export.name for export in read.names.exports if export.binding == STB_GLOBAL]
-    found: list[str] = []
-    known: list[FunctionInfo | VariableInfo] = [*compiled.summary.functions]
-    known += compiled.summary.variables
-    for entity in known:
-        if entity.defined and entity.linkage == "external":
-            found.append(entity.name)
-    return found
 
 
 def run_many(core: Core, sources: Sequence[str], options: CellOptions) -> list[Result]:

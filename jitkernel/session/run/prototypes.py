@@ -13,7 +13,12 @@ from jitkernel.compiler.records import Request
 from jitkernel.errors import UsageError
 from jitkernel.languages import find
 from jitkernel.languages.prototypes import Prototype, code_of_elements
-from jitkernel.session.array_types import elements_of, named, refuse_other_members
+from jitkernel.session.array_types import (
+    elements_of,
+    named,
+    refuse_other_members,
+    refuse_other_shape,
+)
 from jitkernel.session.program.names import NotesSeen
 from jitkernel.session.program.signatures import described
 from jitkernel.session.run.host import SessionView
@@ -167,9 +172,13 @@ class Prototypes:
                 held = elements_of(thing)
                 if held is not None and not _fits(held[0], wanted):
                     _refuse_other(thing, held[1], wanted, self._argument(name, number))
-            elif getattr(dtype := getattr(thing, "dtype", None), "names", None):
-                if (struct := said.pointed(number - 1)) is not None:
-                    refuse_other_members(dtype, struct, self._argument(name, number))
+            records = getattr(dtype := getattr(thing, "dtype", None), "names", None)
+            if records or _sides(thing) > 1:
+                if (of := said.pointed(number - 1)) is not None:
+                    if records and of.kind == "struct":
+                        refuse_other_members(dtype, of, self._argument(name, number))
+                    elif of.kind == "array":
+                        refuse_other_shape(thing, of, self._argument(name, number))
         return found
 
 
@@ -201,3 +210,11 @@ def _refuse_other(thing: Any, held: str, wanted: DataType, what: str) -> None:
     else:
         remedy = f"one of {name} fits"
     raise UsageError(f"{what} is {wanted.name}, and an array of {held} is given: {remedy}")
+
+
+def _sides(thing: object) -> int:
+    """The dimensions of an array; 0 of what is none, or a view of memory that was released."""
+    try:
+        return len(getattr(thing, "shape", ()))
+    except ValueError:
+        return 0

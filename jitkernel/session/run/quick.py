@@ -30,29 +30,32 @@ if TYPE_CHECKING:
 
 class _Known(NamedTuple):
     """A function as it was: its definition and type, the thunk with which it is called, and how
-    arguments are written and the result is read; no thunk where that takes more."""
+    arguments are written (see `Scalars`) and the result is read; no thunk where that takes more."""
 
     symbol: Symbol
     image: Image
     info: object
     thunk: Thunk | None = None
     kinds: frozenset[tuple[type, ...]] = frozenset()
+    order: Callable[[tuple[Any, ...]], tuple[Any, ...]] | None = None
     write: struct.Struct = struct.Struct("")
     result: struct.Struct = struct.Struct("")
     gives: Callable[[int], Any] | None = None
 
 
 def _way(core: Core, name: str, symbol: Symbol | None) -> tuple[Thunk, Sequence[int], bool] | None:
-    """The thunk that a function was called with, where its arguments lie for it, and whether its
-    result is an integer without a sign; None where that is not all there is to a call."""
+    """The thunk that a function was called with, where its arguments lie for it (see `scalars`),
+    and whether its result is an integer without a sign; None where that is not all there is to a
+    call."""
     if symbol is None or not isinstance(symbol.info, Signature):
         return None
-    said = core.prototypes.of(name) if core.has_prototypes else None
+    said = core.said(name)
     types = tuple(map(core.program.layouts.text, symbol.info.function.parameters))
     thunk = core.engine.thunks.known(symbol.info, types)
-    if thunk is None or (said is not None and said.parameters is not None):
+    if thunk is None or (said is not None and not said.is_simple):
         return None
-    offsets = [m.offset for m in thunk.arguments.members] if thunk.arguments is not None else ()
+    layout = thunk.arguments
+    offsets = [*(m.offset for m in layout.members), layout.size] if layout is not None else [0]
     unsigned = said is not None and said.result is not None and said.result.code[:1] == "u"
     return thunk, offsets, unsigned
 
@@ -85,7 +88,7 @@ class QuickCalls:
         if thunk is None or not self._is_same(name, known) or not engine.thunks.has(thunk):
             raise Unfit
         try:
-            packed = known.write.pack(*arguments)
+            packed = known.write.pack(*(known.order(arguments) if known.order else arguments))
         except (struct.error, OverflowError):
             raise Unfit from None
         core.residency.clock += 1
@@ -121,7 +124,8 @@ class QuickCalls:
             found = scalars(symbol.info.function, offsets, Pointer, unsigned)
             if found is not None:
                 made = made._replace(
-                    thunk=thunk, kinds=found.kinds, write=struct.Struct("<" + found.layout),
+                    thunk=thunk, kinds=found.kinds, order=found.order,
+                    write=struct.Struct("<" + found.layout),
                     result=struct.Struct("<" + found.result),
                     gives=self._pointer if found.result == "Q" and not unsigned else None,
                 )  # fmt: skip
@@ -215,7 +219,7 @@ class DirectCalls:
         leads_to, unsigned = [], False
         if core.has_prototypes:
             said = core.prototypes.of(name)
-            if said.parameters is not None:
+            if not said.is_simple:
                 raise UsageError(
                     f"{called} ({said.text}) passes more than numbers and pointers, "
                     "of which ctypes would have to know: call it by the session"

@@ -342,8 +342,7 @@ class Runner(Definer):
             request = request._replace(marked=True)
         compiled = self.compile(request, plan.source)
         summary = compiled.summary
-        names = [f.name for f in summary.functions] + [v.name for v in summary.variables]
-        self.provide(names)
+        self.provide([*summary.names])
         check_types(self.program, described(summary), summary.calls, self.cell, None)
         if assembled.block_type is not None:
             return PreparedBlock(assembled.block_type, request, compiled)

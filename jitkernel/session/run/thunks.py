@@ -1,8 +1,10 @@
 """Thunks: `void (fn, args, ret)`, compiled once per signature, that call any function of it.
 
 A thunk loads each argument from a struct at `args`, calls `fn` with the callee's whole signature
-and stores the result at `ret`.  Start from `Thunks.target`.  `ThreadCopies` asks through one where
-the thread that runs cells has its thread-local variables.
+and stores the result at `ret`.  Signatures of numbers and pointers alone share one, which hands on
+all registers that arguments may be in (executor/passing.py), and was compiled beforehand.  Start
+from `Thunks.target`.  `ThreadCopies` asks through one where the thread that runs cells has its
+thread-local variables.
 """
 
 from __future__ import annotations
@@ -10,16 +12,19 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
+from zlib import crc32
 
 from jitkernel.compiler.records import Options, Request
 from jitkernel.errors import TypeMismatch, UsageError
+from jitkernel.executor.passing import BLOCKS, Block, passed, returned
+from jitkernel.executor.runtime import built
 from jitkernel.ir.expansion import is_digest
 from jitkernel.ir.types import function_type
 from jitkernel.linker import Image, Linker, Symbol, SymbolKind
 from jitkernel.printable import shortened
 from jitkernel.procfs import memory, write_memory
 from jitkernel.record import record
-from jitkernel.rollback import log_undo
+from jitkernel.rollback import RecordedDict, log_undo
 from jitkernel.session.program.signatures import Signature, attributes_of
 from jitkernel.values.datatype import DataType
 from jitkernel.values.ir import data_type
@@ -41,11 +46,11 @@ _OPTIMISED = Options(opt_level=1, internal=True)
 @record(frozen=False, eq=False)
 class Thunk:
     """A thunk that is linked: by which key it is found, the layouts of its arguments (None: it
-    takes none) and of its result (None: void)."""
+    takes none) and of its result (None: void).  `image` is None where it is a common one's."""
 
     key: tuple[object, ...]
     address: int
-    image: Image
+    image: Image | None
     arguments: DataType | None
     result: DataType | None
 
@@ -56,11 +61,15 @@ class Thunks:
     def __init__(self, pool: CompilerPool, linker: Linker):
         self._pool, self._linker = pool, linker
         self._thunks: OrderedDict[tuple[object, ...], Thunk] = OrderedDict()
+        # Those that many signatures share, by the size of their block and what they return: address
+        # and image.  They stay.
+        self._common: RecordedDict[tuple[int, str], tuple[int, Image]] = RecordedDict()
 
     @property
     def images(self) -> list[Image]:
         """The extents of the thunks."""
-        return [thunk.image for thunk in self._thunks.values()]
+        own = [thunk.image for thunk in self._thunks.values() if thunk.image is not None]
+        return [*(image for _, image in self._common.values()), *own]
 
     def __contains__(self, address: int) -> bool:
         """True if an address of text is in a thunk."""
@@ -92,7 +101,25 @@ class Thunks:
         if timer:
             source = _timer_source(_call(signature, types), result, types)
             return self._make(key, source, ("i64", *types), "i64", _OPTIMISED)
+        on_result, on_parameter = attributes_of(signature.attributes)
+        if not (signature.convention or signature.features):
+            layout, type = passed(types, on_parameter), returned(result, on_result)
+            if layout is not None and type:
+                address = self._common_to(layout.size, type)
+                of = data_type(result) if result != "void" else None
+                return self._keep(Thunk(key, address, None, layout, of))
         return self._make(key, _source(_call(signature, types), result, types), types, result)
+
+    def _common_to(self, size: int, result: str) -> int:
+        """The address of the thunk for arguments in a block of so many bytes, as `passed` lays them
+        out, and results that are returned as `result` is."""
+        if (found := self._common.get((size, result))) is None:
+            name, request = common(next(block for block in BLOCKS if block.size == size), result)
+            code = built(name, crc32(request.source.encode()))
+            code = code or self._pool.compile(request).object
+            with self._linker.arena.rollback.atomic():
+                found = self._common[size, result] = self._place(code)
+        return found[0]
 
     def timer_of(self, results: tuple[str, ...]) -> Thunk:
         """The thunk that takes a count and the addresses of functions without parameters, with
@@ -139,20 +166,28 @@ class Thunks:
         """Compile and place a thunk that takes arguments of `types`; the oldest makes room."""
         arguments = data_type(struct_of(types)) if types else None
         layout = data_type(result) if result != "void" else None
-        compiled = self._pool.compile(Request(source, options, label="a thunk"))
-        thunks, linker = self._thunks, self._linker
-        with linker.arena.rollback.atomic():
-            image, address = linker.place_unnamed(
-                compiled.object, "jk_thunk", kinds={"clock_gettime": "function"}
-            )
-            found = Thunk(key, address, image, arguments, layout)
-            log_undo(thunks.pop, key, None)
-            thunks[key] = found
+        code = self._pool.compile(Request(source, options, label="a thunk")).object
+        with self._linker.arena.rollback.atomic():
+            return self._keep(Thunk(key, *self._place(code), arguments, layout))
+
+    def _place(self, code: bytes) -> tuple[int, Image]:
+        image, address = self._linker.place_unnamed(
+            code, "jk_thunk", kinds={"clock_gettime": "function"}
+        )
+        return address, image
+
+    def _keep(self, found: Thunk) -> Thunk:
+        """Have a thunk found; the oldest makes room."""
+        thunks = self._thunks
+        with self._linker.arena.rollback.atomic():
+            log_undo(thunks.pop, found.key, None)
+            thunks[found.key] = found
             if len(thunks) > _KEPT:
                 first, oldest = next(iter(thunks.items()))
                 log_undo(thunks.setdefault, first, oldest)
                 del thunks[first]
-                linker.unlink(oldest.image)
+                if oldest.image is not None:
+                    self._linker.unlink(oldest.image)
         return found
 
 
@@ -239,6 +274,19 @@ def _source(call: str, result: str, types: Sequence[str]) -> str:
   ret void
 }}
 """
+
+
+def common(block: Block, result: str) -> tuple[str, Request]:
+    """The name of the thunk for all that is passed in a block and returned as `result` is, `i64` or
+    `double`, and what it is compiled from.
+
+    It calls a function with any arguments: then LLVM also says how many registers hold numbers with
+    a point, which one with any arguments wants to know (System V ABI, AMD64 supplement, 3.5.7).
+    """
+    given = ", ".join(f"{type} %a{i}" for i, type in enumerate(block.types))
+    source = _source(f"call {result} (...) %fn({given})", result, block.types)
+    options = _OPTIONS._replace(cpu="x86-64")
+    return f"thunk-{result}-{block.stack}", Request(source, options, label="a thunk")
 
 
 def _timer_source(call: str, result: str, types: Sequence[str]) -> str:

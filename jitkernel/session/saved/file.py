@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeVar
 
 from jitkernel.errors import UsageError
-from jitkernel.files import create_private
+from jitkernel.files import create_private, scratch_folder
 from jitkernel.publishing import keep
 from jitkernel.session.saved.damaged import Damaged, Unopened
 from jitkernel.session.saved.tables import (
@@ -210,9 +210,7 @@ def _copy(source: str, target: sqlite3.Connection) -> None:
     try:
         _back_up(source, source, target)
     except Unopened:  # SQLite writes beside a file that it reads: there may be no room
-        import tempfile
-
-        with tempfile.TemporaryDirectory(prefix="jitkernel-") as folder:
+        with scratch_folder() as folder:
             _back_up(copied(source, folder), source, target)
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from jitkernel.collecting import without_collections
 from jitkernel.compiler.worker_process import WorkerProcess, close_first, first_worker
 from jitkernel.errors import JitError, UsageError, present
+from jitkernel.files import scratch_folder
 from jitkernel.record import replace
 from jitkernel.session.saved.damaged import Damaged
 from jitkernel.session.saved.file import copied
@@ -243,11 +244,9 @@ def open_rebuilt(
         return open_copy(cls, path, worker, overrides)
     except JitError as error:
         why = str(error)
-    import tempfile
-
     from jitkernel.session.saved.rebuilding import rebuild
 
-    with tempfile.TemporaryDirectory(prefix="jitkernel-") as folder:
+    with scratch_folder() as folder:
         copy = copied(path, folder)
         session = cls(**overrides)
         try:

@@ -21,7 +21,6 @@ from jitkernel.publishing import publish
 from jitkernel.rollback import written
 from jitkernel.session.history.snapshot import without
 from jitkernel.session.program.cell import Cell
-from jitkernel.session.report.places import every_symbol
 from jitkernel.session.saved.rows import FACTS, cell_row, dump, numbering, symbol_body
 from jitkernel.session.saved.tables import (
     BESIDE,
@@ -166,7 +165,7 @@ class Writer:
     def everything(self) -> None:
         """All of the session, into empty tables; inside a transaction."""
         program = self._session.program
-        symbols = dict.fromkeys(every_symbol(program))
+        symbols = dict.fromkeys(program.every_symbol())
         self.changes(symbols, program.cells, program.state)
 
     def changes(

@@ -36,6 +36,10 @@ pytest.importorskip("ziglang")
         (["int a[] = {1, 2, 3};", "sizeof a / sizeof *a"], "(unsigned long) 3"),
         (["auto n = 2.5; n"], "(double) 2.5"),
         # What is computed when the cell runs: constants, arrays whose initialisers say their length.
+        # What an earlier cell declares may be used above its definition.
+        (["union u { int n; }; static union u f(int); extern int v;",
+          *["int g(void) { return f(2).n + v; }\nstatic union u f(int n) { return (union u){n}; }\nint v = 3;"] * 2,
+          "g()"], "(int) 5"),
         (["int x = 3; int f(int n) { return n + x; }", "const int k = f(1); k", "k"], "(int) 4"),
         (["int x = 3;", "const double part = 1.0 / x;", "int third(void) { return part * 3 == 1; }", "third()"],
          "(int) 1"),

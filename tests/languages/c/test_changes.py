@@ -288,12 +288,38 @@ def test_a_header_that_changed_beneath_a_variable(s, tmp_path, monkeypatch):
     assert run(s, "v").text == "(struct h) {.a = 7, .b = 0}"
 
 
-def test_another_name_of_a_variable(s):
-    cell = 'int first = 4; extern int second __attribute__((alias("first")));'
+@pytest.mark.parametrize("attributes", [
+    '__attribute__((alias("first")))', '__attribute__((weak, __alias__("first")))',
+    '[[gnu::alias("first"), gnu::weak]]',
+])  # fmt: skip
+def test_another_name_of_a_variable(s, attributes):
+    cell = f"int first = 4; extern int second {attributes};"
     run(s, cell, "second = 9;", "int f(void) { return second; }")
     assert (run(s, "first").value, run(s, "f()").value) == (9, 9)
     run(s, "int first = 11;")
     assert (run(s, "second").value, run(s, "f()").value) == (11, 11)
+
+
+@pytest.mark.parametrize(("text", "name", "use"), [
+    ("#define N 3", "N", "N"), ("#define N(x) x", "N", "N(2)"), ("enum { M, N };", "N", "N"),
+    ("struct s { int x; };", "s", "sizeof(struct s)"), ("typedef int t;", "t", "(t)1"),
+    ("static const int k = 3;", "k", "k"), ("enum e { N };", "e", "sizeof(enum e)"),
+])  # fmt: skip
+def test_what_uses_a_name_that_leaves_its_cell_is_told(s, text, name, use):
+    s.run(f"{text}\nint other;", "c", "first")
+    user = run(s, f"int f(void) {{ return {use}; }}").cell.number
+    result = s.run("int other;", "c", "first")
+    number = result.cell.number
+    told = f"note: cell {number} no longer declares {name}; f (cell {user}) still uses the old one"
+    assert [str(note) for note in result.notes if "no longer" in str(note)] == [told]
+    assert not [n for n in s.run("int other;", "c", "first").notes if "no longer" in str(n)]
+
+
+def test_what_a_condition_has_decided_is_told_when_its_macro_leaves(s):
+    s.run("#define FAST\nint other;", "c", "first")
+    run(s, "#ifdef FAST\nint f(void) { return 1; }\n#else\nint f(void) { return 2; }\n#endif")
+    notes = s.run("int other;", "c", "first").notes
+    assert "still is what the FAST of before made" in "\n".join(map(str, notes))
 
 
 NODE = "struct node { int v; struct node *next; };"

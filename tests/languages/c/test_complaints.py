@@ -118,6 +118,7 @@ def test_what_is_wrong_behind_the_last_line_is_told_in_it(s, cell):
         ("int f(void) {\n  for (int i = 0; i < 3; i++ {\n  }\n}", "line 2, column 7: unterminated '('"),
         ("int f(void) {\n  for (;;) {\n    f();\n  f();\n}", "line 2, column 12: unterminated '{'"),
         ("int f(void) {\n  if (1)\n    f();\n  }\n  return 1;\n}", "line 4, column 3: unexpected '}'"),
+        ("struct s\n  int a;\n};", "line 3, column 1: unexpected '}'\n  };\n  ^\nhint: a `{` is missing"),
         ("int f(int a,\n      int b) {\n  for (;;) {\n}", "line 3, column 12: unterminated '{'"),
         ("int f(void)\n  return 1;\n}", "line 1, column 11: expected '{'"),
         ("int f(void) {\nreturn (1];\n}", "line 2, column 10: unexpected ']'"),
@@ -125,6 +126,8 @@ def test_what_is_wrong_behind_the_last_line_is_told_in_it(s, cell):
         ("int f(void);\n{\n  return 1;\n}", "line 1, column 12: expected function body"),
         ("int f(void) {\n  int a[] = {1, 2;\n  return 1;\n}", "line 2, column 13: unterminated '{'"),
         ("for i in range(3):\n  x", "line 1, column 18: expected '{', found ':'"),
+        ("def f(x): return x", "line 1, column 9: expected '{', found ':'"),
+        ("def f(x) -> int: return [x]", "line 1, column 16: expected '{', found ':'"),
         ("while 1 {}", "line 1, column 7: expected '(' after 'while'"),
     ],
 )  # fmt: skip
@@ -261,3 +264,20 @@ def test_each_header_has_the_names_that_it_is_told_for(s):
     headers = "\n".join(f"#include <{h}>" for h in sorted(set(STANDARD_NAMES.values())))
     used = [f"#ifndef {n}\ntypedef __typeof__({n}) *of_{n};\n#endif" for n in STANDARD_NAMES]
     run(s, "\n".join([headers, *used]))
+
+
+@pytest.mark.parametrize(
+    ("before", "cell", "line"),
+    [
+        ("struct s { int a; };", "int y = sizeof(struct s);\nstruct s { int a, b; };", 2),
+        ("typedef int T;", "T y = 1;\n\ntypedef long T;", 3),
+        ("", "int g(void) { return f(); }\nint f(void) { return 1; }", 2),
+    ],
+)
+def test_what_stands_below_is_told(s, before, cell, line):
+    """A cell's own declaration is what its name means in all of it, as in a fresh session."""
+    run(s, before or ";")
+    with pytest.raises(
+        CompileError, match=rf"hint: this cell declares \w in line {line}: that has"
+    ):
+        run(s, cell)

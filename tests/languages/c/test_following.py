@@ -590,10 +590,10 @@ def test_what_conditions_left_out_is_told(s):
     run(s, "#define DEBUG 0", cell_id="c")
     run(s, "#if DEBUG\nint f(void) { return 1; }\n#else\nint f(void) { return 2; }\n#endif")
     run(s, "#ifdef LATER\nint g(void) { return 1; }\n#else\nint g(void) { return 2; }\n#endif")
-    for text, name in (("#define DEBUG 1", "f"), ("#define LATER", "g")):
-        (told,) = run(s, text, cell_id="c").notes
-        assert told.startswith(f"note: {name} (cell ")
-        assert told.endswith("of before made; run that line again for the new one")
+    for text, names in (("#define DEBUG 1", "f"), ("#define LATER", "fg")):  # DEBUG leaves
+        told = list(map(str, run(s, text, cell_id="c").notes))
+        assert [note.split(" (cell ")[0] for note in told] == [f"note: {name}" for name in names]
+        assert all(n.endswith("of before made; run that line again for the new one") for n in told)
 
 
 def test_undo_and_redo_bring_back_what_functions_keep(s):
@@ -736,3 +736,59 @@ def test_macros_that_headers_of_one_s_own_read(s, tmp_path, monkeypatch, header,
         assert s.run(use, "c").value == number
     s.undo()
     assert s.call("used") == 4
+
+
+@pytest.mark.parametrize("form", ["", "#define OV __attribute__((overloadable))\nOV static "])
+def test_overloads_are_refused_for_later_cells_could_know_but_one(s, form):
+    form = form or "__attribute__((__overloadable__)) "
+    with pytest.raises(CompileError, match=r"f is `overloadable`(?s:.*)hint: .*`_Generic`"):
+        run(s, f"{form}int f(int x) {{ return 1; }}\n")
+    assert run(s, "int _Z1fi(int x) { return x; }", "_Z1fi(3)").value == 3  # C's own name
+    assert run(s, "#include <tgmath.h>\nsqrt(4.0)").value == 2  # static ones of a header
+
+
+def test_aliases_and_ifuncs_follow_macros_and_types_that_their_text_mentions(s):
+    run(s, "typedef int T;\n#define K 1", cell_id="head")
+    run(s, 'T r(void) { return K; }\nT f(void) __attribute__((alias("r"))), '
+           'g(void) __attribute__((alias("r")));\n'
+           'T rv = K;\nextern T v __attribute__((alias("rv")));', cell_id="alias")  # fmt: skip
+    run(s, "static T one(void) { return K; }\nstatic void *choose(void) { return one; }\n"
+           'T i(void) __attribute__((ifunc("choose")));')  # fmt: skip
+    run(s, "long sum(void) { return f() + g() + v + i(); }")
+    assert s.call("sum") == 4
+    run(s, "typedef int T;\n#define K 2", cell_id="head")
+    assert s.call("sum") == 8
+    run(s, "rv = 10;")
+    assert s.call("sum") == 16 and s["v"].value == 10
+    run(s, "typedef short T;\n#define K 3", cell_id="head")
+    assert s.call("sum") == 12
+    s.undo()
+    assert s.call("sum") == 16
+    s.redo()
+    assert s.call("sum") == 12
+    s.check()
+
+
+def test_a_cell_that_cannot_be_made_again_says_what_to_do(s):
+    label = '__asm__(".globl q\\nq: mov $5, %eax\\nret");\nint q(void);\n'
+    run(s, "#define K 1", cell_id="k")
+    cell = run(s, f"{label}int f(void) {{ return K + q(); }}", cell_id="f").cell.number
+    run(s, "int g(void) { return f(); }")
+    with pytest.raises(CompileError, match=f"%evict {cell} --force, make the change, and run"):
+        run(s, "#define K 2", cell_id="k")
+    s.evict(cell, force=True)
+    run(s, "#define K 2", cell_id="k")
+    run(s, f"{label}int f(void) {{ return K + q(); }}", cell_id="f")
+    assert s.call("g") == 7
+
+
+def test_dead_code_of_what_has_moved_follows_a_type(s):
+    """A function whose labels have addresses stays in its cell's object when another defines it."""
+    table = "static const void *const t[] = { &&a, &&b }; goto *t[x % 2];"
+    struct = "struct s {{ int k; union {{ struct {{ short a, b; }}; {} all; }}; }};\nstatic struct s v = {{ 46 }};"
+    run(s, struct.format("long"), cell_id="s")
+    run(s, f"static int go(int x) {{ {table} a: return v.k + v.a; b: return 2; }}\nint w = 3;")
+    run(s, f"static int go(int x) {{ {table} a: return 1; b: return 2; }}")
+    run(s, struct.format("int"), cell_id="s")
+    assert run(s, "go(0) + w + v.k").value == 50
+    s.check()

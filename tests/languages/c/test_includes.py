@@ -145,6 +145,40 @@ def test_what_uses_a_header_follows_it_when_it_is_included_again(s, box):
     assert run(s, "all()").value == 7
 
 
+@pytest.mark.parametrize("linkage", ["static inline", "inline", "static"])
+def test_what_uses_a_headers_function_follows_what_that_is_made_of(s, tmp_path, linkage):
+    first, second = tmp_path / "first.h", tmp_path / "second.h"
+    first.write_text("#pragma once\ntypedef int word;\n#define MORE 1\n")
+    second.write_text(
+        f"{linkage} int of(int x) {{ return x + sizeof(word); }}\n"
+        f"{linkage} int twice(int x) {{ return of(x) + of(x) + MORE; }}\n"
+    )
+    s.run('#include "first.h"\n#include "second.h"\nint use(void) { return twice(0); }', "c")
+    s.run('#include "first.h"', "c", "first")
+    assert run(s, "use()").value == 9
+    first.write_text("#pragma once\ntypedef long word;\n#define MORE 1\n")
+    s.run('#include "first.h"', "c", "first")
+    assert run(s, "use()").value == 17
+    first.write_text("#pragma once\ntypedef long word;\n#define MORE 2\n")
+    s.run('#include "first.h"\n#include "second.h"', "c", "first")
+    assert run(s, "use()").value == 18
+    s.undo()
+    s.undo()
+    assert run(s, "use()").value == 9
+
+
+def test_a_header_may_come_to_need_a_type_of_a_cell(s, tmp_path):
+    header = tmp_path / "grown.h"
+    header.write_text("#pragma once\n#define N 1\n")
+    run(s, "typedef unsigned word;", '#include "grown.h"\nint use(void) { return N; }')
+    header.write_text("#pragma once\nstatic inline word of(word x) { return x; }\n#define N 2\n")
+    run(s, '#include "grown.h"\nint other;')
+    assert run(s, "use()").value == 2
+    header.write_text("#pragma once\nstatic inline word of(word x) { return x; }\n#define N 3\n")
+    run(s, '#include "grown.h"\nint other = of(1);')
+    assert run(s, "use() + of(1) + other").value == 5
+
+
 def test_structs_of_a_header_change_in_place(s, box):
     run(s, "full.n = 70;")
     told = "\n".join(box("inner.h", "int x, y;", "int x, y, z; double w;"))

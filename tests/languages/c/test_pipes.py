@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import socket
 import time
@@ -10,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from jitkernel import Session
+from jitkernel import Session, procfs
 from jitkernel.errors import CompileError
+from jitkernel.syscalls import SYS
 from tests.seeds import sampled
 
 WAYS = {
@@ -34,18 +36,37 @@ def folder(tmp_path: Path) -> Path:
 def test_a_named_pipe_is_no_header(s: Session, folder: Path) -> None:
     s.run(f'#include "{folder}/later.h"\nint k(void) {{ return K; }}', "c")
     s.save(str(folder / "s.jks"))
-    began = time.monotonic()
+
+    def refused(session: Session, code: str, words: str) -> None:
+        began = time.monotonic()
+        with pytest.raises(CompileError, match=words):
+            session.run(code, "c")
+        assert time.monotonic() - began < 55, "it waited for clang's timeout"
+
     for way in WAYS.values():
-        with pytest.raises(CompileError, match=r"pipe\.h is a named pipe, not a file"):
-            s.run(way.format(folder) + "\nint w = 2;", "c")
+        refused(s, way.format(folder) + "\nint w = 2;", r"pipe\.h is a named pipe, not a file")
         assert s.run("k()", "c").value == 3
     (folder / "later.h").unlink()
     os.mkfifo(folder / "later.h")
     with Session.restore(str(folder / "s.jks"), spare=False) as r:
         for session in (s, r):
-            with pytest.raises(CompileError, match=r"later\.h is a named pipe, not a file"):
-                session.run("k()", "c")
-    assert time.monotonic() - began < 55, "it waited for clang's timeout"
+            refused(session, "k()", r"later\.h is a named pipe, not a file")
+
+
+def test_a_pipe_without_a_name_is_open_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Clang opens its own text so: where it gets no processor then, it does not wait for anybody."""
+    reading, writing = os.pipe()
+    os.mkfifo(tmp_path / "named")
+    opened = tmp_path / "named"
+    for path, words in ((opened, str(opened)), (Path(f"/dev/fd/{reading}"), "")):
+        name = ctypes.create_string_buffer(os.fsencode(path))
+        call = (os.getpid(), SYS["openat"], (0, ctypes.addressof(name)))
+        monkeypatch.setattr(procfs, "_calls", lambda pids: [call])  # noqa: B023 (at once)
+        assert procfs.waits_to_open([os.getpid()]) == words
+    os.close(reading)
+    os.close(writing)
 
 
 def _socket(path: str) -> None:

@@ -19,6 +19,7 @@ from jitkernel import Session
 from jitkernel.languages.c import resident
 from jitkernel.languages.c.clang import find_clang
 from jitkernel.languages.c.resident import plain_names
+from tests.busy import strain, within
 
 pytest.importorskip("ziglang")
 
@@ -121,7 +122,7 @@ def test_a_session_that_ends_leaves_none(taken):
         s.run("int x;", "c")
         pid = waits().pid
         assert runs(pid)
-    assert not runs(pid)
+    assert gone(pid)
 
 
 def test_it_ends_with_a_process_that_is_killed(tmp_path):
@@ -181,12 +182,12 @@ def test_a_forked_child_leaves_it_to_its_parent(taken):
 
 
 def test_one_that_does_not_answer_is_replaced_at_once(taken):
-    with Session(timeout=30) as s:
+    with Session(timeout=100) as s:
         s.run("int x = 1;", "c")
         os.kill(waits().pid, signal.SIGSTOP)
         begun = time.monotonic()
         assert s.run("x + 1", "c").text == "(int) 2"
-        assert taken[-1] and time.monotonic() - begun < 25
+        assert taken[-1] and time.monotonic() - begun < 90
 
 
 def test_one_that_has_no_memory_left_is_replaced(taken):
@@ -205,7 +206,7 @@ def pools(count):
     """Cells of C while processes that were forked in between live on: the longest, in seconds."""
     longest = 0.0
     context = multiprocessing.get_context("fork")
-    with Session(timeout=30) as s:
+    with Session(timeout=100) as s:
         s.run("int x = 1;", "c")
         for number in range(count):
             with context.Pool(2) as pool:
@@ -218,7 +219,7 @@ def pools(count):
 
 
 def test_forked_pools_between_cells():
-    assert pools(3) < 5
+    within(lambda: pools(3), 5 * strain())
 
 
 @pytest.mark.soak

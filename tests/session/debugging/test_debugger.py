@@ -757,13 +757,11 @@ def test_close_and_start_while_it_runs(s: Session, seen: Seen) -> None:
     done = threading.Event()
 
     def close() -> None:
-        time.sleep(0.2)
         s.debugger.ask(s.debugger.close)
         done.set()
 
-    thread = threading.Thread(target=close)
-    thread.start()
-    assert s.call("both", 3000) == 2 * sum(range(3000))
+    thread = later(s, close)
+    assert s.call("both", 30_000) == 2 * sum(range(30_000))
     thread.join()
     assert done.is_set()
     assert not s.debugger.on

@@ -348,6 +348,7 @@ def test_evaluated(nodes: Memory, text: str, value: str, type: str) -> None:
         ("g(1)", "calls are not evaluated here (column 1"), ("f(1)", "calls are not evaluated here (column 2"),
         ('"text"', "texts are not evaluated here (column 1"), ("&1", "what is in no memory has no address"),
         ("&s.a", "a bit-field has no address (column 1"), ("1 = 2", "nothing that can be set (column 3"),
+        ("out = 1", "nothing that can be set: optimised out (column 5"),
         ("1.5 % 2", "'%' wants integers (column 5"), ("opaque + 1", "nobody says here what size it has"),
         ("opaque->x", "nothing is known of its members"), ("(struct none *) 0", "no type here is called struct none (column 2"),
         ("(void) 1 + 1", "wants numbers, not void"), ("9" * 30, "is too large for a number of C"),
