@@ -219,7 +219,7 @@ def describer(session: Session, cell: Cell | None = None) -> Callable[[int], str
             if symbol.address <= address < symbol.address + max(symbol.size, 1):
                 offset = address - symbol.address
                 return look.program.called(symbol.name, of) + (f"+{offset}" if offset else "")
-        return look.name_of(address)
+        return look.places.data(address) or look.places.there(address)
 
     return describe
 

@@ -20,7 +20,7 @@ from jitkernel.ir.names import symbols_in
 from jitkernel.linker import Symbol, SymbolState
 from jitkernel.session.program.cell import CellState
 from jitkernel.views.asm import Code, code_of, decode, meant
-from jitkernel.views.diagram import Arrow, Node, diagram, figure_of
+from jitkernel.views.diagram import PAGE, Arrow, Node, figure_of
 from jitkernel.views.graph import links, within
 from jitkernel.views.view import WIDTH, View, prose, table
 from jitkernel.wording import counted, cut_list
@@ -415,7 +415,7 @@ def deps(session: Session, target: int | str | None = None) -> View:
     ]
     alt = f"{title}: {counted(len(nodes), 'cell')}, {counted(len(edges), 'use')}. {note}".strip()
     legend = "An arrow leads from a cell to one that it uses; dashed where cells use each other."
-    return View(view.text, f"{view.html}{diagram(nodes, edges, alt)}<p>{legend}</p>")
+    return View(view.text, f"{view.html}{figure_of(nodes, edges, alt, PAGE)}<p>{legend}</p>")
 
 
 def _numbers(found: set[int]) -> str:

@@ -5,6 +5,7 @@ Nothing runs: memory is read.
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -50,6 +51,11 @@ class Elements:
     def count(self) -> int:
         """The number of elements."""
         return len(self.data) // self.type.bare.size
+
+    def scalars(self) -> Elements:
+        """The same without arrays among the elements: of texts their characters."""
+        of, sides = _within_arrays(self.type, self.shape, is_text_one=False)
+        return replace(self, type=of, shape=sides)
 
     def rows(self) -> Elements:
         """The same, as rows of a matrix: each element is one."""
@@ -100,12 +106,11 @@ def elements(data: Data, count: int | None = None, first: int = 0) -> Elements:
         whole = _within(value, text, count, first)
     else:
         raise UsageError(f"{text} is no array, but {type_text(value)}{_arrays_of(bare, text)}")
-    of, sides = whole.type, list[int]()
-    while (bare := of.bare).kind in ("array", "vector") and bare.element and not bare.is_text:
-        sides.append(bare.count)
-        of = bare.element
+    of, sides = _within_arrays(whole.type)
     if not of.bare.size:
         raise UsageError(f"{text}: its elements have no bytes")
+    if not whole.size:
+        raise UsageError(f"{text} has no elements of its own: say how many, as --count 100")
     if whole.size > _LARGEST:
         raise UsageError(
             f"{text} has {whole.size >> 20} MB, and {_LARGEST >> 20} are shown at once: --first "
@@ -118,7 +123,19 @@ def elements(data: Data, count: int | None = None, first: int = 0) -> Elements:
     whole_bare = whole.type.bare
     if whole_bare.kind == "vector":  # whose elements share bytes
         return _bits(of, found, whole_bare.count, first, count)
-    return Elements(of, found, tuple(sides), first)
+    return Elements(of, found, sides, first)
+
+
+def _within_arrays(
+    of: DataType, sides: tuple[int, ...] = (), is_text_one: bool = True
+) -> tuple[DataType, tuple[int, ...]]:
+    """The type that arrays of arrays are of, and their sides; a text within an array is one
+    element, if that is wanted."""
+    while (bare := of.bare).kind in ("array", "vector") and bare.element is not None:
+        if bare.is_text and sides and is_text_one:
+            break
+        of, sides = bare.element, (*sides, bare.count)
+    return of, sides
 
 
 def _pointed(data: Data, count: int | None, first: int) -> Value:
@@ -142,6 +159,8 @@ def _within(value: Value, text: str, count: int | None, first: int) -> Value:
         raise UsageError(f"nothing says what the elements of {text} are")
     if there < 0:
         there = bare.size // max(of.bare.size, 1)
+    if not bare.size and count is not None:  # the last member of a struct, as it is allocated
+        there = first + count
     if first >= max(there, 1):
         raise UsageError(f"{text} has {there} elements: the last is number {there - 1}")
     if bare.kind == "vector" and not bare.stride:
@@ -223,5 +242,10 @@ def _numbers(found: Elements, member: Member) -> list[float]:
     for at in range(0, len(whole), step):
         part = whole[at + member.offset : at + step]
         number = bit_field(member, part) if member.bits else to_python(bare, part)
-        numbers.append(int(number) if isinstance(number, bool) else number)
+        numbers.append(_bounded(int(number)) if isinstance(number, int) else number)
     return numbers
+
+
+def _bounded(number: int) -> float:
+    """A number, infinite where a float would be."""
+    return number if number.bit_length() <= 1023 else math.inf if number > 0 else -math.inf

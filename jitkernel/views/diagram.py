@@ -1,4 +1,4 @@
-"""Boxes with lines of text and arrows with letters, as an image.  Start from `diagram`.
+"""Boxes with lines of text and arrows with letters, as an image.  Start from `figure_of`.
 
 The picture only repeats what the text and the table beside it say: colours repeat letters and
 patterns of lines.
@@ -15,15 +15,11 @@ from jitkernel.views.figure import figure
 from jitkernel.views.graph import links
 from jitkernel.views.layers import MARGIN, Drawing
 from jitkernel.views.svg import INK, LETTER, SHEET, address, image, label
-from jitkernel.views.view import shorten
 from jitkernel.wording import counted
 
 LINE = 15  # pixels from line to line
 PAGE = 770  # pixels that a page has
-NARROW = 600.0  # of a layer, where one must be folded
 _SIDE, _HEAD, _FRAME = 8, 18, 3
-_LETTERS = (60, 48, 38, 30, 24, 18)  # of a line, where that is needed to fit
-_FOLDED = (38, 30, 24, 18)
 
 #: fill of the title by kind of box
 _FILLS = {"": "#a9c9e3", "entry": "#f0e442", "loop": "#a9c9e3", "far": "#cdd3da",
@@ -66,8 +62,11 @@ class Arrow:
 def figure_of(
     nodes: Sequence[Node], arrows: Sequence[Arrow], alt: str, page: float = float("inf")
 ) -> str:
-    """HTML of a picture in which nothing is cut: where it is larger than a page, it scrolls.
-    Layers that are wider than `page` pixels become several."""
+    """HTML of a picture in which nothing is cut: where it is larger than a page, it scrolls; `alt`
+    says in one sentence what it shows, with the numbers.  Layers that are wider than `page` pixels
+    become several.  Of arrows to what is not among the nodes, a box says how many neighbours are
+    not drawn.
+    """
     nodes, arrows = _inside(nodes, arrows)
     boxes = {node.key: _box(node, arrows) for node in nodes}
     drawing = Drawing(boxes, [(a.start, a.stop, len(a.text) * LETTER) for a in arrows], page)
@@ -78,28 +77,6 @@ def figure_of(
 def size_of(node: Node) -> int:
     """The bytes of HTML that a box takes."""
     return len(address(_drawn(node, 100, (1000.0, 1000.0), _box(node, ()))))
-
-
-def diagram(nodes: Sequence[Node], arrows: Sequence[Arrow], alt: str) -> str:
-    """HTML of the picture; `alt` says in one sentence what it shows, with the numbers.
-
-    Lines are cut where that makes it fit a page; where it does not, layers are folded.  Of arrows
-    to what is not among the nodes, a box says how many neighbours are not drawn.
-    """
-    nodes, arrows = _inside(nodes, arrows)
-    widths = [(letters, float("inf")) for letters in _LETTERS]
-    for letters, page in [*widths, *((letters, NARROW) for letters in _FOLDED)]:
-        cut = [
-            replace(
-                n, title=shorten(n.title, letters), lines=[shorten(t, letters) for t in n.lines]
-            )
-            for n in nodes
-        ]
-        boxes = {node.key: _box(node, arrows) for node in cut}
-        drawing = Drawing(boxes, [(a.start, a.stop, len(a.text) * LETTER) for a in arrows], page)
-        if drawing.width <= PAGE:
-            break
-    return _draw(cut, arrows, boxes, drawing, alt)
 
 
 def _inside(

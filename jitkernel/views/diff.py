@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from difflib import SequenceMatcher
-from html import escape
 from itertools import groupby
 
 from jitkernel.ir.module import entities, functions
 from jitkernel.ir.names import mentions, written
-from jitkernel.views.view import View, fold, preformatted
+from jitkernel.views.view import View, fold, inner, preformatted
 
 #: A tint of the page itself, whose ink stays: over 9:1 on a white page and on a black one.
 TINTS = {"+": "rgba(46,160,67,0.25)", "-": "rgba(218,54,51,0.25)"}
@@ -50,7 +49,7 @@ def difference_view(lines: Sequence[str], limit: int = 1 << 30, more: str = "") 
     """At most `limit` lines of a diff; `more` says how to see the others."""
     lines, out = clip(lines, limit, more), []
     for mark, group in groupby(lines, lambda line: line[:1]):
-        text = "".join(f"{escape(line, quote=False)}\n" for line in group)
+        text = "".join(f"{inner(line)}\n" for line in group)
         if mark in TINTS:
             # Whole lines as a block: the background of a line within a line covers what hangs below
             # the line above it, such as underscores.

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache, lru_cache
-from html import escape
 from typing import Any
 
 from pygments.token import Comment, Keyword, Name, Number, String
+
+from jitkernel.views.view import inner
 
 #: The elements of kinds of words, each with its ink; where styles are dropped, some still differ.
 INKS = {
@@ -65,7 +66,7 @@ def _leads(word: str) -> bool:
 
 
 def _element(kind: tuple[str, str] | None, words: str) -> str:
-    html = escape(words, quote=False)
+    html = inner(words)
     return f"<{kind[0]} style=color:{kind[1]}>{html}</{kind[0]}>" if kind else html
 
 

@@ -8,7 +8,7 @@ from jitkernel.errors import UsageError
 from jitkernel.ir.names import symbols_in
 from jitkernel.linker import SymbolState
 from jitkernel.regex import regex
-from jitkernel.views.view import View, table
+from jitkernel.views.view import View, paragraph, table
 
 if TYPE_CHECKING:
     from jitkernel.session import Session
@@ -45,11 +45,12 @@ def inlining(session: Session, target: int | str | None = None) -> View:
         if symbol is not None and symbol.is_function and symbol.state is SymbolState.DEFINED:
             rows.append((called(name), f"cell {symbol.cell}", "", "called", _APART))
     held = session.inspect.held(cell.number)
-    names = ", ".join(called(name) for name in sorted(held)) or "nothing"
-    return table(
-        f"Inlining, cell {cell.number}", ("function", "of", "into", "is", "why"), rows,
-        f"In its code are bodies and values of {names}: who changes one has it made anew.",
-    )  # fmt: skip
+    names = ", ".join(called(name) for name in sorted(held))
+    note = f"In its code are bodies and values of {names}: who changes one has it made anew."
+    title = f"Inlining, cell {cell.number}"
+    if not rows:
+        return paragraph(f"{title}: it calls no function of a cell. {note * bool(names)}".strip())
+    return table(title, ("function", "of", "into", "is", "why"), rows, note * bool(names))
 
 
 def reason(why: str) -> str:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from jitkernel.views.graph import back_edges
 from jitkernel.views.ordering import ordered
@@ -77,10 +77,22 @@ class Drawing:
             places = self._coordinates(layers)
             found.append((max(places, default=0.0), len(found), layers, places))
         width, _, self.layers, self.x = min(found)  # the narrowest
-        if self.names and self.x[0] > width / 2:  # what begins is seen at the left
+        # The arrows of a box lead from left to right, or else what begins is seen at the left.
+        if self.names and (self._turned(), self.x[0]) > (0, width / 2):
             self.layers = [layer[::-1] for layer in self.layers]
             self.x = [width - x for x in self.x]
         self._finish()
+
+    def _turned(self) -> int:
+        """The number of arrows that lead to the left of their box's last one, less the others."""
+        found, last = 0, dict[str, float]()
+        for number, (a, b, _) in enumerate(self.edges):
+            if number not in self.back and a != b:
+                here = self.x[self.number[b]]
+                before = last.setdefault(a, here)
+                found += (before > here) - (before < here)
+                last[a] = here
+        return found
 
     # -- layers ----------------------------------------------------------------------------------
 
@@ -130,13 +142,18 @@ class Drawing:
 
     def _folded(self, layer: dict[str, int], page: float) -> dict[str, int]:
         """Layers with room for their boxes and for the edges that pass those beside them."""
+        layers: list[list[str]] = [[] for _ in range(max(layer.values(), default=-1) + 1)]
+        for name in self.boxes:
+            layers[layer[name]].append(name)
+        begin = [0] * (len(layers) + 1)  # of passing edges: more than pass the layer above
+        for a, b, _ in self.edges:
+            upper, lower = sorted((layer[a], layer[b]))
+            if upper < lower:
+                begin[upper + 1] += 1
+                begin[lower] -= 1
         found: dict[str, int] = {}
         below = 0
-        for number in range(max(layer.values(), default=-1) + 1):
-            names = [name for name in self.boxes if layer[name] == number]
-            passing = sum(
-                min(layer[a], layer[b]) < number < max(layer[a], layer[b]) for a, b, _ in self.edges
-            )
+        for names, passing in zip(layers, accumulate(begin), strict=False):
             rows = next(
                 k for k in range(1, len(names) + 1)
                 if k == len(names) or self._widest(names, k, passing) <= page
@@ -252,7 +269,8 @@ class Drawing:
             name: (self.x[self.number[name]] - box[0] / 2, tops[self.layer[name]])
             for name, box in self.boxes.items()
         }
-        self.width, self.height = right + MARGIN, y - GAP_Y + MARGIN
+        ends = (r.label[0] + e[2] for r, e in zip(self.routes, self.edges, strict=True))
+        self.width, self.height = max(right, *ends, 0.0) + MARGIN, y - GAP_Y + MARGIN
 
     def _ports(self) -> tuple[dict[int, float], dict[int, float]]:
         """The x where each edge meets the bottom of its upper box and the top of its lower one."""

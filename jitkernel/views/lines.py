@@ -60,7 +60,7 @@ class Body:
             inside = depth.get(block, 0)
             lines = [Line(f"{block.name}:", None, inside)]
             for text, place in zip(texts, places, strict=True):
-                lines += [Line("  " + part.strip(), place, inside) for part in text.split("\n")]
+                lines += [Line(f" {part.strip()}", place, inside) for part in text.split("\n")]
             yield block.name, lines
 
 

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 _WHOLE = 400  # lines of a cell's source that are shown where no function was named
 _MOST = 2_000  # lines of a pane
 _COLOURED = 60_000  # bytes of HTML; what would be more has words in colours in the source only
-_LARGEST = 300_000  # and what would be more than this nowhere
+_BLOCK = 1_000  # bytes; and what would be more than so much a block, too, has none
+_LARGEST = 300_000  # nor has what would be more than this
 _CODE = "Machine code"
 _NOTE = (
     "What has one number comes from one line of source; a letter before it means another text. "
@@ -76,25 +77,29 @@ def linked(
         )
     panes = [Pane("IR, as it was compiled", shown[0], 3), Pane(_CODE, shown[1], 2)]
     groups = [[Pane("Source", [source[:_MOST]])], [pane for pane in panes if pane.lines]]
-    return _in_colours(title, groups, keys, note, ("llvm", syntax))
+    room = max(_BLOCK * sum(map(len, bodies.values())), _COLOURED)
+    return _in_colours(title, groups, keys, note, ("llvm", syntax), room)
 
 
 def _in_colours(
-    title: str, groups: list[list[Pane]], keys: Keys, note: str, languages: Sequence[str]
+    title: str, groups: list[list[Pane]], keys: Keys, note: str, languages: Sequence[str], room: int
 ) -> View:
-    """The panes with words in colours, as many as there is room for."""
+    """The panes with words in colours, as many as there is room for; where there is not even room
+    for none, those of the source, which are few."""
     source, codes = groups
-    plain = [replace(source[0], cells=[[line._replace(html="") for line in source[0].lines]])]
-    view = beside(title, [plain, codes], keys, note)
+    view = beside(title, groups, keys, note)
     lines = sum(len(pane.lines) for pane in codes)
-    for flow, more, room in ((False, 30, _COLOURED), (True, 0, _COLOURED), (None, 0, _LARGEST)):
-        if len(view.html) + more * lines > room:  # it adds at least so much
-            continue
-        inked = codes if flow is None else [_inked(p, languages, flow) for p in codes]
-        richer = beside(title, [source, inked], keys, note)
-        if len(richer.html) <= room:
-            return richer
-    return view
+    for flow, more in ((False, 30), (True, 0)):
+        if len(view.html) + more * lines <= _COLOURED:  # it adds at least so much
+            inked = [_inked(pane, languages, flow) for pane in codes]
+            richer = beside(title, [source, inked], keys, note)
+            if len(richer.html) <= _COLOURED:
+                return richer
+    if len(view.html) <= min(room, _LARGEST):
+        return view
+    bare = [replace(source[0], cells=[[line._replace(html="") for line in source[0].lines]])]
+    plain = beside(title, [bare, codes], keys, note)
+    return plain if len(plain.html) <= room or len(view.html) > _LARGEST else view
 
 
 def _inked(pane: Pane, languages: Sequence[str], flow: bool) -> Pane:
@@ -188,8 +193,8 @@ def _decoded(
 
 def _instruction(i: Instruction) -> str:
     if i.refers and i.mnemonic.startswith(("call", "j")):
-        return f"  {i.mnemonic} {i.refers}"
-    text = f"  {i.mnemonic} {i.operands}".rstrip()
+        return f" {i.mnemonic} {i.refers}"
+    text = f" {i.mnemonic} {i.operands}".rstrip()
     return f"{text}  ; {i.refers}" if i.refers else text
 
 

@@ -289,7 +289,7 @@ class _Picture:
                     if n in top:
                         ticks.append(f"M{x - 4:.0f} {LINE * (top[n] + 1.5):.0f}h8")
                 if r.start >= 2 * self.first:
-                    high = y(r.start) - 1
+                    high = y(r.start) - 3  # above the tick
                     names.append(f'<tspan x="{x:.0f}" y="{high:.0f}">{r.name[1:]}</tspan>')
         parts.append(f'<path d="{"".join(thin)}" stroke="{INK}" stroke-width="1"/>')
         parts += [

@@ -147,9 +147,8 @@ def _name(session: Session, made: MappedRelocation, describe: Callable[[int], st
     if made.how in ("size", "nothing", "not loaded"):
         return ""
     address = made.final or made.refers_to
-    if address in session.inspect.engine.arena:
-        return describe(address)
-    return session.inspect.name_of(address).replace("+0x0,", ",")
+    found = describe(address) or session.inspect.name_of(address)
+    return found.replace("+0x0,", ",")
 
 
 def _entries(session: Session, made: LinkMap, most: int) -> View | None:

@@ -108,7 +108,10 @@ def _meant(session: Session, text: str) -> tuple[str, Data | None, Value]:
             return text, None, Value(made, ir=True)
         if text.split()[:1] in (["struct"], ["union"], ["enum"]):
             raise UsageError(f"no cell has declared {' '.join(text.split())}") from None
-        raise UsageError(f"{text} is neither a type nor an expression: {error}") from None
+        tagged = (f"{kind} {text}" for kind in ("struct", "union"))
+        if whole := next(filter(session.debugger.type_called, tagged), ""):
+            raise UsageError(f"{text} is the type {whole}: %layout {whole}") from None
+        raise UsageError(f"{text} is no type, and {error}") from None
 
 
 def _fields(whole: Value, path: str, at: int, depth: int) -> Iterator[_Field]:

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 from itertools import groupby
 
 from jitkernel.session.report.sources import Place
 from jitkernel.views.lines import Line
 from jitkernel.views.svg import INK, PAPER
-from jitkernel.views.view import KEYS, View, fold, prose
+from jitkernel.views.view import KEYS, View, fold, inner, prose
 
 _TALL = 40  # em, of a pane before it scrolls
 _BAR = "│"  # of a loop
@@ -121,24 +120,23 @@ _BROKEN = "display:grid;gap:0 1em;white-space:pre-wrap;word-break:normal;overflo
 def _group(group: Sequence[Pane], keys: Keys) -> str:
     """Columns of cells, or the lines of the one that there is."""
     if len(group) == 1:
-        lines = group[0].lines
-        runs = _runs(lines, _width(lines, keys), keys)
+        runs = _runs(group[0].lines, keys)
         return f'<code style="white-space:pre;{_CARD}">{runs}</code>'
     shares = " ".join(f"minmax(0,{pane.share}fr)" for pane in group)
-    widths = [_width(pane.lines, keys) for pane in group]
+    width = max(_width(pane.lines, keys) for pane in group)
     cells = (
-        f"<div>{_runs(lines, width, keys)}</div>"
+        f"<div>{_runs(lines, keys)}</div>"
         for row in zip(*(pane.cells for pane in group), strict=True)
-        for lines, width in zip(row, widths, strict=True)
+        for lines in row
     )
-    style = f"{_BROKEN};grid-template-columns:{shares};{_CARD}"
+    style = f"{_BROKEN};tab-size:{width + 1};grid-template-columns:{shares};{_CARD}"
     return f'<code style="{style}">{"".join(cells)}</code>'
 
 
 def _rules(count: int) -> str:
     """Rules of a style sheet that mark partners: a style is all that has to be trusted."""
-    marked = ",".join(f".jkp:has(.k{n}:hover) .k{n}" for n in range(count))
-    return f"{marked}{{outline:2px solid {INK}}}" if marked else ""
+    marked = ",".join(f"&:has(.k{n}:hover) .k{n}" for n in range(count))
+    return f".jkp{{{marked}{{outline:2px solid {INK}}}}}" if marked else ""
 
 
 def _names(lines: Sequence[Line], keys: Keys) -> list[str]:
@@ -155,24 +153,22 @@ def _width(lines: Sequence[Line], keys: Keys) -> int:
     return max(map(len, _names(lines, keys)), default=0)
 
 
-def _gutters(lines: Sequence[Line], width: int, keys: Keys) -> list[str]:
-    """The gutter of each line: its name, and bars of loops."""
-    names = _names(lines, keys)
-    return [f"{name:>{width}} {_BAR * line.depth}" for name, line in zip(names, lines, strict=True)]
-
-
 def _plain(pane: Pane, keys: Keys) -> list[str]:
-    lines = pane.lines
-    gutters = _gutters(lines, _width(lines, keys), keys)
-    return [(gutter + line.text).rstrip() for gutter, line in zip(gutters, lines, strict=True)]
+    width, names = _width(pane.lines, keys), _names(pane.lines, keys)
+    return [
+        f"{name:>{width}} {_BAR * line.depth}{line.text}".rstrip()
+        for name, line in zip(names, pane.lines, strict=True)
+    ]
 
 
-def _runs(lines: Sequence[Line], width: int, keys: Keys) -> str:
-    rows = zip(_gutters(lines, width, keys), lines, strict=True)
+def _runs(lines: Sequence[Line], keys: Keys) -> str:
+    """Each line behind its name, and bars of loops.  A tab is the space between, most lines having
+    no name; so tabs of C stand where they do in its file, too."""
+    rows = zip(_names(lines, keys), lines, strict=True)
     parts = []
     for place, run in groupby(rows, key=lambda row: row[1].place):
         body = "\n".join(
-            gutter + (line.html or escape(line.text, quote=False)) for gutter, line in run
+            f"{name}\t{_BAR * line.depth}{line.html or inner(line.text)}" for name, line in run
         )
         parts.append(f"{body}\n" if place is None else _coloured(f"{body}\n", keys.number(place)))
     return "".join(parts)

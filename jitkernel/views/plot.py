@@ -1,12 +1,14 @@
-"""Arrays of the program as curves and images.  Start from `plot`.
+"""Arrays of the program as curves and images, and the same in words and numbers.  Start from
+`plot`.
 
-With matplotlib where it is installed, else drawn here; the text and the table beside say the same.
+Curves are drawn by matplotlib where it is installed, else here: on one card, in the same colours.
 """
 
 from __future__ import annotations
 
 import base64
 import math
+import sys
 import zlib
 from collections.abc import Sequence
 from html import escape
@@ -14,11 +16,10 @@ from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import UsageError
-from jitkernel.session.debugging.values import type_text
-from jitkernel.values.datatype import DataType
+from jitkernel.session.debugging.values import Value, type_text
 from jitkernel.views.data import Data, Elements, Series, elements, look_up, series
-from jitkernel.views.svg import FAINT, INK, SHEET, address, image, label
-from jitkernel.views.view import View, folding, join, sparkline, table
+from jitkernel.views.svg import EDGE, FAINT, INK, PAPER, SHEET, address, image, label
+from jitkernel.views.view import View, folding, join, share, shorten, sparkline, table
 from jitkernel.wording import counted
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ _COLUMNS = 640  # of a curve: more numbers are drawn as the least and the greate
 _ROWS = 8  # of a matrix: more of them are an image
 _CURVES = 8
 _LISTED = 200  # numbers of a table
+_THIN = 16  # pixels, at least, of a short side
 _PIXELS = 512  # at most, of an image's side: more are left out evenly
 #: Okabe-Ito, dark enough on a card, each with dashes of its own.
 _LINES = (
@@ -40,6 +42,10 @@ _LINES = (
 #: cividis at quarters: it grows lighter evenly, for all eyes.  Nuñez et al., PLOS ONE 13(7), 2018.
 _SCALE = ((0, 32, 76), (64, 77, 107), (124, 123, 120), (187, 174, 106), (255, 233, 69))
 _SHADES = " ░▒▓█"
+_LARGE = 1e300  # matplotlib adds to numbers what makes larger ones infinite
+
+#: Points from left to right, None where there is a gap.
+_Curve = list[tuple[float, float] | None]
 
 
 def plot(
@@ -53,10 +59,11 @@ def plot(
     needs; `x` is the member that gives the places on the axis.  Raises UsageError.
     """
     data = look_up(session, text)
-    found = elements(data, count, first)
+    found = elements(data, count, first).scalars()
     lines = series(found)
     if not lines:
-        raise UsageError(f"{text} has no numbers: its elements are {type_name(found.type)}")
+        of = type_text(Value(found.type, ir=data.value.ir))
+        raise UsageError(f"{text} has no numbers: its elements are of type {of}")
     sides = found.shape
     if as_image and len(sides) < 2:
         raise UsageError(f"{text} is no matrix: without --image it is drawn as a curve")
@@ -65,11 +72,6 @@ def plot(
     if len(sides) > 1:
         lines = _rows_of(lines, sides)
     return curves(data, found, lines, x)
-
-
-def type_name(type: DataType) -> str:
-    """The words for a type of elements."""
-    return type.name or type.bare.name or type.bare.kind
 
 
 def _rows_of(lines: Sequence[Series], sides: Sequence[int]) -> list[Series]:
@@ -95,8 +97,10 @@ def curves(
     axis: Sequence[float] | None = None
     if x:
         names = [one.name for one in lines]
-        if x not in names:
-            raise UsageError(f"there is no {x} in {data.text}: {', '.join(filter(None, names))}")
+        others = ", ".join(name for name in names if name and name != x)
+        if x not in names or not others:
+            why = f"of {x} and what else" if x in names else f"there is no {x} in {data.text}"
+            raise UsageError(f"{why}: {others}" if others else why)
         axis = next(one.values for one in lines if one.name == x)
         lines = [one for one in lines if one.name != x]
     left = len(lines) - _CURVES
@@ -112,8 +116,15 @@ def curves(
         for one in lines
         if (ok := [v for v in one.values if math.isfinite(v)])
     )
-    first = 0 if axis is not None else found.first
-    picture = _by_matplotlib(lines, axis, first, alt) or _drawn(lines, axis, first, alt)
+    begin = 0 if axis is not None else found.first
+    drawn = [_thinned(o.values, axis or range(begin, begin + len(o.values))) for o in lines]
+    names = [shorten(one.name, 12) for one in lines]
+    known = [point for curve in drawn for point in curve if point is not None]
+    picture = ""
+    if known:
+        large = max(abs(number) for point in known for number in point) > _LARGE
+        picture = "" if large else _by_matplotlib(names, drawn, alt)
+        picture = picture or _drawn(names, drawn, known, alt)
     return View(words, picture + beside + ("" if alone else _listed(lines, found.first)))
 
 
@@ -131,21 +142,20 @@ def _listed(lines: Sequence[Series], first: int) -> str:
 
 def _facts(values: Sequence[float]) -> tuple[str, str, str, str]:
     ok = [v for v in values if math.isfinite(v)]
-    if not ok:
-        return "", "", "", f"{len(values):,}"
     odd = f" ({len(values) - len(ok):,} not finite)" if len(ok) < len(values) else ""
-    mean = math.fsum(ok) / len(ok)
-    return _short(min(ok)), _short(max(ok)), _short(mean), f"{len(values):,}{odd}"
+    mean = math.fsum(v / len(ok) for v in ok)  # their sum may be larger than a float
+    told = (_short(min(ok)), _short(max(ok)), _short(mean)) if ok else ("", "", "")
+    return *told, f"{len(values):,}{odd}"
 
 
 def _short(value: float) -> str:
     return str(value) if isinstance(value, int) and abs(value) < 10**9 else f"{value:.6g}"
 
 
-def _thinned(values: Sequence[float], axis: Sequence[float]) -> list[tuple[float, float] | None]:
+def _thinned(values: Sequence[float], axis: Sequence[float]) -> _Curve:
     """The points of a curve: of very many the least and the greatest in each of so many columns, so
     that no peak is lost; None where there is a gap."""
-    size, points = len(values), list[tuple[float, float] | None]()
+    size, points = len(values), _Curve()
     if size <= 2 * _COLUMNS:
         for place, value in zip(axis, values, strict=True):
             ok = math.isfinite(value) and math.isfinite(place)
@@ -162,25 +172,53 @@ def _thinned(values: Sequence[float], axis: Sequence[float]) -> list[tuple[float
     return points
 
 
-def _points(
-    lines: Sequence[Series], axis: Sequence[float] | None, first: int
-) -> list[list[tuple[float, float] | None]]:
-    return [_thinned(one.values, axis or range(first, first + len(one.values))) for one in lines]
-
-
-def _drawn(lines: Sequence[Series], axis: Sequence[float] | None, first: int, alt: str) -> str:
-    """The curves as a picture of our own."""
-    curves = _points(lines, axis, first)
-    known = [point for curve in curves for point in curve if point is not None]
-    if not known:
+def _by_matplotlib(names: Sequence[str], curves: Sequence[_Curve], alt: str) -> str:
+    """The curves as matplotlib draws them; "" where it is not installed."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
         return ""
+    figure = Figure(figsize=(WIDTH / 100, HEIGHT / 100), layout="constrained", facecolor=PAPER)
+    axes = figure.subplots()
+    axes.set_facecolor(SHEET)
+    axes.grid(axis="y", color=FAINT)
+    for number, (name, curve) in enumerate(zip(names, curves, strict=True)):
+        colour, dashes = _LINES[number % len(_LINES)]
+        dash = tuple(map(float, dashes.split())) if dashes and len(names) > 1 else ()
+        points = [point or (math.nan, math.nan) for point in curve]
+        alone = [at for at in range(len(curve)) if _is_alone(curve, at)]
+        axes.plot(
+            *zip(*points, strict=True), label=name, color=colour, linestyle=(0, dash or None),
+            marker="+", markevery=alone,
+        )  # fmt: skip
+    if any(names):
+        figure.legend(loc="outside right upper", facecolor=PAPER, edgecolor=PAPER)
+    out = StringIO()
+    figure.savefig(out, format="svg", metadata={"Date": None})
+    return (
+        f'<p><img src="{address(out.getvalue())}" alt="{escape(alt, quote=True)}"'
+        ' style="max-width:100%;margin:4px 0"></p>'
+    )
+
+
+def _is_alone(curve: _Curve, at: int) -> bool:
+    """True of a point between two gaps."""
+    beside = curve[max(at - 1, 0) : at] + curve[at + 1 : at + 2]
+    return curve[at] is not None and not any(beside)
+
+
+def _drawn(
+    names: Sequence[str], curves: Sequence[_Curve],
+    known: Sequence[tuple[float, float]], alt: str,
+) -> str:  # fmt: skip
+    """The curves as a picture of our own; `known` are all their points."""
     across = _span([place for place, _ in known])
     upright = _span([value for _, value in known])
-    wide, tall = WIDTH - LEFT - RIGHT, HEIGHT - BOTTOM
+    right = RIGHT if any(names) else 2 * EDGE
+    wide, tall = WIDTH - LEFT - right, HEIGHT - BOTTOM
 
     def at(place: float, value: float) -> tuple[float, float]:
-        right = (place - across[0]) / (across[1] - across[0])
-        return LEFT + wide * right, tall * (1 - (value - upright[0]) / (upright[1] - upright[0]))
+        return LEFT + wide * share(place, *across), tall * (1 - share(value, *upright))
 
     parts = [f'<rect x="{LEFT}" y="0" width="{wide}" height="{tall}" fill="{SHEET}"/>']
     for tick in _ticks(*upright):
@@ -191,25 +229,25 @@ def _drawn(lines: Sequence[Series], axis: Sequence[float] | None, first: int, al
         x = at(tick, upright[0])[0]
         parts.append(f'<path d="M{x:.1f},{tall} v4" stroke="{INK}"/>')
         parts.append(label(x, tall + 16, f"{tick:g}", "middle"))
-    for number, (one, curve) in enumerate(zip(lines, curves, strict=True)):
+    for number, (name, curve) in enumerate(zip(names, curves, strict=True)):
         colour, dashes = _LINES[number % len(_LINES)]
-        dash = f' stroke-dasharray="{dashes}"' if dashes and len(lines) > 1 else ""
+        dash = f' stroke-dasharray="{dashes}"' if dashes and len(names) > 1 else ""
         parts.append(
             f'<path d="{_path(curve, at)}" fill="none" stroke="{colour}" stroke-width="1.5"'
             f' stroke-linecap="round"{dash}/>'
         )
-        if one.name:
+        if name:
             y = 12 + 18 * number
             parts.append(
                 f'<path d="M{WIDTH - RIGHT + 10},{y - 4} h22" stroke="{colour}"'
                 f' stroke-width="2"{dash}/>'
             )
-            parts.append(label(WIDTH - RIGHT + 38, y, one.name[:12]))
+            parts.append(label(WIDTH - RIGHT + 38, y, name))
     return image(parts, WIDTH, HEIGHT, alt)
 
 
-def _path(curve: Sequence[tuple[float, float] | None], at: Any) -> str:
-    """An SVG path; a number between two gaps is a point."""
+def _path(curve: _Curve, at: Any) -> str:
+    """An SVG path; a number between two gaps is a cross."""
     path, pen = list[str](), "M"
     for number, point in enumerate(curve):
         if point is None:
@@ -217,9 +255,8 @@ def _path(curve: Sequence[tuple[float, float] | None], at: Any) -> str:
             continue
         x, y = at(*point)
         path.append(f"{pen}{x:.1f},{y:.1f}")
-        alone = pen == "M" and (number + 1 == len(curve) or curve[number + 1] is None)
-        if alone:
-            path.append("h0.1")
+        if _is_alone(curve, number):
+            path.append("m-3,0h6m-3,-3v6")
         pen = "L"
     return "".join(path)
 
@@ -227,41 +264,18 @@ def _path(curve: Sequence[tuple[float, float] | None], at: Any) -> str:
 def _span(values: Sequence[float]) -> tuple[float, float]:
     """The least and the greatest, a little apart where they are one."""
     low, high = float(min(values)), float(max(values))
-    if low == high:
+    if high - low < sys.float_info.min:
         room = abs(low) / 2 or 1.0
-        return low - room, high + room
-    return low, high
+        low, high = low - room, high + room
+    return max(low, -sys.float_info.max), min(high, sys.float_info.max)
 
 
 def _ticks(low: float, high: float) -> list[float]:
     """At most seven round numbers between two."""
-    step = 10.0 ** math.floor(math.log10((high - low) / 3))
-    step *= next(by for by in (1, 2, 5, 10, 20) if (high - low) / (step * by) <= 6)
+    step = 10.0 ** math.floor(math.log10(high / 3 - low / 3))
+    step *= next(by for by in (1, 2, 5, 10, 20) if high / 6 - low / 6 <= step * by)
     first = math.ceil(low / step)
-    return [round(n * step, 12) for n in range(first, first + 8) if n * step <= high]
-
-
-def _by_matplotlib(
-    lines: Sequence[Series], axis: Sequence[float] | None, first: int, alt: str
-) -> str:
-    """The curves as matplotlib draws them; "" where it is not installed."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        return ""
-    figure = Figure(figsize=(7.4, 2.8), layout="constrained")
-    axes = figure.subplots()
-    for one, curve in zip(lines, _points(lines, axis, first), strict=True):
-        known = [point or (math.nan, math.nan) for point in curve]
-        axes.plot([p for p, _ in known], [v for _, v in known], label=one.name or None)
-    if any(one.name for one in lines):
-        axes.legend()
-    out = StringIO()
-    figure.savefig(out, format="svg", metadata={"Date": None})
-    return (
-        f'<p><img src="{address(out.getvalue())}" alt="{escape(alt, quote=True)}"'
-        ' style="max-width:100%"></p>'
-    )
+    return [n * step for n in range(first, first + 8) if n * step <= high]
 
 
 # -- images ----------------------------------------------------------------------------------------
@@ -275,11 +289,9 @@ def _image(data: Data, found: Elements, lines: Sequence[Series]) -> View:
     is_coloured = len(sides) == 3 and sides[-1] in (3, 4) and found.type.bare.size == 1
     if is_coloured:
         step = sides[-1]
-        values = [values[at : at + 3] for at in range(0, len(values), step)]
+        values = [[int(v) & 255 for v in values[at : at + 3]] for at in range(0, len(values), step)]
         sides = sides[:-1]
     high, wide = math.prod(sides[:-1]), sides[-1]
-    if not high or not wide:
-        raise UsageError(f"{data.text} has no elements")
     title = f"{data.text}: {type_text(data.value)}"
     known = [] if is_coloured else [v for v in values if math.isfinite(v)]
     low, top = (min(known), max(known)) if known else (0.0, 0.0)
@@ -287,16 +299,18 @@ def _image(data: Data, found: Elements, lines: Sequence[Series]) -> View:
     rows = [[values[y * wide + x] for x in range(0, wide, every)] for y in range(0, high, every)]
     if not is_coloured:
         scale = [_colour(at / 255) for at in range(256)]
-        levels = 255 / (top - low) if top > low else 0.0
         odd = (255, 0, 255)  # what is no number
         rows = [
-            [scale[int((v - low) * levels)] if math.isfinite(v) else odd for v in row]
+            [scale[int(255 * share(v, low, top))] if math.isfinite(v) else odd for v in row]
             for row in rows
         ]
+    what = title
+    if not is_coloured:
+        what += f", from {_short(low)} (dark) to {_short(top)} (light)" if known else ""
+        what += f", {left:,} not finite (magenta)" if (left := len(values) - len(known)) else ""
     zoom = max(1, min(16, 480 // max(len(rows), len(rows[0]))))
-    words = "" if is_coloured else f", from {_short(low)} (dark) to {_short(top)} (light)"
-    what = f"{title}{words}"
-    png = base64.b64encode(_png(rows, zoom)).decode()
+    across, down = (max(zoom, _THIN // side) for side in (len(rows[0]), len(rows)))
+    png = base64.b64encode(_png(rows, across, down)).decode()
     html = (
         f'<p><img src="data:image/png;base64,{png}" alt="{escape(what, quote=True)}"'
         f' style="max-width:100%"><br>{escape(what)}</p>'
@@ -321,13 +335,13 @@ def _colour(level: float) -> tuple[int, int, int]:
     return red, green, blue
 
 
-def _png(rows: Sequence[Sequence[Sequence[int]]], zoom: int) -> bytes:
-    """A PNG with 8 bits a colour, each pixel `zoom` wide and high: sharp wherever it is shown.
+def _png(rows: Sequence[Sequence[Sequence[int]]], across: int, down: int) -> bytes:
+    """A PNG with 8 bits a colour, each pixel so many across and down: sharp wherever it is shown.
     W3C, Portable Network Graphics (Third Edition), 5 and 11.2."""
     raw = b"".join(
-        (b"\0" + b"".join(bytes(map(int, pixel)) * zoom for pixel in row)) * zoom for row in rows
+        (b"\0" + b"".join(bytes(pixel) * across for pixel in row)) * down for row in rows
     )
-    wide, high = len(rows[0]) * zoom, len(rows) * zoom
+    wide, high = len(rows[0]) * across, len(rows) * down
     head = wide.to_bytes(4, "big") + high.to_bytes(4, "big") + bytes((8, 2, 0, 0, 0))
     return b"\x89PNG\r\n\x1a\n" + b"".join(
         len(body).to_bytes(4, "big") + kind + body + zlib.crc32(kind + body).to_bytes(4, "big")

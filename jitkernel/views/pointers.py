@@ -19,8 +19,8 @@ from jitkernel.session.debugging.values import (
     type_text,
 )
 from jitkernel.views.data import Data, look_up
-from jitkernel.views.diagram import Arrow, Node, diagram
-from jitkernel.views.view import View, fold, preformatted
+from jitkernel.views.diagram import PAGE, Arrow, Node, figure_of
+from jitkernel.views.view import View, fold, preformatted, shorten
 from jitkernel.wording import counted
 
 if TYPE_CHECKING:
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 __all__ = ["draw"]
 
 MOST = 40  # boxes, where nobody says how many
-_LINES = 12  # of a box
+_LARGEST = 1000  # whatever is said
+_LINES, _LETTERS = 12, 60  # of a box
 _ELEMENTS = 64  # of an array within one
 
 
@@ -67,7 +68,7 @@ def draw(session: Session, text: str, most: int = MOST) -> View:
     many; those that lead back, and those to memory that cannot be read, are told as such.  Raises
     UsageError where it leads to nothing."""
     data = look_up(session, text)
-    walk = _Walk(data, most)
+    walk = _Walk(data, min(most, _LARGEST))
     boxes = walk.boxes
     if not walk.followed and boxes[0].kind != "missing":
         raise UsageError(
@@ -76,7 +77,8 @@ def draw(session: Session, text: str, most: int = MOST) -> View:
         )
     title = f"{text}: {type_text(data.value)}, {counted(len(boxes), 'object')}"
     if walk.left:
-        title += f", and more: --most {2 * len(boxes)}"
+        more = f": --most {2 * len(boxes)}" if len(boxes) < _LARGEST else ""
+        title += f", and more{more}"
     wild = sum(box.kind == "missing" for box in boxes)
     title += f"; {wild} cannot be read" if wild else ""
     lines = [title, *_text(boxes)]
@@ -89,7 +91,7 @@ def draw(session: Session, text: str, most: int = MOST) -> View:
         for link in box.links
         if link.to
     ]
-    picture = diagram(nodes, arrows, title)
+    picture = figure_of(nodes, arrows, title, PAGE)
     plain = preformatted("\n".join(map(escape, lines[1:])))
     html = f"<p>{escape(title)}</p>{picture}<details><summary>as text</summary>{plain}</details>"
     return View(fold(lines), html)
@@ -99,7 +101,8 @@ def _short(box: _Box) -> list[str]:
     """The lines of a box in the picture."""
     lines = [*box.lines, *(f"{link.name} = {link.words}" for link in box.links if not link.to)]
     more = len(lines) - _LINES
-    return lines if more <= 0 else [*lines[:_LINES], f"and {more} more"]
+    lines = lines if more <= 0 else [*lines[:_LINES], f"and {more} more"]
+    return [shorten(line, _LETTERS) for line in lines]
 
 
 def _text(boxes: list[_Box]) -> Iterator[str]:

@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from html import escape
 from itertools import groupby
 
 from jitkernel.ir.printed import matching
 from jitkernel.regex import regex
 from jitkernel.views.diff import TINTS
-from jitkernel.views.view import KEYS, View, fold
+from jitkernel.views.view import KEYS, View, fold, inner
 
 _WORD = regex(r"[%@#!]?[\w.$-]+|\s+|.")
 _KEY = regex(r"\s*(?:(%[^\s=]+) =|([\w.$-]+))")
@@ -122,8 +121,8 @@ def sides(pieces: Sequence[Piece], limit: int, more: str = "") -> View:
         if len(pieces) > 1:
             head = f"@@ {piece.name or 'outside functions'}"
             texts.append(head)
-            left.append(("@", escape(head)))
-            right.append(("@", escape(head)))
+            left.append(("@", inner(head)))
+            right.append(("@", inner(head)))
         for at, rows in piece.hunks():
             shown, room = rows[:room], room - len(rows)
             texts += [f"@@ line {at}", *_unified(shown)]
@@ -139,7 +138,7 @@ def sides(pieces: Sequence[Piece], limit: int, more: str = "") -> View:
     if out:
         texts.append(f"… {out} more lines{more}")
         left.append(("@", f"… {out} more lines"))
-        right.append(("@", escape(more.removeprefix("; "))))
+        right.append(("@", inner(more.removeprefix("; "))))
     columns = "".join(map(_column, (left, right)))
     html = f'<div style="{_GRID}">{columns}</div>'
     return View(fold(texts), html)
@@ -162,17 +161,17 @@ def _marked(row: Row) -> tuple[tuple[str, str], tuple[str, str]]:
     """Both sides of a row, each with its mark; words that differ are in a `mark`."""
     old, new = row.old, row.new
     if row.same:
-        line = " ", f"  {escape(new or '', quote=False)}"
+        line = " ", f"  {inner(new or '')}"
         return line, line
     if old is None or new is None or max(len(old), len(new)) > _LONGEST:
-        gone = ("-", f"- {escape(old, quote=False)}") if old is not None else ("@", "")
-        came = ("+", f"+ {escape(new, quote=False)}") if new is not None else ("@", "")
+        gone = ("-", f"- {inner(old)}") if old is not None else ("@", "")
+        came = ("+", f"+ {inner(new)}") if new is not None else ("@", "")
         return gone, came
     a, b = _WORD.findall(old), _WORD.findall(new)
     left, right = ["- "], ["+ "]
     for tag, i, j, k, m in _changes(a, b):
         for side, words in ((left, a[i:j]), (right, b[k:m])):
-            text = escape("".join(words), quote=False)
+            text = inner("".join(words))
             side.append(f"<mark>{text}</mark>" if tag != "equal" and text.strip() else text)
     return ("-", "".join(left)), ("+", "".join(right))
 

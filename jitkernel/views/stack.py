@@ -99,7 +99,7 @@ def _frames(session: Session, stopped: StoppedCell, references: int) -> View:
         how = "table" if frame.certain else "searched" if size else "end"
         if any(marks.get(one.frame.pc) == "=>" for one in same):
             span = f"=> {span}"
-        rows.append((span, _where(first), line, text, size or "", f"{frame.start:#x}", how))
+        rows.append((span, first.words, line, text, size or "", f"{frame.start:#x}", how))
         number += len(same)
     columns = ("frame", "where", "#line", "instruction", "#bytes", "starts at", "found by")
     title = f"Stack where a cell {'is' if live else 'was stopped'}: {stopped.message}"
@@ -109,10 +109,6 @@ def _frames(session: Session, stopped: StoppedCell, references: int) -> View:
     if references:
         note += f" By their stack maps they hold {counted(references, 'live reference')}."
     return table(title, columns, rows, note)
-
-
-def _where(named: NamedFrame) -> str:
-    return named.where or f"{named.frame.pc:#x}"
 
 
 def _registers(stopped: StoppedCell, name: Callable[[int], str]) -> View:
@@ -152,7 +148,7 @@ def _words(
         else:
             what = name(value)
         rows.append((f"{address:#x}", f"+{address - frame.start:#x}", f"{value:#018x}", what))
-    title = f"Frame of {_where(named)}: {frame.stop - frame.start} bytes"
+    title = f"Frame of {named.words}: {frame.stop - frame.start} bytes"
     return table(title, ("address", "#offset", "word", "which is"), rows)
 
 

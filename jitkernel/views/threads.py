@@ -14,7 +14,6 @@ from jitkernel.wording import counted
 
 if TYPE_CHECKING:
     from jitkernel.session import Session
-    from jitkernel.session.report.faults import NamedFrame
     from jitkernel.session.report.places import Places
 
 _CALLERS = 3  # that are named
@@ -35,10 +34,10 @@ def threads(session: Session) -> View:
         except UsageError:
             continue  # it has just ended
         frames = running(record, 0.0, executor.pid, places).frames
-        callers = [_where(frame) for frame in frames[1 : 1 + _CALLERS]]
+        callers = [frame.words for frame in frames[1 : 1 + _CALLERS]]
         if len(frames) > 1 + _CALLERS:
             callers.append("...")
-        where = _where(frames[0]) if frames else ""
+        where = frames[0].words if frames else ""
         rows.append((number, where, _version(places, record.pc), ", ".join(callers)))
     note = f"{counted(len(rows), 'thread')} beside the one that runs cells."
     return table("Threads of the program", ("thread", "where", "version", "called by"), rows, note)
@@ -51,7 +50,3 @@ def _version(places: Places, pc: int) -> str:
     if owner is None or symbol is None or symbol.image is None or symbol.cell == owner[0]:
         return ""
     return f"former; now cell {symbol.cell}"
-
-
-def _where(named: NamedFrame) -> str:
-    return named.where or f"{named.frame.pc:#x}"

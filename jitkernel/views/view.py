@@ -154,6 +154,11 @@ def preformatted(html: str) -> str:
     return f'<pre {KEYS} style="{frame}"><code style="{lines}">{html}</code></pre>'
 
 
+def inner(text: str) -> str:
+    """HTML of preformatted text, as short as can be: arrows of C are as they are."""
+    return text.replace("&", "&amp;").replace("<", "&lt;")
+
+
 def prose(text: str) -> str:
     """HTML of text that is not preformatted.
 
@@ -209,6 +214,13 @@ def time_text(nanoseconds: float) -> str:
 _BLOCKS = "▁▂▃▄▅▆▇█"
 
 
+def share(value: float, low: float, high: float) -> float:
+    """The place of a number between two, from 0 to 1; 0 if they are one."""
+    if high - low == float("inf"):  # which halves are not
+        value, low, high = value / 2, low / 2, high / 2
+    return (value - low) / (high - low) if high > low else 0.0
+
+
 def sparkline(values: Sequence[float], width: int = 40, floor: float | None = None) -> str:
     """At most `width` blocks, the lowest for `floor` (by default the least value), the full one
     for the greatest.  Where there are more values than blocks, a block shows the greatest of its
@@ -217,12 +229,12 @@ def sparkline(values: Sequence[float], width: int = 40, floor: float | None = No
     if not finite:
         return " " * min(len(values), width)
     low = min(finite) if floor is None else floor
-    span = max(finite) - low
+    high = max(finite)
     count = min(len(values), width)
     line = []
     for index in range(count):
         piece = values[index * len(values) // count : (index + 1) * len(values) // count]
         known = [v for v in piece if v - v == 0]
-        level = min(7, int(8 * ((max(known) - low) / span))) if known and span > 0 else 0
+        level = min(7, int(8 * share(max(known), low, high))) if known else 0
         line.append(_BLOCKS[level] if known else " ")
     return "".join(line)

@@ -3,7 +3,6 @@ language."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,13 +15,6 @@ from tests.busy import soon
 
 ONE = "define i32 @f(i32 %x) {\n  %a = mul i32 %x, 8\n  ret i32 %a\n}\n"
 TWO = ONE + "define i32 @g(i32 %x) {\n  ret i32 %x\n}\n"
-
-
-@pytest.fixture
-def s(shared: Session) -> Iterator[Session]:
-    shared.reset()
-    yield shared
-    shared.check()
 
 
 def shown(s: Session, code: str, **how: object) -> str:
@@ -119,7 +111,8 @@ def test_a_figure_and_a_table_of_others(s: Session) -> None:
         "import matplotlib.pyplot as plt\n"
         "def run(module):\n  figure, axes = plt.subplots()\n  axes.plot([1, 2])\n  return figure"
     )
-    assert '<img src="data:image/png;base64,iVBOR' in analysis_view(analyse(s, code, "run")).html
+    made = analyse(s, code, "run", timeout=60)  # a large library
+    assert '<img src="data:image/png;base64,iVBOR' in analysis_view(made).html
 
 
 def test_it_edits_a_copy(s: Session) -> None:

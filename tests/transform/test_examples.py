@@ -7,7 +7,7 @@ import os
 import random
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from threading import Timer
@@ -44,13 +44,6 @@ def applied(text: str, *names: str) -> str:
             example(name)(function)
         parsed(str(module))
     return str(module)
-
-
-@pytest.fixture
-def s(shared: Session) -> Iterator[Session]:
-    shared.reset()
-    yield shared
-    shared.check()
 
 
 def test_all_are_there_and_short() -> None:

@@ -172,6 +172,14 @@ def test_how_names_look() -> None:
     assert bare("@sq") == bare("sq") == "sq"
 
 
+@pytest.mark.parametrize("zone", ["text", "data"])
+def test_a_number_is_no_address_where_nothing_is(s: Session, zone: str) -> None:
+    """As 0x40000000, which is 2.0 as well."""
+    number = s.inspect.engine.arena.zones[zone].stop - 64
+    s.run(f"define i64 @f() {{\n  ret i64 {number}\n}}")
+    assert f"{number:#x}" in (text := asm(s, "f").text) and ";" not in text
+
+
 def test_the_stub_of_a_far_function_and_the_entry_of_a_near_one(s: Session) -> None:
     """Where calls from afar, and pointers, lead; it is patched when the function is redefined."""
     s.run(
@@ -190,3 +198,13 @@ def test_the_stub_of_a_far_function_and_the_entry_of_a_near_one(s: Session) -> N
         asm(s, "@shout", entry=True)
     with pytest.raises(UsageError, match="an entry is one function's"):
         asm(s, 1, entry=True)
+
+
+def test_a_number_that_lies_in_the_arena_has_no_name(s):
+    """Only what is there has: no part of the arena that holds nothing."""
+    zones = s._core.engine.arena.zones
+    for name in ("text", "data"):
+        number = zones[name].stop - 0x1235
+        s.run(f"define i32 @n(i32 %x) {{\n  %r = xor i32 %x, {number}\n  ret i32 %r\n}}")
+        shown = asm(s, "n").text
+        assert re.search(rf"xor +.*{number:#x}$", shown, re.M), shown

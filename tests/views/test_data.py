@@ -118,9 +118,10 @@ def test_members_of_structs_are_curves_bit_fields_too(program):
     assert small == [i % 4 - 2 for i in range(8)]
 
 
-def test_what_is_no_number_is_a_gap_and_counted(program):
+def test_what_is_no_number_is_a_gap_and_counted(program, plain):
     shown = views.plot(program, "gaps")
     assert "(2 not finite)" in shown.text
+    assert picture(shown).count("h6m-3,-3v6") == 2, "a number alone is a cross"
 
 
 def test_no_peak_of_many_numbers_is_lost(program, plain):
@@ -184,6 +185,8 @@ def pixels(view: views.View) -> tuple[list[bytes], int]:
         ("a", {}, "no array"),
         ("nowhere", {"count": 3}, "cast it"),
         ("nothing", {}, "nothing here is called nothing"),
+        ("pionts", {}, "nothing here is called pionts; did you mean points?"),
+        ("insert", {}, "nothing here is called insert: insert is a function"),
         ("w", {"first": 1000}, "the last is number 999"),
         ("w", {"as_image": True}, "no matrix"),
         ("points", {"x": "nope"}, "x, y"),
@@ -197,16 +200,124 @@ def test_what_cannot_be_drawn_says_why(program, text, options, why):
         views.plot(program, text, **options)
 
 
-def test_matplotlib_draws_where_it_is_installed(program):
+def test_each_member_has_a_curve(program, plain):
+    assert picture(views.plot(program, "points")).count('fill="none"') == 3
+
+
+def test_matplotlib_draws_where_it_is_installed(program, odd):
+    """On the same card, and a number alone is a cross, too."""
     pytest.importorskip("matplotlib")
-    shown = picture(views.plot(program, "w"))
-    assert "matplotlib" in shown.lower()
+    shown = picture(views.plot(program, "points"))
+    assert "matplotlib" in shown.lower() and shown.count("#c3cbd6") >= 1
+    assert len(re.findall(r"stroke-dasharray", shown)) >= 2 and "x" in shown
+    crosses = r'<use xlink:href="#m[^>]*style="fill: #00503b'
+    assert len(re.findall(crosses, picture(views.plot(program, "gaps")))) == 2
+    assert "matplotlib" not in picture(views.plot(odd, "wide")).lower()
 
 
-def test_without_matplotlib_a_picture_is_drawn(program, plain):
-    shown = views.plot(program, "points")
-    assert "matplotlib" not in picture(shown).lower()
-    assert picture(shown).count('fill="none"') == 3
+# -- odd data --------------------------------------------------------------------------------------
+
+ODD = """
+#include <math.h>
+#include <stdlib.h>
+double wide[4] = {1.7e308, -1.7e308, 1.7e308}, most[2] = {1.7e308, 1.7e308}, tiny[2] = {0, 5e-324},
+  small[3] = {1e-15, 2e-15, 3e-15}, none[0], odd[3] = {NAN, -INFINITY, INFINITY}, same[5];
+double wides[9][2] = {{1.7e308, -1.7e308}, {NAN, INFINITY}}, thin[9][0];
+unsigned _BitInt(2000) bits[2] = {1}; signed _BitInt(2) two[3] = {1, -2, -1}; _Bool flags[3] = {1};
+bits[1] = ~(unsigned _BitInt(2000))0;
+char bytes[4] = {-1, -2, 'a', 10}, names[2][3] = {"ab", "c"}, dark[9][9][3], *letters = bytes;
+for (int i = 0; i < 9; i++) dark[i][i][0] = -1;
+struct { int _x, $y$; } signs[3] = {{1, 2}, {3, 4}}; struct { int größe; } größen[2] = {{1}, {2}};
+struct flexible { int n; double v[]; } *flexible = calloc(1, 64); flexible->v[2] = 4;
+struct nothing {} nothings[3]; const char *words[2] = {"one"};
+float row[1][300], column[300][1];
+"""
+
+
+@pytest.fixture(scope="module")
+def odd(program):
+    program.run(ODD, language="c")
+    return program
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "lines"),
+    [
+        ("wide", {}, ["█▁█▅", "-1.7e+308", "1.7e+308"]),
+        ("most", {}, ["1.7e+308"]),
+        ("tiny", {}, ["4.94066e-324"]),
+        ("small", {}, ["2e-15"]),
+        ("odd", {}, ["3 (3 not finite)"]),
+        ("same", {}, ["▁▁▁▁▁"]),
+        ("bits", {}, ["2 (1 not finite)"]),
+        ("two", {}, ["█▁▃"]),
+        ("flags", {}, ["█▁▁"]),
+        ("bytes", {}, ["-2", "97"]),
+        ("letters", {"count": 3}, ["-2", "97"]),
+        ("names", {}, ["[0]", "[1]", "98", "99"]),
+        ("signs", {}, ["_x", "$y$"]),
+        ("größen", {}, ["größe"]),
+        ("flexible->v", {"count": 3}, ["▁▁█"]),
+        ("wides", {}, ["from -1.7e+308 (dark) to 1.7e+308 (light), 2 not finite (magenta)"]),
+        ("dark", {}, ["dark: char[9][9][3]"]),
+        ("row", {"as_image": True}, ["row: float[1][300]"]),
+        ("column", {"as_image": True}, ["column: float[300][1]"]),
+    ],
+)
+def test_odd_numbers_are_drawn(odd, text, options, lines):
+    shown = views.plot(odd, text, **options)
+    assert [line for line in lines if line not in shown.text] == []
+    assert ("<img" in shown.html) == (text != "odd")
+    assert "nan" not in "".join(svg for svg, _ in pictures(shown.html.replace("png", "")))
+
+
+def test_the_axis_of_small_numbers_tells_them_apart(odd, plain):
+    words = re.findall(r">([^<>]+)</text>", picture(views.plot(odd, "small")))
+    assert len(words) == len(set(words)) > 6
+
+
+def test_an_image_of_one_row_can_be_seen(odd):
+    for text in ("row", "column"):
+        rows, _ = pixels(views.plot(odd, text, as_image=True))
+        assert min(len(rows), len(rows[0]) // 3) >= 16
+
+
+@pytest.mark.parametrize("show", [views.plot, views.rows])
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("none", "none has no elements of its own"),
+        ("thin", "thin has no elements of its own"),
+        ("flexible->v", "say how many"),
+        ("nothings", "its elements have no bytes"),
+    ],
+)
+def test_what_is_empty_says_so(odd, show, text, why):
+    with pytest.raises(UsageError, match=re.escape(why)):
+        show(odd, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "x", "why"),
+    [
+        ("words", "", "its elements are of type char *"),
+        ("same", "x", "there is no x in same"),
+        ("größen", "größe", "of größe and what else"),
+    ],
+)
+def test_what_no_curve_is_of_says_why(odd, text, x, why):
+    with pytest.raises(UsageError) as raised:
+        views.plot(odd, text, x=x)
+    assert re.search(f"{re.escape(why)}$", str(raised.value).replace("const ", ""))
+
+
+def test_characters_have_rows_and_texts_stay_whole(odd):
+    def cells(text, **options):
+        return [line.split()[1:] for line in views.rows(odd, text, **options).text.splitlines()[2:]]
+
+    assert cells("bytes") == [[r"'\377'"], [r"'\376'"], ["'a'"], [r"'\n'"]]
+    assert cells("names") == [['"ab"'], ['"c"']]
+    assert cells("flexible->v", count=3, first=1) == [["0.0"], ["4.0"], ["0.0"]]
 
 
 # -- tables ----------------------------------------------------------------------------------------
@@ -283,6 +394,9 @@ def test_ten_thousand_objects_are_bounded(program):
     assert "40 objects, and more: --most 80" in shown.text
     assert len(shown.html) < 120_000
     assert "200 objects" in views.draw(program, "long_list", 200).text
+    most = views.draw(program, "long_list", 2000)
+    assert most.text.startswith("long_list: struct node *, 1000 objects, and more\n")
+    assert "overflow:auto" in most.html, "it scrolls"
 
 
 @pytest.mark.parametrize("text", ["nil", "one", "nowhere", "nothing"])
@@ -365,6 +479,11 @@ def test_types_of_ir(program, text):
 def test_what_has_no_members_is_told(program, text):
     with pytest.raises(UsageError):
         views.layout(program, text)
+
+
+def test_the_name_alone_of_a_struct_is_not_its_type(program):
+    with pytest.raises(UsageError, match="point is the type struct point: %layout struct point"):
+        views.layout(program, "point")
 
 
 def test_large_structs_are_short(program):

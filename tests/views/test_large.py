@@ -74,6 +74,7 @@ def test_a_view_of_a_large_function_is_bounded() -> None:
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(3600)
 def test_no_view_grows_faster_than_the_compile() -> None:
     costs: dict[int, dict[str, float]] = {}
     for count in (20, 80):
@@ -94,6 +95,7 @@ def test_no_view_grows_faster_than_the_compile() -> None:
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(3600)
 def test_real_functions() -> None:
     """Names change no code; the steps lead from the first text to the last; the views are told."""
     folder = os.environ.get("JITKERNEL_REAL_CODE")

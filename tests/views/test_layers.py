@@ -55,7 +55,8 @@ def prove(boxes, edges: Edges, drawing: Drawing) -> None:
         assert apart, (a, b)
     for x, y, w, h in areas.values():
         assert x >= 0 and y >= 0 and x + w <= drawing.width and y + h <= drawing.height
-    for (start, stop, _), route in zip(edges, drawing.routes, strict=True):
+    for (start, stop, long), route in zip(edges, drawing.routes, strict=True):
+        assert route.label[0] + long <= drawing.width, (start, stop)
         for x, y in points(route.path):
             assert 0 <= x <= drawing.width and 0 <= y <= drawing.height, (start, stop, x, y)
             for name, (left, top, w, h) in areas.items():
@@ -208,3 +209,35 @@ def test_as_narrow_as_dot_and_with_as_few_crossings(count: int) -> None:
         yours += crossings(paths)
     assert ours <= 1.3 * theirs
     assert mine <= 1.3 * yours + 2
+
+
+def test_no_tree_is_a_mirror_image():
+    """What is left in a search tree is drawn left, of most of its boxes."""
+    chance, turned, pairs = random.Random(7), 0, 0
+    for _ in range(60):
+        below: dict[int, list[int | None]] = {}
+        for key in chance.sample(range(15), 15):
+            at = next(iter(below), None)
+            while at is not None:
+                side = int(key > at)
+                if below[at][side] is None:
+                    below[at][side] = key
+                    break
+                at = below[at][side]
+            below[key] = [None, None]
+        met = [next(iter(below))]  # nearest first, as pointers are followed
+        for key in met:
+            met += [other for other in below[key] if other is not None]
+        edges = [(str(a), str(b), 30.0) for a in met for b in below[a] if b is not None]
+        at = Drawing({str(n): (90.0, 50.0) for n in met}, edges, 770.0).at
+        both = [two for two in below.values() if None not in two]
+        wrong = sum(at[str(left)][0] > at[str(right)][0] for left, right in both)
+        assert 2 * wrong <= len(both)
+        turned, pairs = turned + wrong, pairs + len(both)
+    assert turned <= pairs // 20
+
+
+def test_a_box_of_many_arrows_has_room_for_their_words():
+    boxes = {"all": (48 * 82.0, 200.0)} | {str(n): (90.0, 40.0) for n in range(30)}
+    edges = [("all", str(n), 70.0) for n in range(30)]
+    prove(boxes, edges, Drawing(boxes, edges, 770.0))

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from html import unescape
 from html.parser import HTMLParser
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -116,7 +117,7 @@ def test_blocks_of_ir_stand_beside_the_code_made_of_them(session: Session) -> No
     told = [*dict.fromkeys(filter(None, blocks_of(final)))]
     cells = Cells(view.html).cells
     rows = list(zip(cells[::2], cells[1::2], strict=True))
-    shown = [m[1] for ir, code in rows if code and (m := re.match(r"[ │]*([\w.]+):\n", ir))]
+    shown = [m[1] for ir, code in rows if code and (m := re.match(r"\t│*([\w.]+):\n", ir))]
     own = {name for name in told if re.search(rf"^[ │]*{re.escape(name)}:$", view.text, re.M)}
     assert len(shown) > 3 and shown == [name for name in told if name in own]
     plain = linked(session, "target")
@@ -156,10 +157,29 @@ def test_words_are_in_colours_where_there_is_room(session: Session) -> None:
     )
     view = linked(session, "target")
     assert "<b style=color:#038>" in view.html and len(view.html) < 60_000
+    assert highlighted(["a->b && c<d"], "c")[0].endswith("a->b &amp;&amp; c&lt;d")
     for flow, colour_ in ((True, False), (False, True)):
         assert ("#040" in highlighted(["  add i32 %x, 7"], "llvm", flow)[0]) is colour_
         assert "#038" in highlighted(["  br label %x"], "llvm", flow)[0]
         assert "#038" in highlighted(["  jne L4"], "intel", flow)[0]
+
+
+def test_colours_go_where_there_is_room_without(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And stay, those of the source, where there is not."""
+    module = import_module("jitkernel.views.linked")
+
+    def shown(room: int) -> str:
+        monkeypatch.setattr(module, "_COLOURED", room)
+        return linked(session, "target").html
+
+    monkeypatch.setattr(module, "_BLOCK", 0)
+    some = shown(0)
+    source, _, code = some.partition("IR, as")
+    assert "=color:" in source and "=color:" not in code
+    for room, colours in ((len(some) - 1, False), (len(some), True)):
+        assert ("=color:" in shown(room)) is colours and len(shown(room)) <= room
 
 
 def test_a_header_is_a_text_of_its_own(tmp_path) -> None:
@@ -177,6 +197,18 @@ def test_a_header_is_a_text_of_its_own(tmp_path) -> None:
         assert not re.search(r"^ *2  ", asm(s, "f").text, re.M)
 
 
+def test_tabs_of_a_source_stand_where_they_do_in_its_file(tmp_path: Path) -> None:
+    """Behind as many columns as a tab has; and in code, a name is followed by one, too."""
+    path = tmp_path / "tabs.c"
+    path.write_text("int f(int x) {\n\tif (x)\n    \t  x++;\n\treturn x;\n}\n")
+    with Session(spare=False, clang_flags=f"-I {tmp_path}") as s:
+        s.run('#include "tabs.c"', "c")
+        html = re.sub("<[^>]*>", "", linked(s, "f").html).split("Source")[1]
+    shown = [line.expandtabs() for line in html.split("IR, as")[0].splitlines()]
+    lines = [line.expandtabs() for line in path.read_text().splitlines()]
+    assert [line[8:] for line in shown] == lines
+
+
 _RUN = re.compile(r"<div class=(k\d+) style=([^>]*)>(.*?)</div>", re.S)
 
 
@@ -189,7 +221,7 @@ def test_one_line_has_one_colour_and_one_element_a_run(session: Session) -> None
         numbers.setdefault(key, set()).add(re.sub("<[^>]*>", "", text).split()[0])
     assert styles and all(len(found) == 1 for found in (*styles.values(), *numbers.values()))
     assert len({next(iter(n)) for n in numbers.values()}) == len(numbers)
-    assert all(f".jkp:has(.{key}:hover) .{key}" in view.html for key in styles)
+    assert all(f"&:has(.{key}:hover) .{key}" in view.html for key in styles)
     beside = re.findall(
         r"<div class=(k\d+)[^>]*>(?:(?!</div>).)*</div>(?=<div class=(k\d+))", view.html, re.S
     )

@@ -77,7 +77,7 @@ def test_nothing_in_a_picture_is_white_or_nearly() -> None:
     nodes = [Node(k or "plain", "title", ["line"], k) for k in diagram._FILLS]
     arrows = [Arrow("plain", "entry", "T"), Arrow("entry", "loop", "F")]
     for svg in (
-        drawn(diagram.diagram(nodes, arrows, "5 boxes")),
+        drawn(diagram.figure_of(nodes, arrows, "5 boxes")),
         drawn(image([label(4, 9, "x")], 40, 20, "1 word")),
     ):
         colours = set(re.findall(r"#[0-9a-f]{6}\b", svg))
