@@ -10,14 +10,17 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from IPython.core.error import UsageError
 from IPython.core.magic import no_var_expand
 
 from jitkernel.ipython.completion import matcher
 from jitkernel.ipython.notebook import Notebook
+from jitkernel.ipython.words import in_python
 from jitkernel.kernel.frontend import deleted_cells
 from jitkernel.kernel.magics import CellCall, run_cell_magic, run_line_magic
 from jitkernel.kernel.magics.parsing import help_text
 from jitkernel.languages import names
+from jitkernel.regex import regex
 from jitkernel.views.view import paragraph
 
 if TYPE_CHECKING:
@@ -30,6 +33,8 @@ _HERE = (
     "Here %NAME is written %jit NAME, and %%NAME is %%jit NAME; cells of languages keep their own "
     "first line: %%llvm, %%c. `%jit @f(3)` is a call line. jitkernel.session is the session."
 )
+
+_UNKNOWN = regex(r"(?:Line|Cell) magic (?:function )?`(%+\w+)` not found")  # IPython's words
 
 #: Magics that look at no program, and change settings that hold from its start.
 _WITHOUT_SESSION = ("", "config", "help", "language", "lsmagic", "pwd", "quickref")
@@ -128,6 +133,10 @@ class Extension:
 
     def _end(self, result: Any) -> None:
         self.notebook.end()
+        error = getattr(result, "error_in_exec", None)
+        unknown = _UNKNOWN.match(str(error)) if isinstance(error, UsageError) else None
+        if unknown is not None and (there := in_python(unknown[1])) != unknown[1]:
+            print(f"hint: {unknown[1]} is written {there} in a notebook of Python")
         self._cell, self._cell_id = "", None
 
     # -- magics ----------------------------------------------------------------------------

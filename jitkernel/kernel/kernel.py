@@ -189,7 +189,19 @@ class JITKernel(JITKernelSettings, Kernel):
             if not silent and not store_history:
                 # The base class counted before it asked us.
                 self.execution_count -= 1
+            self._count_cells(silent)
         return reply
+
+    def _count_cells(self, silent: bool) -> None:
+        """Go on with a number that is free: what was defined is a cell, whoever ran it, and so are
+        members of archives that it took; no text that a silent run has left in memory."""
+        if (session := self.frontend.started) is not None:
+            from jitkernel.session.residency.garbage import has_only_data  # a session has it
+
+            program, number = session.inspect.program, session.number
+            last = program.cells.get(number)
+            if not silent or (last is not None and not has_only_data(program, last)):
+                self.execution_count = max(self.execution_count, number)
 
     def _run(
         self,
@@ -217,8 +229,6 @@ class JITKernel(JITKernelSettings, Kernel):
             reply.update(self._failed(closing if self._closing.is_set() else caught, silent))
         if store_history and not silent and code.strip():
             frontend.history.store(self.execution_count, code, shown)
-            # Members of archives that the cell took are a cell too: the next number is free.
-            self.execution_count = max(self.execution_count, frontend.session.number)
 
     def _failed(self, error: BaseException, silent: bool) -> dict[str, Any]:
         """The reply's words for an error, which is also published, once."""

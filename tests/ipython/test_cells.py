@@ -14,6 +14,7 @@ from IPython.utils.capture import capture_output
 
 import jitkernel
 from tests.busy import soon
+from tests.processes import gone
 
 SQ = "%%llvm\ndefine i32 @sq(i32 %x) {\n  %r = mul i32 %x, %x\n  ret i32 %r\n}\n"
 CUBE = SQ.replace("%r = mul i32 %x, %x", "%y = mul i32 %x, %x\n  %r = mul i32 %y, %x")
@@ -299,7 +300,7 @@ def test_nothing_imports_numpy_and_the_session_ends_with_the_process() -> None:
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("pids")]
     pids = line.split()[1:]
     assert len(pids) > 1 and not done.stderr, done.stderr
-    assert not [pid for pid in pids if os.path.exists(f"/proc/{pid}")]
+    assert all(gone(int(pid)) for pid in pids)
 
 
 COUNT = "%%jit analysis count --on @sq\ndef count(function):\n"
@@ -330,3 +331,15 @@ def test_analyses_in_a_python_notebook(ip, tmp_path) -> None:
         result, _ = ip.run(endless)
     assert "interrupted in the analysis count" in str(result.error_in_exec)
     assert ip.ok("%%llvm\n@sq(3)").rstrip().endswith("9")
+
+
+@pytest.mark.parametrize(
+    ("cell", "written"),
+    [("%check", "%jit check"), ("%evict @f", "%jit evict"), ("%%check\nx", "%%jit check")],
+)
+def test_a_magic_of_the_kernel_s_says_how_it_is_written_here(ip, cell, written) -> None:
+    name = cell.split()[0]
+    shown = ip.fails(cell)
+    assert f"`{name}` not found" in shown
+    assert f"hint: {name} is written {written} in a notebook of Python" in shown
+    assert "hint" not in ip.fails("%nobodys_magic")

@@ -47,7 +47,7 @@ def running(home) -> Iterator[PythonKernel]:
     yield kernel
     processes = kernel.processes
     kernel.stop()
-    assert not gone_within(processes, 10)
+    assert not gone_within(processes, 60)
 
 
 @pytest.fixture
@@ -295,7 +295,7 @@ def test_ipython_on_a_terminal(terminal) -> None:
     assert processes
     terminal.sendline("exit")
     terminal.expect(pexpect.EOF)
-    assert not gone_within(processes, 10)
+    assert not gone_within(processes, 60)
 
 
 def test_loading_it_costs_little_before_the_first_cell(home) -> None:
@@ -318,6 +318,6 @@ def test_a_kernel_that_is_killed_leaves_no_process(home) -> None:
         kernel.ok(SQ)
         processes = children(kernel.pid)
         os.kill(kernel.pid, signal.SIGKILL)
-        assert not gone_within(processes, 10)
+        assert not gone_within(processes, 60)
     finally:
         kernel.stop()

@@ -144,13 +144,13 @@ class Kernel:
         """Send a cell and do not wait; its message id."""
         return self.client.execute(source, **options)
 
-    def reply_to(self, identity: str, timeout: float = 30) -> dict:
+    def reply_to(self, identity: str, timeout: float = 60) -> dict:
         while True:
             reply = self.client.get_shell_msg(timeout=timeout)
             if reply["parent_header"].get("msg_id") == identity:
                 return reply["content"]
 
-    def iopub_of(self, identity: str, timeout: float = 30) -> list[dict]:
+    def iopub_of(self, identity: str, timeout: float = 60) -> list[dict]:
         """The messages of a request up to its idle."""
         found = []
         while True:
@@ -169,7 +169,17 @@ class Kernel:
             if same and message["msg_type"] == "execute_input":
                 return
 
-    def wait_output(self, identity: str, text: str, timeout: float = 30) -> None:
+    def reached(self) -> None:
+        """Wait until what was sent before has come to the process: a request by the control channel,
+        which is answered while a cell runs, and back."""
+        request = self.client.session.msg("kernel_info_request", {})
+        self.client.control_channel.send(request)
+        while True:
+            reply = self.client.get_control_msg(timeout=60)
+            if reply["parent_header"].get("msg_id") == request["header"]["msg_id"]:
+                return
+
+    def wait_output(self, identity: str, text: str, timeout: float = 60) -> None:
         """Wait until a running cell has printed `text`."""
         seen = ""
         while text not in seen:
@@ -203,4 +213,4 @@ def kernel() -> Iterator[Kernel]:
     yield running
     processes = running.processes
     running.stop()
-    assert not gone_within(processes, 20), "processes were left behind"
+    assert not gone_within(processes, 60), "processes were left behind"

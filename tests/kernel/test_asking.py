@@ -15,7 +15,7 @@ from tests.kernel.conftest import Kernel
 def asked(kernel: Kernel, source: str, answer: str | None) -> tuple[dict, str]:
     """Run a cell that asks; None presses the stop button.  The reply and what was shown."""
     identity = kernel.client.execute(source, allow_stdin=True)
-    request = kernel.client.get_stdin_msg(timeout=20)
+    request = kernel.client.get_stdin_msg(timeout=60)
     assert request["content"]["prompt"].endswith("(y/[n]) ")
     if answer is None:
         kernel.manager.interrupt_kernel()

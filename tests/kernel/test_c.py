@@ -234,6 +234,7 @@ def test_magics_know_the_names_of_c(tile: Kernel) -> None:
     assert tile.result("plain(2)") == "(int) 8"
     assert "counter" in tile.ok("%evict counter --cascade")
     assert "use of undeclared identifier 'counter'" in tile.fails("counter")
+    assert "@" not in tile.fails("abs(2)?"), "no form of IR's is proposed"
     assert "nothing of the session is called absent" in tile.fails("%asm absent")
 
 
@@ -373,7 +374,7 @@ def test_a_file_in_a_terminal(tmp_path: Path) -> None:
 def test_input(tile: Kernel, reads: str, typed: list[str], shown: str) -> None:
     identity = tile.client.execute(reads, allow_stdin=True)
     for line in typed:
-        tile.client.get_stdin_msg(timeout=30)
+        tile.client.get_stdin_msg(timeout=60)
         tile.client.input(line)
     assert tile.reply_to(identity)["status"] == "ok"
     results = [m for m in tile.iopub_of(identity) if m["msg_type"] == "execute_result"]

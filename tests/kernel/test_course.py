@@ -34,12 +34,6 @@ LESSON_OF = {f"{lesson.stem}.ipynb": lesson for lesson in maker().lessons()}
 SOLUTIONS = sorted(p.name for p in (COURSE / "solutions").glob("*.ipynb"))
 
 
-@pytest.fixture
-def course(tmp_path: Path) -> Path:
-    """A copy: lessons may write into their folder."""
-    return Path(shutil.copytree(COURSE, tmp_path / "course"))
-
-
 def run(path: Path, client: Any) -> list[tuple[dict[str, Any], dict[str, Any], list[str]]]:
     """Each code cell of a notebook with its reply and what it showed.  The client has an input box,
     as JupyterLab has, and nobody who answers: all cells, run at once, have to come to the end."""
@@ -79,7 +73,17 @@ def solvers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str]
 
 
 @pytest.mark.parametrize("name", LESSONS)
-def test_a_lesson_runs_and_fails_only_where_it_means_to(course: Path, name: str) -> None:
+def test_a_lesson_runs_and_fails_only_where_it_means_to(tmp_path: Path, name: str) -> None:
+    for number in range(3):
+        wrong = run_lesson(Path(shutil.copytree(COURSE, tmp_path / f"course {number}")), name)
+        # What measurements are compared for is true of one of some tries: see `busy.within`.
+        if not wrong or not all(line.startswith("where ") for line in wrong):
+            break
+    assert not wrong
+
+
+def run_lesson(course: Path, name: str) -> list[str]:
+    """Run a lesson, in a copy: it may write into its folder.  Gives the claims that do not hold."""
     with kernel_for(read_notebook(course / name), course) as client:
         cells = run(course / name, client)
     for cell, reply, shown in cells:
@@ -90,11 +94,11 @@ def test_a_lesson_runs_and_fails_only_where_it_means_to(course: Path, name: str)
             assert reply["ename"] == "CheckFailed", shown
         for text in shown:
             assert "fault of jitkernel" not in text
-    check_claims(LESSON_OF[name], iter("\n".join(shown) for _, _, shown in cells))
+    return wrong_claims(LESSON_OF[name], iter("\n".join(shown) for _, _, shown in cells))
 
 
-def check_claims(lesson: Any, outputs: Iterator[str]) -> None:
-    """What the text says is what the cells show."""
+def wrong_claims(lesson: Any, outputs: Iterator[str]) -> list[str]:
+    """What the text says first and the cells do not show."""
     cells = {"code": 1, "stub": 2}  # of a part: a stub's check is one
     shown = ["\n".join(islice(outputs, cells.get(part.kind, 0))) for part in lesson.parts]
     latest, known = "", dict[str, float]()
@@ -102,7 +106,10 @@ def check_claims(lesson: Any, outputs: Iterator[str]) -> None:
         if part.kind in cells:
             latest = output
         elif part.kind == "shows":
-            assert not broken(part.body, latest, known), latest
+            if wrong := broken(part.body, latest, known):
+                print(latest)
+                return wrong
+    return []
 
 
 @pytest.mark.parametrize("name", LESSONS)
@@ -283,6 +290,33 @@ def test_a_deck_fetches_nothing() -> None:
     assert "Reveal.initialize" in html and html.count("<section") > 10
     assert not re.findall(r"<(?:script|link|img)[^>]*(?:src|href)=.(?!data:)[^>]*>", html)
     assert "@import" not in html and ".ipynb" not in html
+
+
+def test_a_folded_cell_is_told_of_above_and_opens_by_a_click() -> None:
+    """In a notebook and on slides.  Its output has nothing that a text calls for."""
+    from tools.make_slides import deck
+
+    folded = 0
+    for lesson in maker().lessons():
+        cells = json.loads((COURSE / f"{lesson.stem}.ipynb").read_text())["cells"]
+        hidden = [cell["metadata"].get("jupyter") == {"source_hidden": True} for cell in cells]
+        parts = [part for part in lesson.parts if "folded" in part.words]
+        assert [c["source"] for c, h in zip(cells, hidden, strict=True) if h] == [
+            part.body for part in parts
+        ]
+        for at, part in enumerate(lesson.parts):
+            if part in parts:
+                above = lesson.parts[at - 1]
+                assert at and (above.kind == "text" or above in parts), part.body
+                assert lesson.parts[at + 1].kind != "shows", part.body
+        text = "\n".join(part.body for part in lesson.parts if part.kind == "text")
+        assert ("**folded**" in text) == bool(parts), lesson.stem
+        folded += len(parts)
+    assert folded > 20
+    pytest.importorskip("sphinx_revealjs")
+    lesson = LESSON_OF["13_deopt.ipynb"]
+    count = sum("folded" in part.words for part in lesson.parts)
+    assert deck(lesson).count("<details>") == count > 0
 
 
 def test_code_in_a_text_ends_in_the_paragraph_in_which_it_begins() -> None:

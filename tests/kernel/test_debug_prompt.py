@@ -44,20 +44,32 @@ IR = """define i32 @f(i32 %x) {
 class Client:
     """A client that types lines at prompts; with `stop` in place of one it presses its button."""
 
-    def __init__(self, kernel: Kernel, quiet: float = 0.02):
-        # Prompts and output come by different sockets: what is said within `quiet` seconds before
-        # a prompt is looked at is shown above it.
-        self.kernel, self.quiet = kernel, quiet
+    def __init__(self, kernel: Kernel):
+        self.kernel = kernel
 
     def run(self, source: str, *lines: str, stdin: bool = True) -> tuple[dict, str]:
-        """The reply to a cell, and all that was shown, the prompts among it."""
+        """The reply to a cell, and all that was shown, the prompts among it.
+
+        Prompts and output come by different sockets.  A prompt is shown once a request that was
+        sent when it came is over by the socket of the output: what was said before it is there.
+        """
         client, rest, shown = self.kernel.client, iter(lines), list[str]()
         identity = client.execute(source, allow_stdin=stdin)
-        reply, idle, prompt = None, False, ""
+        reply, idle, prompt, mark = None, False, "", ""
         while reply is None or not idle:
             try:
-                message = client.get_iopub_msg(timeout=self.quiet)
+                message = client.get_iopub_msg(timeout=0.02)
                 content, kind = message["content"], message["msg_type"]
+                ended = kind == "status" and content["execution_state"] == "idle"
+                if ended and mark and message["parent_header"].get("msg_id") == mark:
+                    line = next(rest, None)
+                    assert line is not None, "".join(shown)
+                    shown.append(f"{prompt}{line}\n")
+                    mark = ""
+                    if line == "stop":
+                        self.kernel.manager.interrupt_kernel()
+                    else:
+                        client.input(line)
                 if message["parent_header"].get("msg_id") != identity:
                     continue
                 if kind == "stream":
@@ -66,23 +78,17 @@ class Client:
                     shown.append(content["data"]["text/plain"] + "\n")
                 elif kind == "error":
                     shown.append(content["evalue"] + "\n")
-                idle |= kind == "status" and content["execution_state"] == "idle"
+                idle |= ended
                 continue
             except queue.Empty:
                 pass
             try:
-                if not prompt:
+                if not mark:
                     prompt = client.get_stdin_msg(timeout=0.02)["content"]["prompt"]
-                    continue  # what was said before it may still come
-                line = next(rest, None)
-                assert line is not None, "".join(shown)
-                shown.append(f"{prompt}{line}\n")
-                prompt = ""
-                if line == "stop":
-                    self.kernel.manager.interrupt_kernel()
-                else:
-                    client.input(line)
-                continue
+                    request = client.session.msg("kernel_info_request", {})
+                    mark = request["header"]["msg_id"]
+                    client.control_channel.send(request)
+                    continue
             except queue.Empty:
                 pass
             try:
@@ -298,7 +304,7 @@ def test_a_panel_that_opens_and_closes_leaves_the_prompt(client: Client) -> None
         message = control.session.msg("debug_request", content)
         control.control_channel.send(message)
         while True:
-            reply = control.get_control_msg(timeout=30)
+            reply = control.get_control_msg(timeout=60)
             if reply["parent_header"]["msg_id"] == message["header"]["msg_id"]:
                 assert reply["content"]["success"], reply
                 return dict(reply["content"]["body"])
@@ -332,9 +338,9 @@ def test_what_has_code() -> None:
 
 def test_tab_offers_functions(client: Client) -> None:
     client.ok(C)
-    reply = client.kernel.client.complete("%break s", 8, reply=True, timeout=20)["content"]
+    reply = client.kernel.client.complete("%break s", 8, reply=True, timeout=60)["content"]
     assert {"sq", "sum"} <= set(reply["matches"])
-    reply = client.kernel.client.complete("%debug o", 8, reply=True, timeout=20)["content"]
+    reply = client.kernel.client.complete("%debug o", 8, reply=True, timeout=60)["content"]
     assert reply["matches"] == ["on", "off"]
 
 
@@ -344,7 +350,7 @@ def test_the_page_says_what_is_shown() -> None:
     (cell,), (said,) = (re.findall(rf"```{kind}\n(.*?)```", page, re.S) for kind in ("c", "text"))
     kernel = Kernel("--JITKernel.default_language=c")
     try:
-        client = Client(kernel, quiet=0.5)
+        client = Client(kernel)
         client.ok(cell)
         client.ok("%break 4 if i == 2")
         lines = re.findall(r"^\(debug\) (.*)$", said, re.M)

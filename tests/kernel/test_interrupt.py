@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from tests.busy import strain
+from tests.busy import strain, within
 from tests.kernel.conftest import Kernel
 
 SPIN = "spin_start:\n  br label %spin\nspin:\n  br label %spin"
@@ -52,7 +52,7 @@ def by_signal(kernel: Kernel) -> None:
 def by_message(kernel: Kernel) -> None:
     message = kernel.client.session.msg("interrupt_request", {})
     kernel.client.control_channel.send(message)
-    reply = kernel.client.get_control_msg(timeout=10)
+    reply = kernel.client.get_control_msg(timeout=60)
     assert reply["msg_type"] == "interrupt_reply" and reply["content"]["status"] == "ok"
 
 
@@ -68,21 +68,25 @@ def text(kernel: Kernel, tmp_path_factory: pytest.TempPathFactory) -> None:
 @pytest.mark.parametrize("work", WORK, ids=lambda w: w.replace(" ", "-"))
 def test_interrupt(kernel: Kernel, work: str, how) -> None:
     stdin = work == "blocked read"
-    identity = kernel.start(WORK[work], allow_stdin=stdin)
-    if stdin:
-        kernel.client.get_stdin_msg(timeout=20)
-    else:
-        kernel.begun(identity)
-        time.sleep(0.4)
-    start = time.monotonic()
-    how(kernel)
-    reply = kernel.reply_to(identity, timeout=20)
-    taken = time.monotonic() - start
-    kernel.iopub_of(identity)
-    assert reply["status"] == "error"
-    assert reply["ename"] == "Interrupted"
-    assert taken < 3 or taken < 3 * strain()  # not after the grace period, and the next one
-    assert kernel.result("@kept") == "i64 5"
+
+    def taken() -> float:
+        identity = kernel.start(WORK[work], allow_stdin=stdin)
+        if stdin:
+            kernel.client.get_stdin_msg(timeout=60)
+        else:
+            kernel.begun(identity)
+            time.sleep(0.4)
+        start = time.monotonic()
+        how(kernel)
+        reply = kernel.reply_to(identity)
+        end = time.monotonic()
+        kernel.iopub_of(identity)
+        assert reply["status"] == "error"
+        assert reply["ename"] == "Interrupted"
+        assert kernel.result("@kept") == "i64 5"
+        return end - start
+
+    within(taken, 3 * strain())  # not after the grace period, and the next one
 
 
 def test_an_interrupt_while_idle_is_harmless(kernel: Kernel) -> None:
@@ -115,13 +119,15 @@ def test_an_interrupt_before_the_work_began_counts(kernel: Kernel) -> None:
 def test_cell_timeout(kernel: Kernel) -> None:
     kernel.ok("%config Executor.cell_timeout=0.3")
     try:
-        start = time.monotonic()
-        text = kernel.fails(SPIN)
+
+        def taken() -> float:
+            start = time.monotonic()
+            assert "cell_timeout" in kernel.fails(SPIN)
+            return time.monotonic() - start
+
+        within(taken, 3 * strain())
     finally:
         kernel.ok("%config Executor.cell_timeout=0")
-    taken = time.monotonic() - start
-    assert taken < 3 or taken < 3 * strain()
-    assert "cell_timeout" in text
 
 
 #: The interrupt ends what they wait for, and they then end by themselves.
@@ -141,6 +147,7 @@ def test_an_interrupt_that_meets_a_tail_call_ends_the_cell(kernel: Kernel, work:
     first = kernel.start(TAILS[work])
     second = kernel.start("@kept = i32 9")
     kernel.begun(first)
+    kernel.reached()
     time.sleep(0.5)
     by_signal(kernel)
     assert kernel.reply_to(first)["ename"] == "Interrupted"
@@ -153,6 +160,7 @@ def test_cells_queued_behind_an_interrupted_one_are_aborted(kernel: Kernel) -> N
     first = kernel.start(SPIN)
     second = kernel.start("@kept")
     kernel.begun(first)
+    kernel.reached()
     time.sleep(0.3)
     by_signal(kernel)
     assert kernel.reply_to(first)["ename"] == "Interrupted"

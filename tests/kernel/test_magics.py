@@ -281,7 +281,7 @@ def test_help(kernel: Kernel) -> None:
     assert "%%writefile" in kernel.ok("%lsmagic")
     page = kernel.page("%quickref")
     assert "%timeit" in page and max(map(len, page.splitlines())) <= 100
-    for source in ("%evict?", "?%evict", "%evict??"):
+    for source in ("%evict?", "?%evict", "%evict??", "%evict --help"):
         assert "usage: %evict" in kernel.page(source)
     assert "usage: %%writefile" in kernel.page("%%writefile?")
 
@@ -308,6 +308,7 @@ def test_a_value_is_no_magic_and_an_unknown_cell_magic_names_those_there_are(
 def test_unknown_names_are_refused(kernel: Kernel) -> None:
     assert "nothing is called @zzz" in kernel.fails("@zzz?")
     assert "did you mean %evict?" in kernel.fails("%evcit 3")
+    assert "has no option --sorce; did you mean --source?" in kernel.fails("%asm sq --sorce")
     assert "%lib" in kernel.fails("%pip install x")
     assert "did you mean %%writefile?" in kernel.fails("%%writefil x\n")
 

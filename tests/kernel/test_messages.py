@@ -48,6 +48,15 @@ def test_silent_shows_and_counts_nothing(kernel: Kernel) -> None:
     assert after["execution_count"] == before["execution_count"] + 1
 
 
+def test_cells_that_others_ran_have_numbers_too(kernel: Kernel) -> None:
+    """Whoever has defined something, the next prompt's number is that of its result."""
+    for number, options in enumerate(({"silent": True}, {"store_history": False})):
+        identity = kernel.start(f"define i32 @aside{number}() {{\n  ret i32 1\n}}", **options)
+        assert kernel.reply_to(identity)["status"] == "ok"
+        reply, _ = kernel.run(f"@abs(-{40 + number})")
+        assert kernel.result(f"_{reply['execution_count']}") == f"i32 {40 + number}"
+
+
 def test_a_silent_error_is_in_the_reply_only(kernel: Kernel) -> None:
     identity = kernel.start("sq(7)", silent=True)
     assert kernel.reply_to(identity)["status"] == "error"
@@ -91,6 +100,7 @@ def test_cells_after_a_failed_one_are_aborted(kernel: Kernel, tmp_path: Path) ->
         f'@wait("{tmp_path / "go"}")\n@usleep(400000)\n@nothing_like_it(1)', stop_on_error=True
     )
     later = [kernel.start("@abs(-1)") for _ in range(3)]
+    kernel.reached()
     (tmp_path / "go").touch()
     assert kernel.reply_to(first)["status"] == "error"
     assert {kernel.reply_to(identity)["status"] for identity in later} == {"aborted"}
@@ -185,7 +195,7 @@ define i32 @ask() {
 
 def test_a_cell_that_reads_asks_the_client(kernel: Kernel) -> None:
     identity = kernel.client.execute(READ, allow_stdin=True)
-    request = kernel.client.get_stdin_msg(timeout=20)
+    request = kernel.client.get_stdin_msg(timeout=60)
     assert request["msg_type"] == "input_request"
     kernel.client.input("four")
     assert kernel.reply_to(identity)["status"] == "ok"
@@ -225,7 +235,7 @@ def test_one_cell_at_a_time_whatever_the_shell(kernel: Kernel) -> None:
     """A subshell is a thread of its own; its cell waits for the one that runs."""
     client = kernel.client
     client.control_channel.send(client.session.msg("create_subshell_request", {}))
-    subshell = client.get_control_msg(timeout=10)["content"]["subshell_id"]
+    subshell = client.get_control_msg(timeout=60)["content"]["subshell_id"]
     first = kernel.start('@puts("on")\n@usleep(400000)\n@abs(-1)')
     kernel.wait_output(first, "on")
     content = {
@@ -235,20 +245,20 @@ def test_one_cell_at_a_time_whatever_the_shell(kernel: Kernel) -> None:
     message = client.session.msg("execute_request", content)
     message["header"]["subshell_id"] = subshell
     client.shell_channel.send(message)
-    replies = [client.get_shell_msg(timeout=20) for _ in range(2)]  # each by its own thread
+    replies = [client.get_shell_msg(timeout=60) for _ in range(2)]  # each by its own thread
     assert [reply["content"]["status"] for reply in replies] == ["ok", "ok"]
     second = message["header"]["msg_id"]
     assert {reply["parent_header"]["msg_id"] for reply in replies} == {first, second}
     results = {}
     while len(results) < 2:
-        found = client.get_iopub_msg(timeout=20)
+        found = client.get_iopub_msg(timeout=60)
         if found["msg_type"] == "execute_result":
             results[found["parent_header"]["msg_id"]] = found["content"]["data"]["text/plain"]
     assert list(results.items()) == [(first, "i32 1"), (second, "i32 2")]
     client.control_channel.send(
         client.session.msg("delete_subshell_request", {"subshell_id": subshell})
     )
-    assert client.get_control_msg(timeout=10)["content"]["status"] == "ok"
+    assert client.get_control_msg(timeout=60)["content"]["status"] == "ok"
 
 
 # -- output ----------------------------------------------------------------------------------

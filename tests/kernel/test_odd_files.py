@@ -34,7 +34,7 @@ def test_what_would_never_end_is_refused(kernel: Kernel, tmp_path: Path, kind: s
     kernel.ok("@g = i32 5")
     for line in LINES:
         named = path.with_name("cell.ll") if line.startswith("%run") else path  # not for its ending
-        words = kernel.fails(line.format(named), timeout=20)
+        words = kernel.fails(line.format(named))
         assert words.startswith("UsageError: "), (line, words)
     assert os.lstat(path).st_ino == before.st_ino
     assert kernel.result("@g") == "i32 5"

@@ -89,15 +89,15 @@ def test_where_python_is(code: str, position: int, expected: bool) -> None:
 
 def test_through_a_kernel(kernel: Kernel) -> None:
     code = f"{HEAD}  function.post"
-    reply = kernel.client.complete(code, len(code), reply=True, timeout=30)["content"]
+    reply = kernel.client.complete(code, len(code), reply=True, timeout=60)["content"]
     assert reply["matches"] == ["post_dominators"] and reply["cursor_end"] == len(code)
-    reply = kernel.client.inspect(code + "_dominators", len(code), reply=True, timeout=30)[
+    reply = kernel.client.inspect(code + "_dominators", len(code), reply=True, timeout=60)[
         "content"
     ]
     assert "Function.post_dominators() -> Dominators" in reply["data"]["text/plain"]
-    reply = kernel.client.complete("%%pass p --exa", 14, reply=True, timeout=30)["content"]
+    reply = kernel.client.complete("%%pass p --exa", 14, reply=True, timeout=60)["content"]
     assert reply["matches"] == ["--example"]
-    reply = kernel.client.complete("%%pass --example mem", 20, reply=True, timeout=30)["content"]
+    reply = kernel.client.complete("%%pass --example mem", 20, reply=True, timeout=60)["content"]
     assert reply["matches"] == ["mem2reg"]
-    reply = kernel.client.inspect("%%pass p", 5, reply=True, timeout=30)["content"]
+    reply = kernel.client.inspect("%%pass p", 5, reply=True, timeout=60)["content"]
     assert "jitkernel.ir.model" in reply["data"]["text/plain"]

@@ -36,6 +36,9 @@ good:
 }
 """
 
+#: Steps of 0.1 s: the first are enough where whoever looks has a processor then.
+SLOWER = (14, 56, 224)
+
 
 def shown(kernel: Kernel, source: str, cell: str = "a1") -> tuple[list[dict], list[str]]:
     """The displays of a cell, and the types of all its messages; `cell` is its notebook id."""
@@ -57,14 +60,17 @@ def value(content: dict) -> int:
 def test_the_display_is_updated_in_place(kernel: Kernel) -> None:
     kernel.ok(LOOP)
     assert "@n" in kernel.ok("%watch @n")
-    found, kinds = shown(kernel, "@loop(12, false)")
+    for steps in SLOWER:
+        found, kinds = shown(kernel, f"@loop({steps}, false)")
+        if "update_display_data" in kinds:
+            break
     assert len({c["transient"]["display_id"] for c in found}) == 1
     assert kinds.count("display_data") == 1 and kinds.count("update_display_data") >= 1
     values = [value(c) for c in found]
-    assert values == sorted(values) and values[-1] == 12
+    assert values == sorted(values) and values[-1] == steps
     assert "into the run" in found[0]["data"]["text/plain"]
     assert "into the run" not in found[-1]["data"]["text/plain"]
-    # Not more than twice a second: 12 steps of 0.1 s, each a change that was seen.
+    # Not more than twice a second: steps of 0.1 s, each a change that was seen.
     texts = "".join(c["data"]["text/plain"] for c in found)
     times = [float(t) for t in re.findall(r"([\d.]+) s into", texts)]
     assert all(b - a >= 0.45 for a, b in pairwise(times))
@@ -151,12 +157,15 @@ def screen(text: str) -> list[str]:
 
 def test_jitkernel_run_writes_over_itself_on_a_terminal(tmp_path: Path) -> None:
     file = tmp_path / "watched.ll"
-    file.write_text(LOOP + '%watch @n\n@puts("before")\n@loop(14, false)\n')
-    told = on_a_terminal("-m", "jitkernel", "run", str(file), cwd=tmp_path)
+    for steps in SLOWER:
+        file.write_text(LOOP + f'%watch @n\n@puts("before")\n@loop({steps}, false)\n')
+        told = on_a_terminal("-m", "jitkernel", "run", str(file), cwd=tmp_path)
+        if told.count("into the run") >= 2:
+            break
     assert told.count("into the run") >= 2, "it is shown while it runs"
     final = screen(told)
     assert sum("into the run" in line for line in final) == 0, "and then written over"
-    assert [int(n) for n in re.findall(r"^@n +i64 (\d+)", "\n".join(final), re.M)] == [0, 14]
+    assert [int(n) for n in re.findall(r"^@n +i64 (\d+)", "\n".join(final), re.M)] == [0, steps]
     assert "before" in final, "what the program prints is never written over"
     # Into a file: the first look and the last, nothing in between.
     done = subprocess.run(
@@ -164,7 +173,7 @@ def test_jitkernel_run_writes_over_itself_on_a_terminal(tmp_path: Path) -> None:
         cwd=tmp_path, capture_output=True, text=True, timeout=60,
     )  # fmt: skip
     assert "\x1b" not in done.stdout and "into the run" not in done.stdout
-    assert re.findall(r"^@n +i64 (\d+)", done.stdout, re.M) == ["0", "14"]
+    assert re.findall(r"^@n +i64 (\d+)", done.stdout, re.M) == ["0", str(steps)]
 
 
 def test_jitkernel_run_on_a_narrow_terminal(tmp_path: Path) -> None:

@@ -23,8 +23,12 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "@jupyterlab/notebook-extension/tracker.jupyterlab-settings": {"windowingMode": "none"},
     "@jupyterlab/apputils-extension/notification.jupyterlab-settings": {"fetchNews": "false"},
 }
-
-
+# JupyterLab that ends its kernels and itself when who has started it is gone (prctl(2),
+# PR_SET_PDEATHSIG), as a worker of pytest-xdist that Ctrl-C has ended: that runs no `finally`.
+SERVER = (
+    "import ctypes, runpy; ctypes.CDLL(None).prctl(1, 15, 0, 0, 0); "
+    "runpy.run_module('jupyterlab', run_name='__main__', alter_sys=True)"
+)
 # The kernel of the notebook in front has done all that it was asked for.
 IDLE = (
     "()=>{const k=window.jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel;"
@@ -127,7 +131,7 @@ def lab(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]
     with open(home / "lab.log", "wb") as log:
         server = subprocess.Popen(
             [
-                sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root",
+                sys.executable, "-c", SERVER, "--no-browser", "--allow-root",
                 "--ip=127.0.0.1", f"--port={port}", "--IdentityProvider.token=",
                 "--ServerApp.disable_check_xsrf=True", "--LabApp.expose_app_in_browser=True",
                 f"--ServerApp.root_dir={folder}",
@@ -141,7 +145,7 @@ def lab(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]
     finally:
         os.killpg(server.pid, signal.SIGTERM)
         try:
-            server.wait(20)
+            server.wait(60)
         except subprocess.TimeoutExpired:
             os.killpg(server.pid, signal.SIGKILL)
             server.wait()

@@ -148,6 +148,7 @@ CELLS: dict[str, str] = {
     "passes stop": "%passes @sum --stop-after 3",
     "mir": "%mir @sum",
     "mir spills": _PRESSURE + "\n%mir @crowd --regalloc",
+    "mir live": "%mir @sum --live",
     "object": "%object @sum",
     "object long names": "%object @ways",
     "timeline": "%timeline @sum",

@@ -126,6 +126,7 @@
     const found = [];
     const page = svg.getBoundingClientRect();
     const labels = [...svg.querySelectorAll("text")]
+      .flatMap((t) => (t.children.length ? [...t.children] : [t]))
       .filter((t) => t.textContent.trim())
       .map((t) => [t.textContent, t.getBoundingClientRect()]);
     for (const [text, b] of labels)
@@ -148,8 +149,8 @@
             found.push(`${text} | wider than its box`);
     }
     for (const path of svg.querySelectorAll("path, line, polyline")) {
-      if (path.closest("defs")) continue;
-      const length = path.getTotalLength();
+      const length = path.closest("defs") ? 0 : path.getTotalLength();
+      if (!length) continue;
       const onPage = path.getScreenCTM();
       const crossed = new Set();
       for (let at = 0; at <= length; at += 2) {

@@ -63,7 +63,7 @@ class Panel:
 
     def until(self, script: str, argument: Any = None) -> None:
         try:
-            self.page.wait_for_function(script, arg=argument, timeout=30_000)
+            self.page.wait_for_function(script, arg=argument, timeout=60_000)
         except Exception as error:
             self.picture("waiting")
             raise AssertionError(f"{script} {argument}: {self.errors}") from error
@@ -80,7 +80,7 @@ class Panel:
                 break
             except Exception:
                 continue
-        gutter.wait_for(timeout=5_000)
+        gutter.wait_for(timeout=60_000)
         self.page.locator(".jp-DebuggerVariables").first.wait_for()
 
     def clicks(self, cell: int, line: int) -> None:
@@ -108,7 +108,7 @@ class Panel:
 
     def does(self, command: str) -> None:
         """A button of the call stack's tool bar, once it can be pressed."""
-        self.page.locator(f'[data-command="debugger:{command}"]').first.click(timeout=30_000)
+        self.page.locator(f'[data-command="debugger:{command}"]').first.click(timeout=60_000)
 
     def frames(self) -> list[str]:
         return list(self.page.locator(".jp-DebuggerCallstackFrame-name").all_inner_texts())

@@ -104,7 +104,7 @@ def test_tab(user: User, typed: str, offered: str) -> None:
         ".querySelector('.cm-content').innerText.includes(word) || "
         "[...document.querySelectorAll('.jp-Completer-item')].some(e=>e.innerText.includes(word))",
         arg=[SCRATCH, offered],
-        timeout=20_000,
+        timeout=60_000,
     )
 
 
@@ -123,7 +123,7 @@ def test_shift_tab(user: User, typed: str, told: str) -> None:
     user.cell(SCRATCH).locator(".cm-content").click()
     user.page.keyboard.press("End")
     user.page.keyboard.press("Shift+Tab")
-    user.page.wait_for_selector(".jp-Tooltip", timeout=20_000)
+    user.page.wait_for_selector(".jp-Tooltip", timeout=60_000)
     assert told in user.page.locator(".jp-Tooltip").inner_text()
 
 
@@ -145,10 +145,10 @@ def test_what_is_typed_wrong_is_told(user: User, typed: str, hint: str) -> None:
 
 def test_the_stop_button(user: User) -> None:
     user.starts(LOOP)
-    user.page.wait_for_function(RUNNING, timeout=20_000)
+    user.page.wait_for_function(RUNNING, timeout=60_000)
     user.page.wait_for_timeout(500)
     user.page.locator("[data-command='notebook:interrupt-kernel']").first.click()
-    user.page.wait_for_function(IDLE, timeout=20_000)
+    user.page.wait_for_function(IDLE, timeout=60_000)
     user.page.wait_for_timeout(300)
     assert "Interrupted" in "".join(user.shown(LOOP))
     user.types("@up()")

@@ -44,7 +44,7 @@ MAGICS = Registry(
 def run_line_magic(context: Frontend, name: str, line: str, within: bool = False) -> Any:
     """Run `%name line`; `within` a cell that a session runs."""
     known = context.magics.get(name.rstrip("?"))
-    if known is not None and (name.endswith("?") or line.strip() in ("?", "??")):
+    if known is not None and (name.endswith("?") or line.strip() in ("?", "??", "--help")):
         context.page(listing("", help_text(known)))
         return None
     if known is None and name in context.session.frontend.core.hidden.locals:

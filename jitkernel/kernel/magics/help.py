@@ -103,8 +103,8 @@ WORDS = {
     "target": "The machine that code is made for: processor, system. %asm --target aarch64 shows "
     "another one's.",
     "terminator": "The last instruction of a block: ret, br, switch, unreachable.",
-    "thunk": "A piece of code that passes arguments on: with one for each type, any function "
-    "can be called from a call line.",
+    "thunk": "A piece of code that passes arguments on: with one for each way in which they are "
+    "passed, any function can be called from a call line.",
     "type": "What a value is: i32 (an integer of 32 bits), double, ptr, [4 x i8], { i32, ptr }.",
     "undef": "A value that may be anything, each time it is looked at.",
     "undefined behaviour": "What the language gives no meaning: a division by zero, a load through "

@@ -12,6 +12,7 @@ from typing import Any
 from jitkernel.errors import UsageError
 from jitkernel.kernel.magics.registry import Argument, Magic
 from jitkernel.regex import regex
+from jitkernel.wording import did_you_mean
 
 SHOWN = Argument(
     "target", "a function or a cell; without it, the last cell", "?", completes="target"
@@ -113,7 +114,8 @@ def given(magic: Magic, line: str) -> Iterator[tuple[Argument, str | None]]:
             name, value = split_option(magic, word)
             argument = magic.options.get(name)
             if argument is None:
-                raise UsageError(f"%{magic.name} has no option {name}\n{usage(magic)}")
+                hint = did_you_mean(name, magic.options)
+                raise UsageError(f"%{magic.name} has no option {name}{hint}\n{usage(magic)}")
             if argument.take == "flag" and value is not None:
                 raise UsageError(f"%{magic.name}: {name} takes no value\n{usage(magic)}")
             alone = argument.take == "?" and rest.startswith("-")

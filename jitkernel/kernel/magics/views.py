@@ -164,7 +164,11 @@ def callgraph(context: Frontend, arguments: Any) -> None:
     example="%inline sum",
 )
 def inline(context: Frontend, arguments: Any) -> None:
-    """Functions of others that became part of a cell's code, those that did not, and why."""
+    """Functions of others that became part of a cell's code, those that did not, and why.
+
+    A cell is compiled again when a body that it has is redefined.  One that calls a function which
+    was too large then goes on to call it when it is smaller: run the cell again to have it inlined.
+    """
     for target in shown(arguments.target):
         context.display(views.inlining(context.session, target))
 
