@@ -7,6 +7,7 @@ the semester, `make_syllabus.py`).  Its fences say what becomes of them:
 
     llvm                a cell that runs
     llvm setup          the same, and the solutions' notebook needs it too
+    llvm setup folded   as `setup`; it shows as a line that a reader may open, and need not
     llvm error          a cell that is meant to fail
     llvm vary           a cell whose output is different each time
     llvm stub NAME      where the student works; followed by its check, which fails until solved,
@@ -89,7 +90,7 @@ METADATA = {
 _PICTURE = re.compile(r"\{picture (\w+)\}")
 _FENCE = re.compile(r"^```(.*?)\n(.*?)^```$\n?", re.M | re.S)
 _ANSWER = re.compile(r'^(?:%(?:jit )?answer (\S+)|.*\banswer\("([^"]+)")', re.M)
-_TAGS = {"setup": [], "error": ["raises-exception"], "vary": ["numbers-vary"]}
+_TAGS = {"setup": [], "folded": [], "error": ["raises-exception"], "vary": ["numbers-vary"]}
 
 
 @dataclass(frozen=True)
@@ -293,6 +294,8 @@ def lesson_notebook(lesson: Lesson, known: dict[str, Lesson]) -> str:
                 cells += map(markdown, sections(part.body))
             case "code":
                 cells.append(code(part.body, *(t for w in part.words for t in _TAGS[w])))
+                if "folded" in part.words:
+                    cells[-1]["metadata"]["jupyter"] = {"source_hidden": True}
             case "stub":
                 if rules := rules_text(lesson, part.name):
                     cells.append(markdown(rules))
