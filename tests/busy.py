@@ -41,7 +41,7 @@ def within(measure: Callable[[], float], bound: float, tries: int = 4) -> None:
     raise AssertionError(f"never at most {bound}: {', '.join(f'{s:.3g}' for s in seen)}")
 
 
-def until(done: Callable[[], object], seconds: float = 20, pause: float = 0.005) -> bool:
+def until(done: Callable[[], object], seconds: float = 60, pause: float = 0.005) -> bool:
     """Wait for something, so many seconds at most; whether it has come."""
     deadline = time.monotonic() + seconds
     while not done() and time.monotonic() < deadline:
@@ -50,40 +50,42 @@ def until(done: Callable[[], object], seconds: float = 20, pause: float = 0.005)
 
 
 @contextmanager
-def soon(action: Callable[[], object], after: float = 0.1) -> Iterator[None]:
-    """Do something in a thread while the block runs, so many seconds on: until what it gives is
-    true, for what it is done to may begin later than that.  It must come to it."""
-    over, done = threading.Event(), []
-
-    def act() -> None:
-        pause = after
-        while not done and not over.wait(pause):
-            done.extend([True] if action() else [])
-            pause = 0.001
-
-    thread = threading.Thread(target=act)
+def _beside(work: Callable[[threading.Event], None]) -> Iterator[None]:
+    """Work in a thread until the block ends: told then."""
+    over = threading.Event()
+    thread = threading.Thread(target=work, args=(over,))
     thread.start()
     try:
         yield
     finally:
         over.set()
         thread.join()
+
+
+@contextmanager
+def soon(action: Callable[[], object], after: float = 0.1) -> Iterator[None]:
+    """Do something in a thread while the block runs, so many seconds on: until what it gives is
+    true, for what it is done to may begin later than that.  It must come to it."""
+    done: list[bool] = []
+
+    def act(over: threading.Event) -> None:
+        pause = after
+        while not done and not over.wait(pause):
+            done.extend([True] if action() else [])
+            pause = 0.001
+
+    with _beside(act):
+        yield
     assert done
 
 
 @contextmanager
 def meanwhile(action: Callable[[], object], pause: float = 0) -> Iterator[None]:
     """Do something again and again, so many seconds apart, in a thread, until the block ends."""
-    over = threading.Event()
 
-    def repeat() -> None:
+    def repeat(over: threading.Event) -> None:
         while not over.wait(pause):
             action()
 
-    thread = threading.Thread(target=repeat)
-    thread.start()
-    try:
+    with _beside(repeat):
         yield
-    finally:
-        over.set()
-        thread.join()
