@@ -44,9 +44,9 @@ def within(measure: Callable[[], float], bound: float, tries: int = 4) -> None:
 def until(done: Callable[[], object], seconds: float = 60, pause: float = 0.005) -> bool:
     """Wait for something, so many seconds at most; whether it has come."""
     deadline = time.monotonic() + seconds
-    while not done() and time.monotonic() < deadline:
+    while not (found := done()) and time.monotonic() < deadline:
         time.sleep(pause)
-    return bool(done())
+    return bool(found)
 
 
 @contextmanager
