@@ -20,6 +20,7 @@ from jitkernel.compiler.prepare import prepare
 from jitkernel.compiler.records import Lent, Request
 from jitkernel.elf.constants import HELD
 from jitkernel.ir.names import can_be_held
+from jitkernel.reach import reached
 from jitkernel.regex import regex
 
 _REMARK = regex(r"remark: .*?'(.*)' inlined into '(.*)' with \(.*")
@@ -141,14 +142,8 @@ def held(
     bodies: dict[str, list[str]] = {}
     for callee, caller in inlined:
         bodies.setdefault(caller, []).append(callee)
-    todo = [name for name in bodies if name not in lent]
-    found: dict[str, None] = {}
-    while todo:
-        for callee in bodies.get(todo.pop(), ()):
-            if callee not in found:
-                found[callee] = None
-                todo.append(callee)
-    return sorted(found.keys() & seen)
+    first = (callee for caller in bodies.keys() - lent for callee in bodies[caller])
+    return sorted(reached(first, lambda name: bodies.get(name, ())).keys() & seen)
 
 
 def mark(module: int, context: int, prefix: bytes, names: Mapping[str, int]) -> None:

@@ -17,17 +17,20 @@ from jitkernel.elf.dwarf.lines import read_lines
 from jitkernel.elf.dwarf.sections import placed_sections
 from jitkernel.errors import LinkError
 from jitkernel.ir.debug_info import with_locations
+from jitkernel.ir.marks import first_alike
 
 _APART = 40  # bits of an offset in a section
 LINE = 64  # bytes of a line of the cache, by which loops are aligned
 _EIGHT = frozenset({1, 24, 25, 29})  # R_X86_64_64, PC64, GOTOFF64, GOTPC64: fields of 8 bytes
 
 
-def located(request: Request, bodies: bool = False) -> Request | None:
-    """The same module with locations at its instructions: lines of the cell, counted from where it
+def located(request: Request, bodies: bool = False, only: str = "") -> Request | None:
+    """The same module with locations at its instructions, or at those of the function `only`, which
+    are then the lines of what is inlined there, too: lines of the cell, counted from where it
     begins; with `bodies`, line n of the k-th of the request's bodies is k * BODY + n, both from 1.
-    Locations of its own go.  None where the text is of a kind that is not understood."""
-    source = _with_locations(request.source, request.first_line)
+    Locations of its own go.  Where it is marked, instructions of one line of its language have one
+    line.  None where the text is of a kind that is not understood."""
+    source = _with_locations(request.source, request.first_line, request.marked, only)
     if not source:
         return None
     request = request._replace(source=source)
@@ -44,7 +47,10 @@ def located(request: Request, bodies: bool = False) -> Request | None:
 
 
 #: A view asks for the lines of one text several times: at two levels, as a table and as IR.
-_with_locations = lru_cache(maxsize=4)(with_locations)
+@lru_cache(maxsize=4)
+def _with_locations(source: str, first_line: int, marked: bool = False, only: str = "") -> str:
+    line_of = first_alike(source, first_line) if marked else None
+    return with_locations(source, first_line, line_of, only=only)
 
 
 def table_of(code: bytes, made: bytes) -> LineTable:

@@ -309,10 +309,13 @@ class CompilerPool:
         refuse(answer[0])
         return answer
 
-    def lines(self, request: Request, code: bytes = b"", bodies: bool = False) -> LineTable:
+    def lines(
+        self, request: Request, code: bytes = b"", bodies: bool = False, only: str = ""
+    ) -> LineTable:
         """A table of the line of the cell that each stretch of its code comes from; of code that
         was inlined from another cell, of the call, or with `bodies`, of line n of the k-th of the
-        request's bodies: k * BODY + n, both from 1.
+        request's bodies: k * BODY + n, both from 1.  With `only`, the lines of that function alone:
+        of code that was inlined there, wherever from, of the call.
 
         `code` is the object that the request has become, where that is at hand.  Compiles the text
         again with locations, which leaves the code as it was, and reads the line table.  What
@@ -324,7 +327,7 @@ class CompilerPool:
 
         try:
             code = code or self.compile(request).object
-            asked = located(request, bodies)
+            asked = located(request, bodies, only)
             return table_of(code, self.compile(asked).object) if asked is not None else ()
         except CompileError:
             return ()

@@ -66,6 +66,8 @@ STT_GNU_IFUNC: Final = 10
 #: A section whose relocations, of a type without a field, name the symbols whose bodies or values
 #: the object has in its code.
 HELD: Final = b".held"
+#: The slots of functions that are chosen at the start: see `linker.ifuncs`.
+IFUNC_SLOTS: Final = ".data.ifunc"
 
 #: The labels that LLVM puts on a module's stack maps and fault maps, by which a program reads them.
 STACK_MAPS: Final = "__LLVM_StackMaps"

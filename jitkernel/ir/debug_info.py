@@ -38,6 +38,8 @@ _REFERENCE = regex(r"!(\d+)|(null)")
 _DEPTH = 64  # of scopes and of inlining that are followed
 
 _NUMBER = regex(r"!(\d+)")
+_LOOP = regex(r"!llvm\.loop[ \t]+!(\d+)")
+_LOOP_NODE = regex(r"(?m)^!(\d+)[ \t]*=[ \t]*distinct[ \t]+!\{!\1\b")
 _FLAGS = ('i32 7, !"Dwarf Version", i32 4', 'i32 2, !"Debug Info Version", i32 3')
 
 
@@ -153,23 +155,13 @@ class Origins:
         return ""
 
 
-def with_locations(
-    source: str,
-    first_line: int = 1,
-    line_of: Callable[[int], int] | None = None,
-    emission: str = "LineTablesOnly",
-) -> str:
-    """`source` with `!dbg` on its instructions, lines counted from `first_line`; the lines stay
-    where they are, and locations of its own go.  "" where the text is of a kind that this does not
-    understand.
-
-    `line_of` maps lines that are counted so to those that are written, see `marks.cell_lines`;
-    `emission` says what LLVM is to make of it (DebugEmissionKind of DICompileUnit).
-    """
-    if has_locations(source):
-        source = without_locations(source)
-    number = 1 + max((int(n) for n in _NUMBER.findall(source)), default=0)
-    file, unit, type_ = f"!{number}", f"!{number + 1}", f"!{number + 2}"
+def _unit(source: str, emission: str) -> tuple[list[str], int]:
+    """Metadata of a compile unit that a module has not yet, and the next free number; those below
+    it are the file's, the unit's and that of a type of functions."""
+    flags = [flag for flag in _FLAGS if flag.split(",")[1].strip() not in source]  # set once
+    first = 1 + max((int(n) for n in _NUMBER.findall(source)), default=0)
+    number = first + len(flags)
+    file, unit, type_ = (f"!{number + n}" for n in range(3))
     metadata = [
         f'{file} = !DIFile(filename: "cell.ll", directory: "")',
         f"{unit} = distinct !DICompileUnit(language: DW_LANG_C99, file: {file}, "
@@ -177,19 +169,43 @@ def with_locations(
         f"{type_} = !DISubroutineType(types: !{{null}})",
         f"!llvm.dbg.cu = !{{{unit}}}",
     ]
-    number += 3
-    for flag in _FLAGS:
-        if flag.split(",")[1].strip() in source:  # a flag may be set once
-            continue
-        metadata.append(f"!{number} = !{{{flag}}}")
-        metadata.append(f"!llvm.module.flags = !{{!{number}}}")
-        number += 1
+    for n, flag in enumerate(flags, first):
+        metadata += [f"!{n} = !{{{flag}}}", f"!llvm.module.flags = !{{!{n}}}"]
+    return metadata, number + 3
+
+
+def with_locations(
+    source: str,
+    first_line: int = 1,
+    line_of: Callable[[int], int] | None = None,
+    emission: str = "LineTablesOnly",
+    only: str = "",
+) -> str:
+    """`source` with `!dbg` on its instructions, or on those of the function `only`, lines counted
+    from `first_line`; the lines stay where they are, and locations of its own go.  "" where the
+    text is of a kind that this does not understand.
+
+    `line_of` maps lines that are counted so to those that are written, see `marks.cell_lines`, 0
+    for none; a head that is of none has the line of the first instruction that is of one;
+    `emission` says what LLVM is to make of it (DebugEmissionKind of DICompileUnit).
+    """
+    if has_locations(source):
+        source = without_locations(source)
+    metadata, number = _unit(source, emission)
+    file, unit, type_ = (f"!{number - 3 + n}" for n in range(3))
     edits = []
     counted, line = 0, 2 - first_line
+    latches = [(found.start(), found[1]) for found in _LOOP.finditer(source)][::-1]
+    begins: dict[str, tuple[str, int]] = {}  # of loops: scope, location of what leads back to them
+    shared: set[str] = set()  # by several functions: a location is of one
     for function in functions(source, "define"):
         brace, end = function.body()
         if end < 0:
             return ""
+        if only and function.name != only:
+            while latches and latches[-1][0] < end:
+                shared.add(latches.pop()[1])
+            continue
         scope = f"!{number}"
         line += source.count("\n", counted, function.start)
         counted = function.start
@@ -202,8 +218,8 @@ def with_locations(
                 counted = begin
                 place = line_of(line) if line_of else line
                 places += [(end, place) for _, end in apart(source, begin, stop)]
-        if line_of:  # a head is of no line: the first instruction's
-            head = next((place for _, place in places if place), 0)
+        if line_of:
+            head = line_of(head) or next((place for _, place in places if place), 0)
         name = '"' + function.spelled.strip('"') + '"'
         metadata.append(
             f"{scope} = distinct !DISubprogram(name: {name}, scope: {file}, file: {file}, "
@@ -214,8 +230,19 @@ def with_locations(
         for stop, place in places:
             number += 1
             edits.append((stop, stop, f", !dbg !{number}"))
+            while latches and latches[-1][0] < stop:
+                loop = latches.pop()[1]
+                if begins.setdefault(loop, (scope, number))[0] != scope:
+                    shared.add(loop)
             metadata.append(f"!{number} = !DILocation(line: {max(place, 0)}, scope: {scope})")
         number += 1
     if not edits:
         return ""
+    # What LLVM puts in front of a loop is of the line that the loop says it begins at.
+    edits += [
+        (node.end(), node.end(), f", !{begins[node[1]][1]}")
+        for node in _LOOP_NODE.finditer(source)
+        if node[1] in begins and node[1] not in shared
+    ] if begins else []  # fmt: skip
+    edits.sort()  # metadata may stand in front of functions
     return replaced(source, edits) + "\n" + "\n".join(metadata) + "\n"

@@ -1,4 +1,4 @@
-"""Nodes of a flow graph that every way to a node leads through, where that ends, and circles.
+"""Nodes of a flow graph that every way to a node leads through, where that ends, and loops.
 
 A graph is a list: of each node, by its number, the numbers of those that follow it; the first one
 is the entry.  Start from `dominators`.
@@ -9,6 +9,8 @@ Cooper, Harvey and Kennedy, "A Simple, Fast Dominance Algorithm" (Rice Universit
 from __future__ import annotations
 
 from collections.abc import Sequence
+
+from jitkernel import reach
 
 
 def dominators(successors: Sequence[Sequence[int]]) -> list[int]:
@@ -59,6 +61,36 @@ def frontiers(successors: Sequence[Sequence[int]], found: Sequence[int]) -> list
     return [[*end] for end in ends]
 
 
+def loops(
+    successors: Sequence[Sequence[int]], found: Sequence[int]
+) -> dict[int, tuple[list[int], set[int]]]:
+    """The natural loops by their headers: the nodes that lead back there, and all nodes.  `found`
+    are the immediate dominators.  A circle that can be entered in several places is none."""
+    tree: list[list[int]] = [[] for _ in successors]
+    for node, above in enumerate(found):
+        if above >= 0 and node:
+            tree[above].append(node)
+    last = {node: at for at, node in enumerate(postorder(tree))}
+    first: dict[int, int] = {}  # whom a node dominates, and itself, come one after another
+    for node in last:
+        first[node] = min((first[below] for below in tree[node]), default=last[node])
+    before: list[list[int]] = [[] for _ in successors]
+    latches: dict[int, list[int]] = {}
+    for node, following in enumerate(successors):
+        for each in following if found[node] >= 0 else ():
+            before[each].append(node)
+            if first[each] <= last[node] <= last[each]:
+                latches.setdefault(each, []).append(node)
+    inside: dict[int, set[int]] = {}
+    for header, work in latches.items():
+        inside[header], todo = {header}, [*work]
+        while todo:
+            if (node := todo.pop()) not in inside[header]:
+                inside[header].add(node)
+                todo += before[node]
+    return {header: (work, inside[header]) for header, work in latches.items()}
+
+
 def _common(left: int, right: int, found: Sequence[int], rank: dict[int, int]) -> int:
     """The nearest node that dominates both."""
     while left != right:
@@ -71,20 +103,7 @@ def _common(left: int, right: int, found: Sequence[int], rank: dict[int, int]) -
 
 def postorder(successors: Sequence[Sequence[int]]) -> list[int]:
     """The nodes that ways from the first lead to, each behind those found from it."""
-    order: list[int] = []
-    seen = {0} if successors else set[int]()
-    stack = [(node, iter(successors[node])) for node in seen]
-    while stack:
-        node, left = stack[-1]
-        for successor in left:
-            if successor not in seen:
-                seen.add(successor)
-                stack.append((successor, iter(successors[successor])))
-                break
-        else:
-            order.append(node)
-            stack.pop()
-    return order
+    return reach.postorder([0] if successors else [], successors.__getitem__)
 
 
 def looped(successors: Sequence[Sequence[int]]) -> set[int]:
@@ -100,14 +119,8 @@ def looped(successors: Sequence[Sequence[int]]) -> set[int]:
     for root in reversed(order):
         if root not in left:
             continue
-        left.discard(root)
-        component, todo = {root}, [root]
-        while todo:
-            for other in before[todo.pop()]:
-                if other in left:
-                    left.discard(other)
-                    component.add(other)
-                    todo.append(other)
+        component = reach.reached([root], lambda node: filter(left.__contains__, before[node]))
+        left.difference_update(component)
         if len(component) > 1 or root in successors[root]:
-            found |= component
+            found.update(component)
     return found

@@ -139,7 +139,10 @@ class _Parser(Cursor):
     """One method per grammar rule; the text is the cell's."""
 
     def fail(self, message: str, hint: str = "", at: int | None = None) -> CompileError:
-        return complaint(self.text, self.at if at is None else at, message, hint)
+        from jitkernel.lookalikes import advice  # only for errors
+
+        at = self.at if at is None else at
+        return complaint(self.text, at, message, hint or advice(self.text[at : at + 1]))
 
     def follows(self, found: Expr) -> CompileError:
         """Something stands behind an expression that is whole."""
@@ -222,7 +225,7 @@ class _Parser(Cursor):
             text = self.text[at : min(self.stop, at + 20)]
             text = re.split(r"[\s,)\]}]", text, maxsplit=1)[0] or text.strip()
             hint = ""
-            if text[:1] in ("'", "‘", "’", "“", "”"):
+            if text[:1] in ("'", "‘", "’"):
                 hint = 'strings stand in "..."; a character is its number, as 65 for A'
             elif re.match(r"&@?\w", text):
                 hint = f"@{text.lstrip('&@')} is the address already; a value is `load @name`"

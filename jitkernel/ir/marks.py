@@ -38,6 +38,8 @@ def cell_places(text: str, first_line: int, source: str) -> Callable[[int], tupl
 
 def are_marked(text: str, first_line: int, source: str) -> bool:
     """True if a language has marked the lines of a module, and not who wrote the cell."""
+    if "; line " not in text:
+        return False
     module = text.split("\n")[first_line - 1 :]
     return any(_MARK.match(t) for t in module) and not _MARK.search(source)
 
@@ -49,15 +51,41 @@ def marked_lines(text: str, first_line: int) -> Callable[[int], int]:
 
 
 def marked_places(text: str, first_line: int) -> Callable[[int], tuple[str, int]]:
-    """As `cell_places`, for a module that a language has marked."""
-    found = [("", 0)]
+    """As `cell_places`, for a module that a language has marked.  The line that says where a
+    function begins is of that place, in the file of its first mark."""
+    found, head = [("", 0)], (0, 0)  # where one begins, and which line that is
     for one in text.split("\n")[first_line - 1 :]:
-        mark = _MARK.match(one) if ";" in one else None
-        if mark:
+        if ";" in one and (mark := _MARK.match(one)):
             found.append((mark[2] or "", int(mark[1])))
+            if head[0]:
+                found[head[0]], head = (mark[2] or "", head[1]), (0, 0)
+        elif ";" in one and (begins := _BEGINS.match(one)):
+            head = len(found), int(begins[1])
+            found.append(("", 0))
+        elif one.startswith("define "):
+            found.append(("", 0))
+            head = 0, 0
         else:
-            found.append(("", 0) if one.startswith("define ") else found[-1])
+            found.append(found[-1])
     return lambda line: found[line] if 0 < line < len(found) else ("", 0)
+
+
+def first_alike(text: str, first_line: int) -> Callable[[int], int]:
+    """From lines of a module that a language has marked to the first one of the same place in the
+    same function; of a function's head, and of what stands in front of its first mark, to the one
+    that says where it begins.
+
+    LLVM drops the location of an instruction that it makes of two where those differ: what comes
+    from one line of the language has one.
+    """
+    places, found, head = marked_places(text, first_line), [0], 0
+    known: dict[tuple[str, int], int] = {}
+    for line, one in enumerate(text.split("\n")[first_line - 1 :], 1):
+        if one.startswith("define "):
+            known, head = {}, line + 1
+        place = places(line)
+        found.append(known.setdefault(place, line) if place[1] else head)
+    return lambda line: found[line] if 0 < line < len(found) else line
 
 
 def begins_at(function: str) -> int:

@@ -11,7 +11,8 @@ from jitkernel.errors import Diagnostic
 from jitkernel.ir.keywords import ENTITY_WORDS, OPCODES, VARIABLE_WORDS, nearest
 from jitkernel.ir.miswritten import OPERATORS, rules, said
 from jitkernel.ir.names import NAME
-from jitkernel.ir.text import SCALAR
+from jitkernel.ir.text import SCALAR, without_strings
+from jitkernel.lookalikes import advice
 from jitkernel.regex import regex
 
 _WHOLE = regex(r"[-+]?\d+")
@@ -80,7 +81,6 @@ _FORMS = rules(
     (r"//|#", "comments start with ;"),
     (r"%%(?:$|%)", "a cell magic is `%%name`; %lsmagic lists them"),
     (r"%(?!%)", "a line magic is `%name`, an instruction `%name = opcode ...`"),
-    (r"([“”„‘’])", r'\1 is no quote here: write "'),
     (r"[^\x00-\x7f]", 'names with other characters than letters, digits and $._- are quoted: @"é"'),
     (
         r"(?:(?:if|for|while|switch)\s*\(|(?:return|typedef|else|do|unsigned|long|short|bool)\b)",
@@ -127,7 +127,7 @@ def most_telling(problems: Sequence[Diagnostic]) -> list[Diagnostic]:
 
 def nearest_form(line: str) -> tuple[str, str]:
     """For a line that is no instruction: what is wrong, and the nearest form that would do."""
-    line = line.strip()
+    looks_like, line = advice(without_strings(line)), line.strip()
     shown = line if len(line) <= 60 else line[:57] + "..."
-    found = said(_FORMS, line, shown) or _LINE_FORMS
+    found = looks_like or said(_FORMS, line, shown) or _LINE_FORMS
     return found if isinstance(found, tuple) else (f"'{shown}' cannot be understood", found)

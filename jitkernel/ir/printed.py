@@ -35,7 +35,7 @@ _OF_LLVM = regex(r";|declare [^\n]*@llvm\.")
 _NUMBER = regex(r'%(?<![\w.$"%-]%)(\d+)\b')
 _LABEL = regex(r"^(\d+)(?=:)", re.M)
 _DEFINED = regex(r"^(?:  %(\d+) = |(\d+):)", re.M)
-_CALL = regex(r"call [^\n]*")
+_CALL = regex(r"(?:\n  | = )(?:(?:tail|musttail|notail) )?call [^\n]*")
 # What a block ends with: there are as many as blocks.
 _ENDS_WITH_VALUE = ("invoke ", "callbr ", "catchswitch ")
 _ENDS = (
@@ -103,9 +103,7 @@ def counts_of(text: str) -> Counts:
     """The counts of the functions in a printed text."""
     deeper = text.count("\n    ") + text.count("\n  ]")  # tables, records, lines that go on
     calls = sum(text.count(f"{at}{o}") for at in (" = ", "\n  ") for o in ("invoke ", "callbr "))
-    for match in _CALL.finditer(text):
-        before = text[match.start() - 2 : match.start()]
-        calls += before in ("  ", "= ", "l ") and "@llvm." not in match[0]  # tail call
+    calls += sum("@llvm." not in call for call in _CALL.findall(text))
     return Counts(
         text.count("\n  ") - deeper,
         sum(text.count(f"\n  {opcode}") for opcode in _ENDS)

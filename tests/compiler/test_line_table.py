@@ -126,3 +126,33 @@ def test_lines_of_code_that_looks_into_a_constant_of_another_cell(pool: Compiler
     assert pool.lines(request, compiled, bodies=True)
     made = pool.traces.machine(request, "f", code=compiled)
     assert made.same == extent(compiled, "f")[1] > 0 and made.lines
+
+
+LOOP = """define i32 @%s(ptr %%p, i32 %%n) {
+entry:
+  br label %%loop
+loop:
+  %%i = phi i32 [ 0, %%entry ], [ %%j, %%loop ]
+  %%j = add i32 %%i, 1
+  store volatile i32 %%j, ptr %%p
+  %%more = icmp slt i32 %%j, %%n
+  br i1 %%more, label %%loop, label %%done, !llvm.loop !0
+done:
+  ret i32 %%j
+}
+"""
+
+
+def test_what_a_loop_says_stands_anywhere(
+    pool: CompilerPool, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """In front of the functions and between them; and of several functions, which share no line."""
+    node = '!0 = distinct !{!0, !1}\n!1 = !{!"llvm.loop.mustprogress"}\n'
+    f, g = LOOP % "f", LOOP % "g"
+    for source in (node + f, f + node + g, g + f + node):
+        found = pool.lines(Request(source, Options(2)))
+        stored = 1 + source[: source.index("@f")].count("\n") + 6
+        assert any(line == stored for _, _, line in found), (source, found)
+    assert len(with_locations(node + f).split("!1 = ")) == 2
+    assert "{!0, !1}" in with_locations(f + g + node)
+    assert "invalid debug info" not in capfd.readouterr().err

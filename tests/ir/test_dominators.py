@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from jitkernel.ir.dominators import dominators, looped
+from jitkernel.ir.dominators import dominators, looped, loops
 
 
 def reached(successors: list[list[int]], without: int = -1) -> set[int]:
@@ -58,3 +58,27 @@ def test_what_leads_back_to_itself(seed: int) -> None:
         n: set[int]().union(*(reached_from(graph, s) for s in graph[n])) for n in range(count)
     }
     assert looped(graph) == {n for n in reached(graph) if n in behind[n]}
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_natural_loops(seed: int) -> None:
+    """By their definition, and in time that grows as the graph does."""
+    rng = random.Random(seed)
+    count, most = rng.randrange(1, 15), rng.choice((1, 2, 3))
+    graph = [[rng.randrange(count) for _ in range(rng.randrange(most + 1))] for _ in range(count)]
+    expected = {}
+    for header in (there := reached(graph)):
+        within = there - reached(graph, header)
+        ends = [node for node in sorted(within) for to in graph[node] if to == header]
+        inside = {n for n in within if not reached_from(graph, n, header).isdisjoint(ends)}
+        if ends:
+            expected[header] = (ends, inside | {header})
+    assert loops(graph, dominators(graph)) == expected
+
+
+def test_many_ways_out_of_a_long_chain() -> None:
+    count = 50_000
+    graph = [[n + 1, count] for n in range(count)] + [[]]
+    assert loops(graph, dominators(graph)) == {}
+    back = [[n + 1, 0] for n in range(count)] + [[]]
+    assert loops(back, dominators(back)) == {0: ([*range(count)], {*range(count)})}

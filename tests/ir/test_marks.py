@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jitkernel.ir.marks import are_marked, begins_at, cell_lines, marked_places
+from jitkernel.ir.marks import are_marked, begins_at, cell_lines, first_alike, marked_places
 
 MARKED = """declare void @g()
 define void @f() {
@@ -47,7 +47,32 @@ define void @h() {
 }"""
     places = marked_places(text, 1)
     assert [places(n) for n in (1, 2, 4, 5, 9)] == [
-        ("", 0), ("", 0), ("", 4), ("", 4), ("/a b/h.h", 7),
+        ("", 0), ("", 3), ("", 4), ("", 4), ("/a b/h.h", 7),
     ]  # fmt: skip
     assert [cell_lines(text, 1, "")(n) for n in (4, 9)] == [4, 0]
     assert begins_at(text) == 3 and begins_at(text[text.index("define void @h") :]) == 0
+
+
+def test_the_first_of_those_alike() -> None:
+    """A head is of where it says that it begins; what is of no line stays apart."""
+    text = """declare void @g()
+define void @f() {
+  ; begins at line 3
+  %p = alloca i32
+  ; line 4
+  call void @g()
+  ; line 5
+  call void @g()
+  ; line 4
+  call void @g()
+  ret void
+}
+define void @h() {
+  ; begins at line 2
+  ; line 4 in "h.h"
+  ret void
+}"""
+    alike, places = first_alike(text, 1), marked_places(text, 1)
+    assert [alike(n) for n in range(2, 12)] == [3, 3, 3, 5, 5, 7, 7, 5, 5, 5]
+    assert [alike(n) for n in (13, 16, -3, 99)] == [14, 15, -3, 99]
+    assert [places(alike(n)) for n in (2, 13)] == [("", 3), ("h.h", 2)]

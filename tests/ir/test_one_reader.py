@@ -11,7 +11,7 @@ ROOT = Path(jitkernel.__file__).parent
 #: Rooms and files that have IR, or lines that call it, in their hands, and leave reading to `ir/`.
 READERS = [
     "compiler", "languages/llvm", "languages/c/module.py", "transform", "grading/rules.py",
-    "session/run", "values/debug_info.py", "views/diff.py",
+    "session/run", "values/debug_info.py", "views/watched.py",
 ]  # fmt: skip
 #: What reads other texts: LLVM's messages, its log, its machine IR, the table of passes, triples.
 OTHERS = {

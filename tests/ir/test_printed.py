@@ -177,3 +177,16 @@ def test_a_value_without_a_name_keeps_its_number() -> None:
         pieces = re.split(r"%(\d+)\b", "\n".join(steady.lines))
         pieces[1::2] = ["%" + order[n] for n in pieces[1::2]]
         assert "".join(pieces) == text
+
+
+def test_calls_whose_values_are_named_after_them() -> None:
+    """As clang names them: `%call`."""
+    body = """  %call = call i32 @f(i32 1)
+  %tail call = tail call i32 @f(i32 %call)
+  %call2 = call i32 @llvm.smax.i32(i32 %call, i32 1)
+  store i32 %call, ptr %call.addr
+  notail call void %call.p(i32 %call)
+  call void @llvm.assume(i1 true)
+  ret i32 %call""".replace("%tail call", '%"tail call"')
+    assert counts_of(f"define i32 @g() {{\n{body}\n}}") == Counts(7, 1, 3)
+    assert counts_of(f"\n{body}").calls == 3  # lines that came

@@ -79,10 +79,12 @@ class Local:
 
 class DebugInfo:
     """The debug information of an object: `code` are its bytes, `addresses` where its sections are,
-    by index.  Nothing is read before it is asked for."""
+    by index, and `names` where symbols of others are.  Nothing is read before it is asked for."""
 
-    def __init__(self, code: bytes, addresses: Mapping[int, int]):
-        self._code, self._addresses = code, dict(addresses)
+    def __init__(
+        self, code: bytes, addresses: Mapping[int, int], names: Mapping[str, int] | None = None
+    ):
+        self._code, self._addresses, self._names = code, dict(addresses), names or {}
         self._starts_of: list[tuple[int, int, Function]] | None = None
         # What each step asks about, by address, and by the offset of a function's entry.
         self._chains: dict[int, tuple[int, ...]] = {}
@@ -91,7 +93,7 @@ class DebugInfo:
 
     @cached_property
     def _sections(self) -> dict[str, bytes]:
-        found = placed_sections(self._code, self._addresses)
+        found = placed_sections(self._code, self._addresses, self._names)
         self._code = b""
         return found
 

@@ -183,22 +183,12 @@ class Loop:
 
 def loops(function: Function) -> list[Loop]:
     """See `Function.loops`.  A circle that can be entered in several places is none."""
-    tree = dominators(function)
-    latches: dict[Block, list[Block]] = {}
-    for block in function.blocks:
-        if block in tree.reachable:
-            for successor in block.successors:
-                if tree.dominates(successor, block):
-                    latches.setdefault(successor, []).append(block)
-    found = []
-    for header, ends in latches.items():
-        inside, work = {header}, list(ends)
-        while work:
-            block = work.pop()
-            if block not in inside:
-                inside.add(block)
-                work += [p for p in block.predecessors if p in tree.reachable]
-        found.append(Loop(header, [b for b in function.blocks if b in inside], ends, _set=inside))
+    _, successors = _graph(function)
+    blocks, found = function.blocks, []
+    for header, (ends, numbers) in graphs.loops(successors, graphs.dominators(successors)).items():
+        inside = [blocks[number] for number in sorted(numbers)]
+        latches = [blocks[number] for number in ends]
+        found.append(Loop(blocks[header], inside, latches, _set={*inside}))
     found.sort(key=lambda loop: len(loop.blocks))
     for index, loop in enumerate(found):
         around = (other for other in found[index + 1 :] if loop.header in other._set)

@@ -27,6 +27,7 @@ from jitkernel.session.report.places import own_symbols
 from jitkernel.session.settings import stored_options
 from jitkernel.values.datatype import DataType, number
 from jitkernel.values.python import bit_field, to_python
+from jitkernel.wording import counted
 
 if TYPE_CHECKING:
     from jitkernel.linker import Symbol
@@ -122,7 +123,10 @@ class Comparison:
         said = self._said(self._here, name), self._said(self._there, name)
         says = said if all(said) else (here, there)
         if says[0] == says[1]:
-            sized = (f"{says[0]}, {one.size} bytes", f"{says[0]}, {other.size} bytes")
+            sized = (
+                f"{says[0]}, {counted(one.size, 'byte')}",
+                f"{says[0]}, {counted(other.size, 'byte')}",
+            )
             says = sized if one.size != other.size else (here, there)
         return Difference("type", self._called(name), _short(says[0]), _short(says[1]), one.cell)
 
@@ -338,8 +342,8 @@ def _type(symbol: Symbol) -> str:
     if isinstance(info, Signature):
         return " ".join(filter(None, info[:4]))
     if isinstance(info, Variable):
-        return f"{'constant ' * info.constant}{info.type}, {symbol.size} bytes"
-    return "" if symbol.is_function else f"{symbol.size} bytes"
+        return f"{'constant ' * info.constant}{info.type}, {counted(symbol.size, 'byte')}"
+    return "" if symbol.is_function else counted(symbol.size, "byte")
 
 
 def _short(text: str) -> str:

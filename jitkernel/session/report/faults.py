@@ -132,10 +132,9 @@ def _where(at: int, returns: bool, frames: Sequence[Frame], places: Places) -> s
     """`@get+4, cell 7, line 3: ...` for an address; a return address is the next instruction's."""
     where = places.code(at, returns)
     if places.owner(at, returns) is not None:
-        line, text = places.lines.find(at - 1 if returns else at)
-        owner = places.owner(at, returns)
-        inside = owner[1].name if owner is not None and owner[1] is not None else ""
-        if not returns and (inner := places.lines.inlined(at, inside)):
+        within = at - 1 if returns else at
+        line, text = places.line(within)
+        if inner := places.inlined(within):
             where = f"{inner}, inlined in {where}"
         if line:
             return f"{where}, line {line}: {text.strip()}"
@@ -192,47 +191,55 @@ def _interrupted(record: FaultRecord) -> str:
 
 
 def _fault(record: FaultRecord, places: Places) -> str:
-    address, name = record.address, record.signal
+    name = record.signal
     if record.sent:
         return _sent(name, record.sent)
     if name in ("SIGSEGV", "SIGBUS"):
-        arena = places.linker.arena
-        if record.access == "execute" or record.pc == address:
-            target = (
-                "address 0 (a null function pointer)" if address == 0 else f"address {address:#x}"
-            )
-            what = places.name(address)
-            return f"jump to {target}" + (f", {what}" if what else "")
-        verb = {"write": "write to", "read": "read of"}.get(record.access, "access to")
-        if record.code == 128 and not address:  # SI_KERNEL: the processor does not tell the address
-            return f"{verb} an address that cannot exist (not canonical)"
-        if not address:
-            return f"{verb} address 0 (a null pointer)"
-        if address < 4096:
-            return f"{verb} address {address:#x} ({counted(address, 'byte')} from a null pointer)"
-        if record.sp and record.sp - _PROBED <= address < min(record.stack_top, record.sp + _FRAME):
-            return f"the stack is used up (endless recursion?): {verb} {address:#x}"
-        if last := places.beyond(address):
-            return f"{verb} address {address:#x}, behind all variables: the last one is {last}"
-        what = places.name(address) or called(address)
-        if record.access == "write" and (places.owner(address) or what.startswith("the entry of")):
-            what += ", which is code and cannot be written"
-        elif record.access == "write" and address in arena and arena.zone_of(address) == "rodata":
-            what += ", which is constant"
-        return f"{verb} address {address:#x}" + (f" ({what})" if what else " (nothing is there)")
+        return _access(record, places)
     if name == "SIGFPE":
         return _FPE.get(record.code, _MEANING[name])
     if name in ("SIGTRAP", "SIGILL"):
-        if former := places.former(record.pc):
-            return f"a stale pointer led into {former}"
-        if name == "SIGILL" and (check := _undefined_behaviour(places.linker.arena, record.pc)):
-            return f"undefined behaviour: {check}"
-        return (
-            "an illegal instruction (llvm.trap or unreachable code?)"
-            if name == "SIGILL"
-            else "a trap (int3): llvm.debugtrap, or `unreachable` was reached"
-        )
+        return _no_code(name, record.pc, places)
     return f"{name}: {_MEANING.get(name, 'a signal')}"
+
+
+def _access(record: FaultRecord, places: Places) -> str:
+    """The access that an address does not allow, and what is there."""
+    arena, address = places.linker.arena, record.address
+    if record.access == "execute" or record.pc == address:
+        target = "address 0 (a null function pointer)" if address == 0 else f"address {address:#x}"
+        what = places.name(address)
+        return f"jump to {target}" + (f", {what}" if what else "")
+    verb = {"write": "write to", "read": "read of"}.get(record.access, "access to")
+    if record.code == 128 and not address:  # SI_KERNEL: the processor does not tell the address
+        return f"{verb} an address that cannot exist (not canonical)"
+    if not address:
+        return f"{verb} address 0 (a null pointer)"
+    if address < 4096:
+        return f"{verb} address {address:#x} ({counted(address, 'byte')} from a null pointer)"
+    if record.sp and record.sp - _PROBED <= address < min(record.stack_top, record.sp + _FRAME):
+        return f"the stack is used up (endless recursion?): {verb} {address:#x}"
+    if last := places.beyond(address):
+        return f"{verb} address {address:#x}, behind all variables: the last one is {last}"
+    what = places.name(address) or called(address)
+    if record.access == "write" and (places.owner(address) or what.startswith("the entry of")):
+        what += ", which is code and cannot be written"
+    elif record.access == "write" and address in arena and arena.zone_of(address) == "rodata":
+        what += ", which is constant"
+    return f"{verb} address {address:#x}" + (f" ({what})" if what else " (nothing is there)")
+
+
+def _no_code(name: str, pc: int, places: Places) -> str:
+    """A trap, or an instruction that is none, at an address."""
+    if name == "SIGTRAP" and (passed := places.passed(pc)):
+        return f"{passed} was left at its end: `unreachable` was reached, or a `ret` is missing"
+    if former := places.former(pc):
+        return f"a stale pointer led into {former}"
+    if name == "SIGTRAP":
+        return "a trap (int3): llvm.debugtrap, or `unreachable` was reached"
+    if check := _undefined_behaviour(places.linker.arena, pc):
+        return f"undefined behaviour: {check}"
+    return "an illegal instruction (llvm.trap or unreachable code?)"
 
 
 def _undefined_behaviour(arena: Arena, pc: int) -> str:

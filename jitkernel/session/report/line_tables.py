@@ -11,7 +11,7 @@ from jitkernel.errors import JitError, present
 from jitkernel.ir.marks import cell_lines
 from jitkernel.linker import Image
 from jitkernel.linker.layout import arrange
-from jitkernel.session.report.sources import Sources
+from jitkernel.session.report.sources import Place, Sources
 from jitkernel.session.saved.store import Record
 
 if TYPE_CHECKING:
@@ -45,11 +45,12 @@ class LineTables:
         # Of code that says its lines itself: its text, and the line in that.
         self.debugged: Callable[[int], tuple[str, int] | None] = lambda address: None
 
-    def find(self, address: int) -> tuple[int, str]:
-        """Line and text that an address of code comes from, 0 where unknown, and perhaps why.
-        Where a cell's IR names the C line that it comes from, that stands behind the text."""
+    def find(self, address: int, inside: str) -> tuple[int, str]:
+        """Line and text that an address of code of the function `inside` comes from, the call's
+        where it was inlined; 0 where unknown, and perhaps why.  Where a cell's IR names the C line
+        that it comes from, that stands behind the text."""
         try:
-            return self._find(address)
+            return self._find(address, inside)
         except JitError:  # the store is damaged
             return 0, ""
 
@@ -67,7 +68,7 @@ class LineTables:
         found = self._program.store.get(image.cell)
         return (self._program.lender.stored(found), found) if found is not None else None
 
-    def _find(self, address: int) -> tuple[int, str]:
+    def _find(self, address: int, inside: str) -> tuple[int, str]:
         from jitkernel.ir.debug_info import Origins  # only where code was stopped
 
         if (debugged := self.debugged(address)) is not None:
@@ -77,8 +78,9 @@ class LineTables:
         if holding is None:
             return 0, ""
         image, request, record = holding
-        rows = self.rows(image, request, record)
-        line = next((line for at, line in reversed(rows) if at <= address), 0)
+        within = inside if self._inlined(address, inside) else ""
+        rows = self.rows(image, request, record, within=within)
+        line = _line(rows, address)
         text = Origins(record.source).line(line)
         if text or not rows or not request.options.inline:
             return (line, text) if text else (0, "")
@@ -88,22 +90,26 @@ class LineTables:
         """The function that code at an address was inlined from, `@f (cell 1, line 2)`; "" where it
         is what it was written as, code of the function `inside`."""
         try:
-            holding = self._holding(address)
-            if holding is None or not inside:
-                return ""
-            image, request, record = holding
-            table = self._table(request, record.object, bodies=bool(request.bodies))
-            rows = self._addresses(image, record.object, table)
+            found = self._inlined(address, inside)
         except JitError:
             return ""
-        line = next((line for at, line in reversed(rows) if at <= address), 0)
-        sources = Sources(self._program, request, record)
-        name, cell = sources.function(line)
-        if not name or name == inside:
+        if found is None:
             return ""
-        place = sources.find(line)
+        name, cell, place = found
         where = f", line {place.line}" if place is not None and not place.file else ""
         return f"{self._program.called(name, cell)} (cell {cell}{where})"
+
+    def _inlined(self, address: int, inside: str) -> tuple[str, int, Place | None] | None:
+        """The function, its cell, and the place there."""
+        holding = self._holding(address)
+        if holding is None or not inside:
+            return None
+        image, request, record = holding
+        table = self._table(request, record.object, bodies=bool(request.bodies))
+        line = _line(self._addresses(image, record.object, table), address)
+        sources = Sources(self._program, request, record)
+        name, cell = sources.function(line)
+        return (name, cell, sources.find(line)) if name and name != inside else None
 
     def of_body(self, number: int, request: Request, line: int) -> tuple[str, int, int]:
         """The function that a line of one of a request's bodies is in (see `CompilerPool.lines`),
@@ -149,11 +155,12 @@ class LineTables:
         return self.rows(cell.image, self._program.lender.stored(record), record, only)
 
     def rows(
-        self, image: Image, request: Request, record: Record, only: str = ""
+        self, image: Image, request: Request, record: Record, only: str = "", within: str = ""
     ) -> list[tuple[int, int]]:
-        """`of_cell`, of an image that was made in that way."""
+        """`of_cell`, of an image that was made in that way; or of lines `within` a function alone:
+        of what was inlined there, of the call."""
         try:
-            table = self._table(request, record.object, only=only)
+            table = self._table(request, record.object, only=only, within=within)
             rows = self._addresses(image, record.object, table)
         except JitError:
             return []
@@ -172,19 +179,24 @@ class LineTables:
         )
 
     def _table(
-        self, request: Request, code: bytes, bodies: bool = False, only: str = ""
+        self,
+        request: Request,
+        code: bytes,
+        bodies: bool = False,
+        only: str = "",
+        within: str = "",
     ) -> LineTable:
         """The line that each stretch of an object's code comes from, the object being what the
         request has become; see `CompilerPool.lines`.  Of the function `only` that is enough."""
-        key = _key(request, bodies)
+        key = _key(request, bodies, within=within)
         for of in ("", only):
             for with_bodies in (bodies, True):
-                table = self.tables.get((key[0], with_bodies, of))
+                table = self.tables.get((key[0], with_bodies, of, within))
                 if table is not None and (
                     with_bodies == bodies or all(line < BODY for _, _, line in table)
                 ):
                     return table
-        self._keep(key, self._pool.lines(request, code, bodies))
+        self._keep(key, self._pool.lines(request, code, bodies, within))
         return self.tables[key]
 
     def _keep(self, key: _Key, table: LineTable) -> None:
@@ -224,9 +236,15 @@ class LineTables:
         self._show(_key(request, bool(request.bodies)), text)
 
 
-#: Whose table it is: of a request, with or without lines of bodies, all or that of one function.
-_Key = tuple[Request, bool, str]
+#: Whose table it is: of a request, with or without lines of bodies, all or that of one function,
+#: and with all lines or those within one function.
+_Key = tuple[Request, bool, str, str]
 
 
-def _key(request: Request, bodies: bool, only: str = "") -> _Key:
-    return request._replace(label="", context="throwaway", cell=0), bodies, only
+def _key(request: Request, bodies: bool, only: str = "", within: str = "") -> _Key:
+    return request._replace(label="", context="throwaway", cell=0), bodies, only, within
+
+
+def _line(rows: list[tuple[int, int]], address: int) -> int:
+    """The line of the last row up to an address."""
+    return next((line for at, line in reversed(rows) if at <= address), 0)

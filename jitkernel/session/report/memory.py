@@ -17,6 +17,7 @@ from jitkernel.arena import Arena
 from jitkernel.errors import ArenaFull
 from jitkernel.procfs import own_bytes
 from jitkernel.record import NamedTuple
+from jitkernel.wording import counted
 
 if TYPE_CHECKING:
     from jitkernel.linker import Image
@@ -257,7 +258,12 @@ def explain_full(program: Program, history: UndoHistory, error: ArenaFull) -> Ar
             size += sum(b.extent.size for b in blocks)
         if size:
             first = program.listed(cell.names)
-            held.append((size, f"cell {cell.number}{f' ({first})' if first else ''}: {size} bytes"))
+            held.append(
+                (
+                    size,
+                    f"cell {cell.number}{f' ({first})' if first else ''}: {counted(size, 'byte')}",
+                )
+            )
     held.sort(reverse=True)
     lines = [f"{error}.", *(f"  {words}" for _, words in held[:5])]
     if len(held) > 5:

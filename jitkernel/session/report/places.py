@@ -11,13 +11,14 @@ import re
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterable, Iterator
+from operator import itemgetter
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
 from jitkernel.arena.shared import called
 from jitkernel.elf.exported import name_at
 from jitkernel.errors import JitError
 from jitkernel.ir.names import shown
-from jitkernel.linker import Image, Linker, Symbol, SymbolState
+from jitkernel.linker import Image, Linker, Symbol, SymbolKind, SymbolState
 from jitkernel.linker.records import sites
 from jitkernel.linker.x86_64 import STUB_SIZE
 from jitkernel.procfs import libraries
@@ -88,18 +89,36 @@ class Places:
         if returns:
             found = self.owner(address - 1)
             return (*found[:2], found[2] + 1) if found is not None else None
-        for image in self._texts.find(address):
-            for symbol, start, size in image.exports:
-                # A return address may be the first byte behind a call that does not return.
-                if start < address <= start + size or address == start:
-                    return image.cell, symbol, address - start
+        images = [(i.text.start, i) for i in self._texts.find(address) if i.text is not None]
+        for at, image in sorted(images, key=itemgetter(0), reverse=True):
+            # It may be the first byte behind code that was left at its end, or another's first.
+            here = (e for e in image.exports if e[1] <= address <= e[1] + e[2])
+            if (export := max(here, key=itemgetter(1), default=None)) is not None:
+                return image.cell, export[0], address - export[1]
             if image.text is not None and address < image.text.stop:
-                return image.cell, None, address - image.text.start
+                return image.cell, None, address - at
         if (debugged := self.debugged(address)) is not None:
             cell, name, offset = debugged
             known = self.linker.symbols.get(name)
             return cell, known if known is not None and known.cell == cell else None, offset
         return None
+
+    def line(self, address: int) -> tuple[int, str]:
+        """The line that code of a cell comes from, and its text, in the function that it is of: of
+        what was inlined, the call's (see `LineTables.find`)."""
+        return self.lines.find(address, self._function(address))
+
+    def inlined(self, address: int) -> str:
+        """The function that code of another one was inlined from, and where that is, else ""."""
+        return self.lines.inlined(address, self._function(address))
+
+    def _function(self, address: int) -> str:
+        """The name of the function that an address of a cell's code is in, "" where unknown."""
+        owner = self.owner(address)
+        if owner is None:
+            return ""
+        local = self._local(owner[0], address) if owner[1] is None else None
+        return owner[1].name if owner[1] is not None else local[0] if local is not None else ""
 
     def _local(self, cell: int, address: int) -> tuple[str, int] | None:
         """A function that only its cell knows, and the offset in it."""
@@ -201,6 +220,27 @@ class Places:
             return os.path.basename(file)
         # libc's streams (glibc, libio/stdfiles.c), by the names that programs use
         return re.sub(r"\b_IO_2_1_(stdin|stdout|stderr)_", r"\1", name)
+
+    def passed(self, address: int) -> str:
+        """The function whose code ends at an address of text; empty where other code begins there,
+        or did before it was freed."""
+        found: Symbol | None = None
+        for symbol in self._program.every_symbol():
+            if symbol.kind is not SymbolKind.FUNCTION or symbol.image is None:
+                continue
+            if symbol.address <= address <= symbol.address + max(symbol.size - 1, 0):
+                return ""
+            if symbol.size and address == symbol.address + symbol.size:
+                found = symbol
+        begins = (i.text is not None and i.text.start == address for i in self._texts.find(address))
+        if found is None or any(begins):
+            return ""
+        is_padding = address % self.linker.arena.zones["text"].list.granule
+        if not is_padding and self._former(address):
+            return ""
+        cell = self._program.cells.get(found.cell)
+        locals = own_symbols(self._program, cell, "function") if cell is not None else ()
+        return "" if any(s.address == address for s in locals) else self.called(found.name)
 
     def former(self, address: int) -> str:
         """The former content of an address of text that is free now."""

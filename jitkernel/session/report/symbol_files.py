@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from jitkernel.elf import jitdump
 from jitkernel.elf.symbol_file import Code, symbol_file
 from jitkernel.errors import Interrupted, JitError, present
+from jitkernel.files import absolute
 from jitkernel.languages.registry import find
 from jitkernel.linker.linkmap import read_symbols
 from jitkernel.linker.x86_64 import STUB_SIZE
@@ -73,7 +74,7 @@ class SymbolFiles:
         self._of, self._process = (folder, generation), executor.pid
         self._told, self._seen = {}, -1
         os.makedirs(folder, 0o700, exist_ok=True)
-        self._folder = _new_folder(os.path.abspath(folder), self._process)
+        self._folder = _new_folder(absolute(folder), self._process)
         path = self._write(f"jit-{self._process}.dump", jitdump.header(self._process, _now()))
         self._write("gdb", os.fsencode(_COMMANDS.format(path=self._path("symbols"))))
         self._runtime = list(self._routines())
