@@ -40,6 +40,12 @@ def working_folder() -> str:
         return ""
 
 
+def absolute(path: str) -> str:
+    """A path from the root on; as it is where the folder that it starts from was removed."""
+    folder = working_folder()
+    return os.path.normpath(os.path.join(folder, path)) if folder or path[:1] == "/" else path
+
+
 @contextlib.contextmanager
 def scratch_folder() -> Iterator[str]:
     """A folder for this block alone.  Those of processes that were killed in such a block go first:

@@ -46,6 +46,14 @@ class Region(NamedTuple):
     prot: str
 
 
+def no_room(capacity: int, error: OSError) -> JitError:
+    """The error of a process that has no such range of addresses left."""
+    return JitError(
+        f"no room for an arena of {capacity >> 20} MB of addresses: {error}; a smaller one may fit "
+        "(Session(capacity=64 << 20), %config Arena.capacity=64M), or `ulimit -v` allow more"
+    )
+
+
 class Slab:
     """`capacity` bytes, sparse until used, whose pages belong at `base` in an executor, with the
     protections of its `regions`.
@@ -75,11 +83,7 @@ class Slab:
             os.close(self.fd)
             if not isinstance(error, OSError):
                 raise
-            raise JitError(
-                f"no room for an arena of {self.capacity >> 20} MB of addresses: {error}; a "
-                "smaller one may fit (Session(capacity=64 << 20), %config Arena.capacity=64M), or "
-                "`ulimit -v` allow more"
-            ) from None
+            raise no_room(self.capacity, error) from None
 
     def close(self) -> None:
         """Unmap and close it.  May be called again."""

@@ -130,7 +130,6 @@ STOP_PROGRAM, STOP_SLOT = 48, (1 << 48) - 1
 # other.
 STOP_PROGRAMS_AT, STOP_CELLS, STOP_PROGRAM_WORDS = 0xC8000, 256, 4096
 STOP_LAST_CELL, STOP_PROGRAM_LIMIT = STOP_CELLS - 1, STOP_PROGRAM_WORDS - 1
-CONTROL_SIZE = 0xD0000
 
 #: What the runtime and forked children use of the C library: the control word `libc_NAME` has the
 #: address, 0 where there is none.  Those that end a process are in the order of their causes.
@@ -207,8 +206,6 @@ _CONTROL = (
     # threads that a debugger stops (native/stop.ll): the settings
     "stop_on",
     "stop_faults",
-    "stop_low",  # a single step that ends within is followed by another one
-    "stop_high",
     "stop_table",  # place, number and size of the table of breakpoints
     "pause_seq",  # of the request that is to stop; taken back by the handler
     # who has stopped, and the answer

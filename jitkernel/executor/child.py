@@ -32,6 +32,7 @@ F_DUPFD_CLOEXEC = 1030
 LARGE_STACK = 100 << 20  # Linux leaves at least 128 MB below the top of the stack
 PROT = {"r": 1, "rw": 3, "rx": 5}
 SIG_DFL = 0
+PR_SET_PDEATHSIG = 1  # prctl(2), <linux/prctl.h>
 # what follows: see arena/writes.py
 UFFDIO_API, UFFDIO_REGISTER = 0xC018AA3F, 0xC020AA00
 UFFD_API, WP_ASYNC, WP_SHMEM, MODE_WP, USER_MODE_ONLY = 0xAA, 1 << 15, 1 << 12, 2, 1
@@ -307,6 +308,8 @@ def start_lifeline(argv: list[str]) -> None:
     if thread < 0:
         fail("the lifeline thread cannot be started")
     put("lifeline_tid", thread)
+    # A program that has stopped itself goes on when the process is an orphan: the thread, too.
+    libc.prctl(PR_SET_PDEATHSIG, _signal.SIGCONT, 0, 0, 0)
     state = word("lifeline_state")
     while not state.value:
         os.sched_yield()

@@ -18,6 +18,7 @@ from jitkernel.errors import UsageError
 from jitkernel.executor.records import NotReturned, Unfit
 from jitkernel.executor.scalars import scalars
 from jitkernel.ir.types import FunctionType
+from jitkernel.values.conversion import opaque
 
 if TYPE_CHECKING:
     from jitkernel.executor.inline import InlineExecutor
@@ -28,20 +29,23 @@ _CtypesNumber: Any = ctypes._SimpleCData
 DIRECT = 1 << 62  # the number of every such request; others are numbered from 1
 
 
-def address_of(thing: Any) -> int | None:
+def address_of(thing: Any) -> tuple[int, object] | None:
     """The address of an object's memory, by the buffer protocol, or of what a pointer of ctypes
-    leads to; None for functions, text, bytes, and what cannot be written.  The object keeps it
-    there as long as it lives, and is not resized."""
+    leads to, and what keeps it there: as long as somebody has that, Python resizes nothing.  None
+    for functions, text, bytes, what cannot be written and what is opaque."""
     if isinstance(thing, _CtypesPointer):
         thing = thing.contents if thing else None
     elif isinstance(thing, _CtypesFunction):
         return None  # its buffer holds the function's address
     elif isinstance(thing, _CtypesNumber) and thing._type_ in "zZPO":
         return None  # an address itself: `c_char_p`, `c_wchar_p`, `c_void_p`, `py_object`
+    elif opaque(thing):
+        return None
     try:
-        return ctypes.addressof(ctypes.c_char.from_buffer(thing))
+        memory = ctypes.c_char.from_buffer(thing)
     except (TypeError, ValueError, BufferError):
         return None
+    return ctypes.addressof(memory), memory
 
 
 class Program(Protocol):
@@ -103,24 +107,22 @@ def direct_call(
     turn, ends, threads = executor.turn, executor.turn.lock, executor.own_threads
     makes = gives if result == "Q" and not unsigned else None
 
-    def converted(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Buffers in the places of pointers, as their addresses."""
+    def converted(arguments: tuple[Any, ...]) -> tuple[tuple[Any, ...], list[object]]:
+        """Buffers in the places of pointers, as their addresses; what keeps them there."""
         found = list(arguments)
         if len(found) != len(codes):
             raise Unfit
         if check is not None:
             check(found)
-        for i in pointers:
-            if not isinstance(found[i], int):
-                if (at := address_of(found[i])) is None:
-                    raise Unfit
-                found[i] = at
+        kept = _put_addresses(found, pointers)
         if tuple(map(type, found)) not in kinds:
             raise Unfit
-        return tuple(found)
+        return tuple(found), kept
 
     def direct(arguments: tuple[Any, ...]) -> Any:
-        given = arguments if tuple(map(type, arguments)) in kinds else converted(arguments)
+        given = arguments
+        if tuple(map(type, arguments)) not in kinds:
+            given, _kept = converted(arguments)  # until the call has ended
         if order is not None:
             given = order(given)
         with lock:
@@ -148,6 +150,18 @@ def direct_call(
     return direct
 
 
+def _put_addresses(arguments: list[Any], places: Sequence[int]) -> list[object]:
+    """Put addresses where buffers stand for pointers; what keeps them there.  Raises Unfit."""
+    kept: list[object] = []
+    for place in places:
+        if not isinstance(arguments[place], int):
+            if (found := address_of(arguments[place])) is None:
+                raise Unfit
+            arguments[place] = found[0]
+            kept.append(found)
+    return kept
+
+
 class _Pointer(ctypes.c_void_p):
     """An argument that is an address: also of whatever has memory of its own."""
 
@@ -155,12 +169,15 @@ class _Pointer(ctypes.c_void_p):
     def from_param(cls, value: Any) -> Any:
         if value is None or isinstance(value, (int, bytes, str)):
             return ctypes.c_void_p.from_param(value)
-        if (at := address_of(value)) is not None:
-            return ctypes.c_void_p(at)
+        if (found := address_of(value)) is not None:
+            at = ctypes.c_void_p(found[0])
+            at.kept = found  # type: ignore[attr-defined]  # ctypes has it until the call has ended
+            return at
         if hasattr(value, "__array_interface__"):
             raise TypeError(
-                "the array cannot be written, or its elements do not lie one behind the other, row "
-                "by row: numpy.ascontiguousarray(a), or a.copy(), gives one that is right"
+                opaque(value)
+                or "the array cannot be written, or its elements do not lie one behind the other, "
+                "row by row: numpy.ascontiguousarray(a), or a.copy(), gives one that is right"
             )
         return ctypes.c_void_p.from_param(value)
 

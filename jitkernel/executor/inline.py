@@ -213,7 +213,10 @@ class InlineExecutor(Executor):
         """The outcome of the stopped call with this number.  Raises what the upcall raised."""
         failure, self._failure = self._failure, None
         if failure is not None:
-            raise failure
+            try:
+                raise failure
+            finally:  # which its traceback leads to: no cycle keeps arguments
+                del failure
         kind, record = record_of(self.control, seq, "", 0)
         return Outcome(kind, record=record, done=self.control["progress"])
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from jitkernel import procfs
-from jitkernel.arena.slab import HIGHEST, LOWEST, PAGE, Region
+from jitkernel.arena.slab import HIGHEST, LOWEST, PAGE, Region, no_room
 from jitkernel.errors import UsageError
 from jitkernel.executor import child
 
@@ -36,7 +36,8 @@ class OwnMap:
     """`capacity` bytes of addresses from `base` on, this process's own until `close`.
 
     `base` 0 takes a random place below 2 GiB that is free, where there is one, else a place above,
-    which takes position-independent code.  Raises UsageError where `base` is taken.
+    which takes position-independent code.  Raises UsageError where `base` is taken,
+    JitError where there is no room.
     """
 
     def __init__(self, capacity: int, base: int = 0):
@@ -72,7 +73,7 @@ class OwnMap:
             self._below = _BELOW
             return at + _BELOW
         except OSError as error:
-            raise UsageError(f"there is no room for {self.size} bytes of addresses") from error
+            raise no_room(self.size, error) from None
 
     def _rooms(self) -> Iterable[tuple[int, int]]:
         """The ranges below 2 GiB where nothing is mapped, and a slab fits."""

@@ -52,16 +52,14 @@ class Block(NamedTuple):
 BLOCKS = (Block(X86_64, 0), Block(X86_64, 16))
 
 
-def passed(
-    types: Sequence[str], attributes: Mapping[int, str], blocks: Sequence[Block] = BLOCKS
-) -> DataType | None:
+def passed(types: Sequence[str], attributes: Mapping[int, str]) -> DataType | None:
     """The struct of arguments of these types (without names), of which some have attributes, as
-    large as one of the blocks; None where they are passed otherwise.
+    large as one of the `BLOCKS`; None where they are passed otherwise.
 
     What is in a word beside an argument is zero: so it is as `zeroext` wants it, and not as
     `signext` does.
     """
-    machine = blocks[0].machine
+    machine = BLOCKS[0].machine
     integers, reals = iter(range(machine.integers)), iter(range(machine.reals))
     stack = count(sum(machine))
     members: list[Member] = []
@@ -77,7 +75,7 @@ def passed(
             word += machine.integers
         members.append(Member("", type, _WORD * word))
         used = max(used, _WORD * (word + 1))
-    size = next((block.size for block in blocks if used <= block.size), 0)
+    size = next((block.size for block in BLOCKS if used <= block.size), 0)
     return DataType("struct", "", size, _WORD, members=tuple(members)) if size else None
 
 

@@ -122,7 +122,10 @@ class ProcessExecutor(ExecutorChannel):
             finally:
                 failure = self._end()
             if failure is not None:
-                raise failure
+                try:
+                    raise failure
+                finally:  # which its traceback leads to: no cycle keeps arguments
+                    del failure
             if self.control["lock_owner"] and not outcome.respawned:
                 outcome = outcome._replace(lock_holder=lock_holder(self.control, self.pid))
             asked = self._decided.setdefault(STOPPED, False) or stop is not None or self.stopping()
@@ -332,12 +335,18 @@ class ProcessExecutor(ExecutorChannel):
                 failure = self._end()
             if answer is not None and (answer[3] or fits(self._replies.payload())):
                 if failure is not None:
-                    raise failure
+                    try:
+                        raise failure
+                    finally:  # which its traceback leads to: no cycle keeps arguments
+                        del failure
                 break
             self._detach(0.0 if answer or stop else _PATIENCE)
             self.start()
             if failure is not None:
-                raise failure
+                try:
+                    raise failure
+                finally:  # which its traceback leads to: no cycle keeps arguments
+                    del failure
             if stop is not None:  # what a library does as it is loaded would be no shorter again
                 raise Interrupted(f"interrupted; {LOST}")
         else:

@@ -19,8 +19,9 @@ class FaultRecord(NamedTuple):
     the address it concerns and `access` what was tried there ("read", "write", "execute" or "").
     `stack` holds the bytes from `sp` up towards `stack_top`, at most 32 KiB.  `stub` and `caller`
     are of a call to a symbol that nobody defines.  `library`: frames of a library were abandoned.
-    `cause` says who ended the cell where no fault did: "exit", "abort", "stack smashed",
-    "timeout", ...  `generation` is of the process that the addresses belong to.
+    `cause` says who ended the cell where no fault did: one of the words of `abi.CAUSES` ("exit",
+    "stack smashed"), "timeout", "stdin", or "" for the user.  `generation` is of the process that
+    the addresses belong to.
     `sent` says who sent the signal where it was no fault of the code: "the program itself",
     "process 17", "a timer"; then `address` is 0.
     """

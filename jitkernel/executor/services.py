@@ -17,7 +17,7 @@ from jitkernel import procfs
 from jitkernel.arena.ranges import Range
 from jitkernel.errors import JitError
 from jitkernel.executor.abi import PAYLOAD_SIZE
-from jitkernel.files import refuse_irregular
+from jitkernel.files import absolute, refuse_irregular
 
 _MANY_NAMES, _MANY_PLACES, _MANY_RANGES = 2000, 100, 1000  # in one message
 _MOST_SHARED = 4000  # arrays: the first message of a process names them
@@ -119,7 +119,7 @@ class Services:
         UsageError for what is no file: the loader would wait for one who writes to a pipe."""
         if not path:
             raise OSError(errno.EINVAL, "a library has a name, such as libm.so.6")
-        path = os.path.abspath(path) if "/" in path else path
+        path = absolute(path) if "/" in path else path
         if "/" in path and os.path.exists(path):
             refuse_irregular(path)
         self._ask("library", _plain(path))

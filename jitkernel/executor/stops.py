@@ -231,20 +231,13 @@ class Stops:
             self._kept = True
             self._control["pause_seq"] = 0  # who wants a stop has one
 
-    def go(
-        self,
-        answer: int = abi.GO,
-        registers: Mapping[str, int] | None = None,
-        low: int = 0,
-        high: int = 0,
-    ) -> None:
+    def go(self, answer: int = abi.GO, registers: Mapping[str, int] | None = None) -> None:
         """Let all threads go on.
 
         `answer`: abi.GO, with these `registers`, those that are not named as they were; abi.END
         ends the cell as an interrupt does (in another thread than the cell's: PASS); abi.OWN: the
         trap or fault is the program's, and what is done about it without a debugger follows;
         abi.PASS as GO, but a breakpoint is gone through by `table`, and steps are over.
-        Single steps, of any thread, are taken without a stop while they end in [low, high).
 
         Raises UsageError where nothing stands.
         """
@@ -262,7 +255,7 @@ class Stops:
             values = (words[name] & _WORD for name in abi.REGISTERS)
             _REGISTERS.pack_into(self._control.view, at, *values)
         self.forget()
-        self._answer(answer, low, high)
+        self._answer(answer)
 
     def end(self) -> None:
         """The cell is being ended: what stands goes on to that."""
@@ -277,9 +270,8 @@ class Stops:
             self.standing = None
             self.stood += time.monotonic() - self._since
 
-    def _answer(self, answer: int, low: int = 0, high: int = 0) -> None:
+    def _answer(self, answer: int) -> None:
         control = self._control
-        control["stop_low"], control["stop_high"] = low, high
         control["stop_answer"] = answer
         control["stop_standing"] = 0
         control["stop_pending"] = 0

@@ -85,19 +85,23 @@ class Bindings:
             self.write_stub(symbol)
         return symbol.stub
 
+    def stub_code(self, symbol: Symbol) -> bytes:
+        """The code of a symbol's stub for where it leads; a far one has its slot."""
+        stub, state = symbol.stub, symbol.state
+        if state is DEFINED or (state is FIXED and symbol.address in self.arena):
+            return x86_64.jump_stub(stub, symbol.address)
+        if state is FAR or state is FIXED:
+            return x86_64.far_stub(stub, symbol.far_slot)
+        return x86_64.raise_stub(stub, self.fixed["jk_raise"])
+
     def write_stub(self, symbol: Symbol) -> None:
         """Make a symbol's stub lead to its definition."""
         stub, state = symbol.stub, symbol.state
-        if state is DEFINED or (state is FIXED and symbol.address in self.arena):
-            code = x86_64.jump_stub(stub, symbol.address)
-        elif state is FAR or state is FIXED:
+        if state is FAR or (state is FIXED and symbol.address not in self.arena):
             if not symbol.far_slot:
                 symbol.far_slot = self.arena.reserve("rodata", 8)[1]
             self.write_far_slot(symbol)
-            code = x86_64.far_stub(stub, symbol.far_slot)
-        else:
-            code = x86_64.raise_stub(stub, self.fixed["jk_raise"])
-        self.view[stub - self.base : stub - self.base + STUB_SIZE] = code
+        self.view[stub - self.base : stub - self.base + STUB_SIZE] = self.stub_code(symbol)
 
     def write_far_slot(self, symbol: Symbol) -> None:
         """Fill the slot that a far function's stub jumps through."""
@@ -242,3 +246,26 @@ class Bindings:
         self.view[offset : offset + row.field] = value.to_bytes(
             row.field, "little", signed=value < 0
         )
+
+
+class CopiedFields(Bindings):
+    """Fields in a copy of the bytes from `address` on: nobody runs what is written there.
+
+    No stub or slot is made; raises OutOfRange where a symbol has not the one that it needs.
+    """
+
+    def __init__(self, bind: Bindings, address: int, content: bytearray):
+        vars(self).update(vars(bind))
+        self.view, self.base = memoryview(content), address
+
+    def stub(self, symbol: Symbol) -> int:
+        """The address of a symbol's stub."""
+        if not symbol.stub:
+            raise OutOfRange("it has no stub")
+        return symbol.stub
+
+    def slot(self, symbol: Symbol) -> int:
+        """The address of a symbol's GOT slot."""
+        if not symbol.slot:
+            raise OutOfRange("it has no GOT slot")
+        return symbol.slot

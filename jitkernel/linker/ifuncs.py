@@ -17,7 +17,6 @@ from jitkernel.linker.builder import Builder
 from jitkernel.linker.x86_64 import BRANCH, PC32
 
 _ABSOLUTE, _SIZE = 1, 16  # R_X86_64_64; bytes of a stub
-_SLOTS = ".data.ifunc"
 _WRITTEN, _CODE = c.SHF_ALLOC | c.SHF_WRITE, c.SHF_ALLOC | c.SHF_EXECINSTR
 
 
@@ -29,7 +28,7 @@ def make_ordinary(builder: Builder) -> None:
     if not chosen:
         return
     code = builder.add_section(".text.ifunc", _CODE, bytearray())
-    slots = builder.add_section(_SLOTS, _WRITTEN, bytearray(8 * len(chosen)), 8)
+    slots = builder.add_section(c.IFUNC_SLOTS, _WRITTEN, bytearray(8 * len(chosen)), 8)
     here = builder.add_symbol("", c.STT_SECTION, code)
     there = builder.add_symbol("", c.STT_SECTION, slots)
     start = bytearray(b"\x48\x83\xec\x08")  # sub $8, %rsp
@@ -56,8 +55,6 @@ def make_ordinary(builder: Builder) -> None:
 
 def chooser(object: bytes, init: Sequence[int]) -> Sequence[int]:
     """The first of an object's constructors, `init`, where it fills such slots; else none."""
-    if _SLOTS.encode() not in object:
-        return ()
     made = read_object(object)
-    found = any(made.section_name(index) == _SLOTS for index in range(len(made.sections)))
-    return init[:1] if found else ()
+    names = map(made.section_name, range(len(made.sections)))
+    return init[:1] if c.IFUNC_SLOTS in names else ()

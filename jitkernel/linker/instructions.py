@@ -86,7 +86,7 @@ def _parts(code: bytes | bytearray, start: int) -> tuple[int, ...]:
         at += 2
     elif not kind and byte in (0xC4, 0x62):
         prefix, kind = at, byte
-        map = {2: 0x38, 3: 0x3A}.get(code[at + 1] & (7 if byte == 0x62 else 31), 0x0F)
+        map = {2: 0x38, 6: 0x38, 3: 0x3A}.get(code[at + 1] & (7 if byte == 0x62 else 31), 0x0F)
         at += 3 if byte == 0xC4 else 4
     elif byte == 0x0F:
         map = 0x0F

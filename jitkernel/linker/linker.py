@@ -20,7 +20,7 @@ from jitkernel.elf import ElfObject, read_object
 from jitkernel.elf import constants as c
 from jitkernel.errors import LinkError
 from jitkernel.ir.names import written
-from jitkernel.linker.binding import Bindings, OutOfRange
+from jitkernel.linker.binding import Bindings, CopiedFields, OutOfRange
 from jitkernel.linker.breakpoints import Breakpoints
 from jitkernel.linker.content import Content, refusal
 from jitkernel.linker.layout import ReadObject, arrange, initialisers
@@ -42,7 +42,8 @@ from jitkernel.linker.unwind import UnwindRegion, split
 from jitkernel.rollback import Recorded, RecordedDict, RecordedList, set_first
 
 MISSING, DEFINED = SymbolState.MISSING, SymbolState.DEFINED
-_I32 = struct.Struct("<i")
+_I32, _U64 = struct.Struct("<i"), struct.Struct("<Q")
+_BEFORE, _FIELD = 3, 8  # bytes: of a field's instruction before it; the largest field
 _FAR = "; it is a library's, which is far from here: compile with -fPIC"
 
 
@@ -437,7 +438,8 @@ class Linker(Recorded):
     def check(self) -> None:
         """Prove the arena's books, the unwind region, who uses what, and every site's bytes.
 
-        Raises AssertionError.  Takes time in proportion to the sites: for tests.
+        Raises AssertionError.  Nothing is written, for threads of the program may run.  Takes time
+        in proportion to the sites: for tests.
         """
         self.arena.check()
         self.unwind.check()
@@ -456,7 +458,12 @@ class Linker(Recorded):
                     raise AssertionError(f"{image} uses {symbol} without knowing")
                 self._check_sites(symbol, image, packed)
             if symbol.stub:
-                self._check_rewritten(symbol.stub, 16, lambda s: self.bind.write_stub(s), symbol)
+                self._check_bytes(symbol, symbol.stub, self.bind.stub_code(symbol))
+            if symbol.slot:
+                value = self.bind.former_value(symbol.definition, symbol.stub)
+                self._check_bytes(symbol, symbol.slot, _U64.pack(value))
+            if symbol.far_slot and symbol.state is SymbolState.FAR:
+                self._check_bytes(symbol, symbol.far_slot, _U64.pack(symbol.address))
 
     def _check_sites(self, symbol: Symbol, image: Image, packed: bytes) -> None:
         zone = self.arena.zones["data"]
@@ -464,23 +471,14 @@ class Linker(Recorded):
             at = self.arena.base + offset
             if (symbol.state is MISSING and not symbol.is_function) or zone.start <= at < zone.stop:
                 continue
-
-            def write(symbol: Symbol, offset: int = offset, rest: list[int] = rest) -> None:
-                self.bind.apply(symbol, offset, *rest)
-
+            start = at - _BEFORE
+            content = bytearray(self.arena.read(start, _BEFORE + _FIELD))
             try:
-                self._check_rewritten(at - 3, 11, write, symbol)
+                CopiedFields(self.bind, start, content).apply(symbol, _BEFORE, *rest)
             except OutOfRange as error:
                 raise AssertionError(f"{image}: {symbol} is out of reach: {error}") from None
+            self._check_bytes(symbol, start, content)
 
-    def _check_rewritten(
-        self, at: int, size: int, write: Callable[[Symbol], None], symbol: Symbol
-    ) -> None:
-        before = self.arena.read(at, size)
-        made = symbol.stub, symbol.slot, symbol.far_slot
-        write(symbol)
-        if self.arena.read(at, size) != before or made != (
-            symbol.stub, symbol.slot, symbol.far_slot
-        ):  # fmt: skip
-            self.arena.write(at, before)
+    def _check_bytes(self, symbol: Symbol, at: int, wanted: bytes | bytearray) -> None:
+        if self.arena.read(at, len(wanted)) != wanted:
             raise AssertionError(f"what leads to {symbol} at {at:#x} is not up to date")

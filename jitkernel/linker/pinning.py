@@ -61,8 +61,13 @@ def may_escape(obj: ElfObject) -> bool:
     Position-independent code leaves no trace of those that it takes: having functions of its own
     counts as doing so.
     """
-    return bool(pin_reason(obj)) or any(
-        info >> 4 == 0 and info & 15 == c.STT_FUNC for _, info, _, _, _, _ in obj.symbols
+    return bool(pin_reason(obj)) or has_own_functions(obj)
+
+
+def has_own_functions(obj: ElfObject) -> bool:
+    """True if an object has functions that nobody else sees."""
+    return any(
+        info >> 4 == c.STB_LOCAL and info & 15 == c.STT_FUNC for _, info, _, _, _, _ in obj.symbols
     )
 
 

@@ -13,7 +13,7 @@ from jitkernel.elf import ElfObject
 from jitkernel.elf import constants as c
 from jitkernel.elf.constants import COMMON
 from jitkernel.errors import LinkError
-from jitkernel.ir.names import CONTROL, written
+from jitkernel.ir.names import BOUNDS, CONTROL, written
 from jitkernel.linker import x86_64
 from jitkernel.linker.binding import Bindings, Target
 from jitkernel.linker.layout import Layout, Names, is_special, pinned_ranges
@@ -44,7 +44,8 @@ class Former(NamedTuple):
     the code was, 0 for nowhere: it goes there again if that is free, and fills a hole or has
     pointers to it; otherwise variables that still point into it there are written.  `image` is the
     one that its code comes back to, whose symbols it has.  `dso` is what `__dso_handle` is in it, 0
-    for an address of its own.
+    for an address of its own.  `addresses` are those of names that it only refers to, whoever has
+    such a name in the session.
     """
 
     blocks: Mapping[str, Block] = {}
@@ -53,6 +54,7 @@ class Former(NamedTuple):
     text: int = 0
     image: Image | None = None
     dso: int = 0
+    addresses: Mapping[str, int] = {}
 
 
 #: Of an object that is linked for the first time.
@@ -309,6 +311,9 @@ def _import(job: Job, layout: Layout, starts: Mapping[str, int], made: Resolutio
     unresolved: list[Symbol] = []
     asked: list[tuple[Symbol, bool]] = []
     for index, name, weak in job.names.imports:
+        if (address := job.former.addresses.get(name)) is not None:
+            targets[index] = address
+            continue
         symbol = symbols.get(name) or new.get(name)
         if (symbol is None or symbol.state is not DEFINED) and is_special(name):
             if name == "__dso_handle" or name in x86_64.REGISTERING:
@@ -424,6 +429,9 @@ def _undefined(name: str, job: Job) -> LinkError:
         where = "C++'s library has it: %lib libstdc++.so.6"
     if name.startswith(CONTROL):
         where = "define it thread_local; a library's own thread-local variables are out of reach"
+    for bound in BOUNDS:
+        if section := name.removeprefix(bound) * name.startswith(bound):
+            where = f"it bounds section {section} of its own cell: put what that is to have there"
     from jitkernel.linker.exporters import exporter  # only for errors
     from jitkernel.linker.instrumented import remedy
 

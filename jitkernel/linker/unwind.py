@@ -28,8 +28,8 @@ _SMALLEST = 16  # bytes of an FDE
 _CIES = 2048
 
 
-#: A CIE or an FDE of an object's `.eh_frame`: its offset, its bytes with the length word, and the
-#: offset of its CIE; -1 in a CIE.
+#: A CIE or an FDE of an object's `.eh_frame`: its offset, how many bytes it has, the length word
+#: among them, and the offset of its CIE; -1 in a CIE.
 Record = tuple[int, int, int]
 
 

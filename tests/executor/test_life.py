@@ -14,7 +14,9 @@ from pathlib import Path
 import pytest
 from processes import gone, runs
 
+from jitkernel import procfs
 from jitkernel.errors import JitError
+from tests.busy import until
 
 from . import programs as p
 from .conftest import Lab
@@ -138,7 +140,9 @@ print(lab.executor.pid, flush=True)
 """
 
 
-@pytest.mark.parametrize("end", ["killed", "exits", "running a call", "descriptors closed"])
+@pytest.mark.parametrize(
+    "end", ["killed", "exits", "running a call", "stopped", "descriptors closed"]
+)
 def test_nothing_outlives_the_kernel_process(tmp_path: Path, end: str) -> None:
     """The executor and its children go when their owner goes, however it goes."""
     here = Path(__file__).parent
@@ -146,6 +150,7 @@ def test_nothing_outlives_the_kernel_process(tmp_path: Path, end: str) -> None:
         "killed": "time.sleep(100)",
         "exits": "os._exit(0)",
         "running a call": 'lab.run(program("sleep(1000);"))',
+        "stopped": 'lab.run(program("raise(SIGSTOP);"))',
         "descriptors closed": (
             'lab.run(program("for (int fd = 0; fd < 30000; fd++) close(fd); sleep(1000);"))'
         ),
@@ -160,6 +165,8 @@ def test_nothing_outlives_the_kernel_process(tmp_path: Path, end: str) -> None:
         pids = [int(owner.stdout.readline()) for _ in range(3)]
         if end != "exits":
             assert all(runs(pid) for pid in pids)
+            if end == "stopped":
+                assert until(lambda: procfs.first_thread(pids[2]) == "T", 60)
             time.sleep(0.1)
             owner.kill()
         owner.wait()

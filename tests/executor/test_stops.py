@@ -196,42 +196,6 @@ def test_single_steps(debugger: Debugger) -> None:
     assert address + 4 != places[2] and at <= places[2] < at + 200
 
 
-def test_steps_inside_a_range_ask_nobody(debugger: Debugger) -> None:
-    """A loop of 30,000 instructions lies in the range: one stop behind it."""
-    lab = debugger.lab
-    text = program(
-        "*ret = count(hit(9999));",
-        HIT,
-        """__attribute__((naked, noinline)) long count(long n) {
-  __asm__ volatile("xorl %eax, %eax\\n1:\\tincq %rax\\n\\tdecq %rdi\\n\\tjnz 1b\\n\\tret");
-}""",
-    )
-    at = lab.place(text)
-    address = debugger.breakpoint_at_hit()
-    count = lab.linker.symbols["count"].address
-    code = lab.arena.read(count, 11)
-    assert code[-1] == 0xC3
-
-    def step(stop: Stop) -> None:
-        flags = stop.registers["eflags"] | TRAP_FLAG
-        rip = stop.registers["rip"]
-        if stop.why == "trap":
-            slot = debugger.slots[address]
-            debugger.stops.go(abi.GO, {"rip": slot, "eflags": flags})
-        elif rip == count:
-            debugger.stops.go(abi.GO, None, count, count + 10)
-        elif rip == count + 10:
-            assert stop.registers["rax"] == 10000
-            debugger.go_on(stop)
-        else:
-            debugger.stops.go(abi.GO, {"eflags": flags})
-
-    debugger.answer = step
-    assert number(lab.executor.call(at, 0, b"", 8)) == 10000
-    assert debugger.seen[-1].registers["rip"] == count + 10
-    assert 3 < len(debugger.seen) < 30
-
-
 def pause_once(lab: Lab, there: Callable[[], object]) -> threading.Thread:
     """Pause the call that is about to begin, from another thread, once it has come to some place."""
 

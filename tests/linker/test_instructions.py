@@ -45,6 +45,7 @@ _ASM = """
     imul $300, g(%rip), %eax; imul $3, %rax, %rbx; push $5; push $500; jrcxz .; loop .; jmp .+1000
     jne .+1000; mov %fs:0x28, %rax; mov 0x10(,%rax,8), %rbx; mov (%rsp), %r12; lea 8(%r13), %rax
     endbr64; nopw 0x200(%rax,%rax,1); data16 nopl 0(%rax); movbe (%rax), %ebx; bswap %r10; ud2
+    vmovw g(%rip), %xmm3; vfnmadd213ph %zmm3, %zmm18, %zmm0; vaddsh g(%rip), %xmm3, %xmm4
     xabort $1; int $3; int3; prefetcht0 (%rax); movdir64b (%rax), %rbx; tzcnt %eax, %ebx; .byte 0xc3
 """
 

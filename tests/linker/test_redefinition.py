@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import ctypes
 import struct
+from collections.abc import Iterator
 
+import pytest
 from native import lookup, mapped
 from oracle import assert_like_ld
 from toolchain import assemble, compile_ir, needs
 
 from jitkernel.linker import Linker, SymbolState
+from jitkernel.linker.records import sites
 
 pytestmark = needs("ld", "as")
 
@@ -115,6 +118,52 @@ def test_every_form_follows_a_redefinition(linker):
     for gone in (image, new, old):
         linker.unlink(gone)
         linker.check()
+
+
+def test_a_check_writes_nothing(linker):
+    """Threads of the program may run what is checked: a field that is zero for a moment, before it
+    is again what it was, makes a call lead behind itself."""
+    linker.place(_definition(1), 1)
+    linker.place(_users(), 2, kinds=KINDS)
+    linker.place(_users("getpid", "environ", near=False), 3, kinds=KINDS)
+    arena = linker.arena
+    before = arena.view
+    arena.view = linker.bind.view = before.toreadonly()
+    linker.check()
+    arena.view = linker.bind.view = before
+
+
+def _own(linker: Linker, name: str) -> Iterator[int]:
+    """Places of what leads to a symbol, that nobody but its linker writes."""
+    symbol = linker.symbols[name]
+    data = linker.arena.zones["data"]
+    yield from (at for at in (symbol.stub, symbol.slot, symbol.far_slot) if at)
+    for packed in (symbol.users or {}).values():
+        for site in sites(packed):
+            at = linker.arena.base + site.offset
+            if not data.start <= at < data.stop:
+                yield at
+
+
+def test_a_check_finds_what_is_not_up_to_date(linker):
+    linker.place(_definition(1), 1)
+    linker.place(_users(), 2, kinds=KINDS)
+    linker.place(_users("getpid", "environ", near=False), 3, kinds=KINDS)
+    for name in KINDS:
+        for at in _own(linker, name):
+            byte = linker.arena.read(at, 1)
+            linker.arena.write(at, bytes([byte[0] ^ 0x40]))
+            with pytest.raises(AssertionError, match="not up to date"):
+                linker.check()
+            linker.arena.write(at, byte)
+        linker.check()
+        symbol = linker.symbols[name]
+        if symbol.slot:  # who refers to it says that there is none
+            was, symbol.slot = symbol.slot, 0
+            with pytest.raises(AssertionError, match="no GOT slot"):
+                linker.check()
+            symbol.slot = was
+    linker.check()
 
 
 def test_far_then_near_then_far_again(linker):

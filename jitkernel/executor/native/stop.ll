@@ -150,22 +150,12 @@ known:
   %off = icmp eq i64 %on, 0
   %sent = icmp sle i32 %code, 0
   %no = or i1 %off, %sent
-  br i1 %no, label %stray, label %range
+  br i1 %no, label %stray, label %whose
 stray:  ; a watchpoint that was met just before it went
   %late = icmp sge i32 %code, $TRAP_HWBKPT
   %is_late = icmp sle i32 %code, $TRAP_PERF
   %gone_watch = and i1 %late, %is_late
   br i1 %gone_watch, label %go, label %own
-range:  ; of instructions that are stepped through without asking
-  %is_step = icmp eq i32 %code, $TRAP_TRACE
-  %rip = call i64 @word(ptr %context, i64 $UC_RIP)
-  %low = load volatile i64, ptr $stop_low
-  %high = load volatile i64, ptr $stop_high
-  %size = sub i64 %high, %low
-  %at = sub i64 %rip, %low
-  %within = icmp ult i64 %at, %size
-  %on_and_on = and i1 %is_step, %within
-  br i1 %on_and_on, label %go, label %whose
 whose:  ; nobody serves a forked child, nor threads after their call
   %pid = call i64 @sys(i64 $SYS_getpid, i64 0, i64 0, i64 0, i64 0, i64 0, i64 0)
   %our_pid = load volatile i64, ptr $pid
@@ -180,6 +170,7 @@ try:
   %passes = call i1 @passes(ptr %context, i1 false)
   br i1 %passes, label %go, label %ask
 ask:
+  %is_step = icmp eq i32 %code, $TRAP_TRACE
   %watches = icmp sge i32 %code, $TRAP_HWBKPT
   %watched = xor i1 %is_int3, %watches
   %trap_or_watch = select i1 %watched, i64 $WHY_watch, i64 $WHY_trap
