@@ -24,7 +24,8 @@ from jitkernel.arena.shared import SharedMemory, find
 from jitkernel.errors import UsageError
 from jitkernel.procfs import write_memory
 from jitkernel.record import NamedTuple
-from jitkernel.values.conversion import has_buffer, is_memory
+from jitkernel.regex import regex
+from jitkernel.values.conversion import has_buffer, is_memory, refuse_opaque
 from jitkernel.values.datatype import DataType, Member, number
 
 if TYPE_CHECKING:
@@ -35,6 +36,9 @@ _KEPT = 16 << 20  # bytes for copies that are kept from call to call
 _TOLD = 1 << 20  # bytes of copies from which on the user is told, once
 _ALIGN = 64
 _CPU = 1  # DLDeviceType kDLCPU (dlpack.h)
+#: An element's type in numpy's array interface, `<f8` or `<M8[25us]`: kind and bytes.
+_KIND = regex(r"[<>|=](\w)(\d+)(?:\[.*\])?")
+_MEMBER = regex(r":[^:]*:")  # a name in a buffer's format (PEP 3118)
 
 
 class Buffer(NamedTuple):
@@ -70,14 +74,18 @@ def buffer_of(thing: Any, what: str = "the argument") -> Buffer:
         flags = thing.flags
         if flags.c_contiguous and not thing.dtype.hasobject:
             return Buffer(thing.ctypes.data, thing.nbytes, flags.writeable, None, thing)
+    refuse_opaque(thing, what)
     interface = getattr(thing, "__array_interface__", None)
     if interface is None and not has_buffer(thing):
         thing, interface = _from_dlpack(thing, what)
     if interface is not None and interface.get("data") is not None:
         shape, strides = interface["shape"], interface.get("strides")
-        if interface["typestr"][1] == "O":
-            raise UsageError(f"{what}: an array of Python objects has no meaning to the program")
-        item = int(interface["typestr"][2:]) * (4 if interface["typestr"][1] == "U" else 1)
+        kind = _KIND.fullmatch(interface["typestr"])
+        if kind is None or kind[1] == "O":
+            raise UsageError(
+                f"{what}: elements of type {interface['typestr']} have no meaning to the program"
+            )
+        item = int(kind[2]) * (4 if kind[1] == "U" else 1)
         size = item * math.prod(shape)
         if strides is not None and size:
             refuse_order(shape, strides, item, what)
@@ -87,6 +95,8 @@ def buffer_of(thing: Any, what: str = "the argument") -> Buffer:
         view = memoryview(thing.contents if isinstance(thing, _Pointer) else thing)
     except ValueError as error:  # it was closed, or released
         raise UsageError(f"{what}: {error}") from None
+    if "O" in _MEMBER.sub("", view.format):
+        raise UsageError(f"{what}: Python objects have no meaning to the program")
     if view.shape is not None and view.strides is not None and view.nbytes:
         refuse_order(view.shape, view.strides, view.itemsize, what)
     if view.readonly or not view.nbytes:

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from jitkernel.errors import JitError, UsageError
+from jitkernel.files import absolute
 from jitkernel.session.operation import operation
 from jitkernel.session.running import Running
 
@@ -189,7 +190,7 @@ class Changing(Running):
         JitError with the loader's words, UsageError where no folder has one.
         """
         path = os.fspath(path)
-        here = os.path.abspath(path) if "/" in path else path
+        here = absolute(path) if "/" in path else path
         with self._core.texts.asked("load", path=here):
             if path.startswith("-l"):
                 from jitkernel.linker.libraries import find_library
@@ -220,7 +221,7 @@ class Changing(Running):
         from jitkernel.session.run.linking import link_file
 
         path = os.fspath(path)
-        with self._core.texts.asked("link", path=os.path.abspath(path), whole=whole):
+        with self._core.texts.asked("link", path=absolute(path), whole=whole):
             return link_file(self._core, path, whole)
 
     @operation()

@@ -176,6 +176,11 @@ class Core:
 
             self.direct = DirectCalls(self)
 
+    def refuse_closed(self) -> None:
+        """Raises JitError where it has ended, or is another process's."""
+        if self.engine.closed:
+            raise JitError(FORKED if self.forked else "this session is closed")
+
     def release_contexts(self) -> None:
         """Free the contexts of cells whose code is gone."""
         if self.begun:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from jitkernel.arena import Arena
 from jitkernel.compiler.pool import CompilerPool
 from jitkernel.compiler.records import Options, Request
-from jitkernel.errors import Interrupted, JitError, UsageError
+from jitkernel.errors import Interrupted, JitError, UsageError, within_limits
 from jitkernel.executor.executor import Executor
 from jitkernel.executor.exit_report import LOST
 from jitkernel.executor.process import ProcessExecutor
@@ -134,8 +134,8 @@ class Engine:
         self._starting = threading.Lock()
         self._generation = 0
         self.copies = ThreadCopies(self)
-        # Where an argument's own memory is, if code can use it as it is.
-        self.address_of: Callable[[object], int | None] | None = None
+        # Where an argument's own memory is, if code can use it as it is, and what keeps it there.
+        self.address_of: Callable[[object], tuple[int, object] | None] | None = None
         self.closed = False
         self.world_stopped = WorldStopped(self)
         self._parked = False
@@ -163,8 +163,9 @@ class Engine:
             return self.__dict__[name]
 
     def ready(self) -> None:
-        """Load the runtime and start the executor, once."""
-        with self._starting:
+        """Load the runtime and start the executor, once.  Raises JitError, and may be called
+        again."""
+        with self._starting, within_limits():
             if self.started:
                 return
             if self.closed:

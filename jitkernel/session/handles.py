@@ -211,6 +211,7 @@ class FunctionHandle:
     @property
     def address(self) -> int:
         """The canonical entry, in the executor."""
+        self._session._core.refuse_closed()
         symbol = self._session._core.program.named(self.name)
         if symbol is None or symbol.state == SymbolState.MISSING:
             raise UsageError(f"{_called(self)} is not defined any more")
@@ -276,7 +277,8 @@ class VariableHandle:
             raise UsageError(f"{_called(self)} is a constant")
         seen, said = self._seen(), self._session._core.spelling(self.name)
         what = said.text if said is not None else "the argument"
-        if seen is not None and seen.kind not in ("int", "bool", "float"):
+        number = seen is not None and seen.is_scalar and seen.kind != "pointer"
+        if seen is not None and not number:
             host.store(address, to_bytes(seen, new, host, what))
         else:
             kind = said.types[-1] if said is not None and said.types else ""
@@ -514,6 +516,9 @@ class SymbolTable(Mapping[str, Symbol]):
 
     def __len__(self) -> int:
         return sum(map(_known, self._linker.symbols.values()))
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return list(self)
 
     def __repr__(self) -> str:
         names = [self._core.program.called(name) for name in self]

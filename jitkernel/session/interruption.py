@@ -73,7 +73,10 @@ class Signals:
                 del self._before[number]
         raised, self._raised = self._raised, None
         if raised is not None:
-            raise shortened(raised)
+            try:
+                raise shortened(raised)
+            finally:  # as its traceback leads here: no cycle
+                del raised
 
     def put_off(self, error: BaseException) -> None:
         """Raise this when the operation is over: a handler raised it where it was not held back."""

@@ -112,7 +112,7 @@ def operation(
             try:
                 with core.lock:
                     if core.engine.closed:
-                        raise JitError(FORKED if core.forked else "this session is closed")
+                        core.refuse_closed()
                     if core.direct is not None and core.direct.turn.in_callback:
                         with core.direct.turn.taken():
                             return run(session, *arguments, **named)

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
-from jitkernel.errors import JitError, UsageError
+from jitkernel.errors import UsageError
 from jitkernel.session.operation import checked, operation
 
 if TYPE_CHECKING:
@@ -350,8 +350,7 @@ class Running:
 
         core = self._core
         with core.lock:
-            if core.engine.closed:
-                raise JitError("this session is closed")
+            core.refuse_closed()
             return memory(core.engine, core.program, core.history.bytes)
 
     @operation()

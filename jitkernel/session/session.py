@@ -176,6 +176,9 @@ class Session(Changing):
         found: Handle = handle(self, name.removeprefix("@"))
         return found
 
+    def _ipython_key_completions_(self) -> list[str]:
+        return [name for name, symbol in self.symbols.items() if symbol.defined]
+
     @overload
     def export_python(
         self, name: str, function: Callable[..., Any], type: str = "void ()"

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from jitkernel.compiler.records import FOLLOWED, HOMES, Options, Request
 from jitkernel.errors import UsageError, WrongArgument
+from jitkernel.ir.marks import are_marked
 from jitkernel.record import record, replace
 from jitkernel.setting import declared
 from jitkernel.settings import SessionSettings
@@ -191,4 +192,5 @@ def stored_request(record: Record) -> Request:
     return Request(
         record.module, stored_options(record), f"cell {record.number}",
         frozenset(record.nobuiltin), record.first_line,
+        marked=are_marked(record.module, record.first_line, record.source),
     )  # fmt: skip

@@ -92,6 +92,7 @@ def to_bytes(
             raise UsageError(f"{what} is {thing.type}, but {called() or type.words} is expected")
         return thing.data
     number, pointer = type.kind in ("int", "bool", "float"), type.kind == "pointer"
+    refuse_opaque(thing, what)
     if thing.__class__ not in PLAIN and (number or pointer or type.name):
         if pointer and (address := host.shared(thing)):
             return address.to_bytes(type.size, "little")
@@ -141,6 +142,25 @@ def is_memory(thing: Any) -> bool:
     """The same, and where a pointer is asked for: a number of ctypes, which a function may set."""
     number = _is_of_ctypes(thing, "_SimpleCData")
     return thing._type_ not in _ADDRESSES if number else is_buffer(thing)
+
+
+def opaque(thing: Any) -> str:
+    """The reason why an array's bytes do not tell what its elements are; "" where they do."""
+    if getattr(getattr(thing, "dtype", None), "hasobject", False):  # in a member of records, too
+        return "an array of Python objects has no meaning to the program"
+    masked = sys.modules.get("numpy.ma")
+    if masked is not None and isinstance(thing, masked.MaskedArray) and masked.is_masked(thing):
+        return (
+            "elements of the array are masked, which the program would not see: array.filled(x) "
+            "gives one where they are x, array.data one of what they were"
+        )
+    return ""
+
+
+def refuse_opaque(thing: Any, what: str) -> None:
+    """Raises UsageError for such an array."""
+    if thing.__class__ not in PLAIN and (why := opaque(thing)):
+        raise UsageError(f"{what}: {why}")
 
 
 def is_null(thing: Any) -> bool:

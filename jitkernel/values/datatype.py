@@ -45,10 +45,10 @@ class DataType:
 
     `name` is how its language writes it; `size` in bytes is the distance between two in an array,
     padding included, `align` LLVM's ABI alignment; `bits` is the width of a number, and of "bytes"
-    those that are not padding at the end.  `signed` is an integer's, None where its language does
-    not say.  `element` is the type of the `count` elements of an array or a vector (-1: not known),
-    what a pointer leads to, the result of a function, and what a name or a qualifier is around.
-    `constants` are an enum's.
+    those up to the last word that is not padding alone.  `signed` is an integer's, None where its
+    language does not say.  `element` is the type of the `count` elements of an array or a vector
+    (-1: not known), what a pointer leads to, the result of a function, and what a name or a
+    qualifier is around.  `constants` are an enum's.
     """
 
     kind: Kind = "void"
@@ -118,9 +118,9 @@ class DataType:
     @property
     def is_scalar(self) -> bool:
         """True of a number or a pointer that functions take as one; a `_BitInt` of more than 64
-        bits, and not 128, is words."""
+        bits is words."""
         if self.kind == "int":
-            return self.bits <= 64 or self.bits == 128
+            return self.bits <= 64 or (self.bits == 128 and "_BitInt" not in self.name)
         return self.kind in ("bool", "float", "pointer")
 
     @property
@@ -172,7 +172,7 @@ class DataType:
         if self.kind in ("array", "vector") and self.element is not None:
             steps = range(self.count)
             return set().union(*(self.element.eightbytes(at + i * self.stride) for i in steps))
-        used = (self.bits + 7) // 8 or self.size if self.kind == "bytes" else self.size
+        used = (self.bits + 7) // 8 if self.kind == "bytes" else self.size
         return set(range(at // 8, (at + used + 7) // 8))
 
 
@@ -213,8 +213,22 @@ def plain(type: DataType, depth: int = 0) -> DataType:
                 return DataType(bare.kind, size=bare.size, element=of, count=bare.count)
             case "struct" if bare.complete:
                 return DataType("struct", size=bare.size, members=_named(bare, depth))
-    ends = [8 * m.offset + m.shift + (m.bits or 8 * m.type.bare.size) for m in bare.members]
-    return DataType("bytes", size=bare.size, bits=max(ends, default=0))
+    end = 8 * bare.size
+    if bare.kind == "union" and bare.complete:
+        words = set[int]().union(
+            *(_member(m, depth).type.eightbytes(m.offset) for m in bare.members)
+        )
+        end = min(end, 64 * (max(words, default=-1) + 1))
+    return DataType("bytes", size=bare.size, bits=end)
+
+
+def _member(member: Member, depth: int) -> Member:
+    """A member as Python sees it: a bit-field has the bytes up to its end."""
+    of = plain(member.type, depth + 1)
+    if member.bits:
+        size = (member.shift + member.bits + 7) // 8
+        of = replace(of, size=size, bits=member.bits)
+    return replace(member, type=of)
 
 
 def _named(type: DataType, depth: int) -> tuple[Member, ...]:
@@ -229,14 +243,10 @@ def _named(type: DataType, depth: int) -> tuple[Member, ...]:
             number += 1
         found.append(replace(member, name=name, offset=at + member.offset))
 
-    for member in type.members:
-        of = plain(member.type, depth + 1)
-        if member.bits:
-            size = (member.shift + member.bits + 7) // 8
-            of = replace(of, size=size, bits=member.bits)
-        if not member.name and of.kind == "struct":
-            for inner in of.members:
+    for member in (_member(m, depth) for m in type.members):
+        if not member.name and member.type.kind == "struct":
+            for inner in member.type.members:
                 add(inner, member.offset)
         else:
-            add(replace(member, type=of))
+            add(member)
     return tuple(found)

@@ -306,7 +306,7 @@ CASES = [
     (
         body(" %x = add i32 1, 2", " %y = “add” i32 1, 2", " ret i32 %x"),
         "expected instruction opcode",
-        "quote names with it",
+        'write " instead of “',
         (3, 7),
     ),
 ]

@@ -126,6 +126,7 @@ def test_the_supplied_functions_are_in_the_module_that_uses_them() -> None:
         ("for i = 1 in 2", "line 1, column 11: `,` is expected, not `in`"),
         ("var in 3", "line 1, column 5: a name is expected, not `in`"),
         ("1\n 2 ยง 3", "line 2, column 4: 'ย' is no part of the language\n   2 ยง 3\n     ^"),
+        ("twice(\u22123)", "'\u2212' is no part of the language\n  twice(\u22123)\n        ^\nhint: write - instead of \u2212"),
         ("def def(x) x", "line 1, column 5: `binary` or `unary` or a name is expected, not `def`"),
         ("twic(1)", "there is no function `twic`; did you mean `twice`?\n  twic(1)\n  ^"),
         ("\n\n  foo(1)", "line 3, column 3: there is no function `foo`"),

@@ -298,6 +298,8 @@ def test_progress():
         progress(plan, plan.actions[1])
         == "line 1 ran, lines 2 to 3 did not end, lines 4 to 5 did not run"
     )
+    assert progress(plan, plan.actions[-1]) == "lines 1 to 4 ran, line 5 did not end"
+    assert progress(plan, plan.actions[0], True) == "line 1 ran, lines 2 to 5 did not run"
     single = parse_cell("@a()")
     assert progress(single, single.actions[0]) == ""
 

@@ -361,6 +361,60 @@ def test_what_cannot_be_passed(s):
         s["kept"].value = a
 
 
+class Objects(ctypes.Structure):
+    _fields_ = (("a", ctypes.py_object), ("n", ctypes.c_int))
+
+
+@pytest.mark.parametrize("kind", ["process", "inline"])
+def test_bytes_that_do_not_tell_what_the_elements_are(kind):
+    """Had the program written there, Python would have taken that for its objects."""
+    masked = np.ma.masked_array(np.arange(20.0), np.arange(20) % 2)
+    objects = np.zeros(2, [("a", "O"), ("b", "f8")])
+    with Session(executor=kind) as s:
+        s.run(f"{CELL}\n@many = global [20 x double] zeroinitializer\n@one = global double 0.0")
+        for _ in range(2):  # a call of before has taught the way to go
+            for bad, words in [
+                (objects, "of Python objects"),
+                (np.zeros(2, [("in", [("a", "O", 2)])]), "of Python objects"),
+                (memoryview(objects), "Python objects"),
+                ((ctypes.py_object * 2)(), "Python objects"),
+                (ctypes.pointer(Objects()), "Python objects"),
+                (masked, "masked"),
+                (masked[:3], "masked"),
+            ]:
+                with pytest.raises(UsageError, match=rf"argument 1: .*{words}"):
+                    s["same"](bad)
+            for right in (masked.data, masked[::2].copy(), np.zeros(2, [("O", "i4")])):
+                assert s["same"](right)
+        if kind == "inline":
+            with pytest.raises(ctypes.ArgumentError, match="of Python objects"):
+                s["same"].ctypes(objects)
+        for name, bad in [("many", masked), ("one", masked[1]), ("one", np.ma.masked)]:
+            with pytest.raises(UsageError, match="masked"):
+                s[name].value = bad
+        s["many"].value = np.ma.masked_array(masked.data)
+        s["one"].value = masked[2]
+        assert sum(s["many"].value) == 190 and s["one"].value == 2
+
+
+@pytest.mark.parametrize("kind", ["M8[s]", "m8[25us]", ">M8[D]", "U3", "G"])
+def test_types_with_units_and_long_names(s, kind):
+    a = np.zeros((4, 2), kind)
+    assert s["same"](a)
+    with pytest.raises(UsageError, match="one behind the other"):
+        s["same"](a[::2])
+
+
+def test_types_whose_bytes_lie_elsewhere(s):
+    strings = getattr(np.dtypes, "StringDType", None)
+    if strings is None:
+        pytest.skip("this numpy has none")
+    words = np.array(["a", "b"], strings())
+    for given in (words, words[::-1]):
+        with pytest.raises(UsageError, match="no meaning"):
+            s["same"](given)
+
+
 def test_other_arrays_by_their_protocols(s):
     class Interface:
         """Nothing but numpy's array interface."""

@@ -8,8 +8,10 @@ from __future__ import annotations
 import builtins
 import doctest
 import inspect
+import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -59,3 +61,21 @@ def test_an_example_does_what_it_says(
         s.chdir("/")
         arrival._close()
     assert result.attempted and not result.failed, "".join(said)
+
+
+@pytest.mark.parametrize(
+    ("page", "pieces"), [("python", (0, 1)), ("python", (1, 3)), ("inline", (0, 1))]
+)
+def test_the_pieces_of_a_page_run(
+    page: str, pieces: tuple[int, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that need no cluster; one that begins within a block goes on where the one before it
+    ended."""
+    numpy = pytest.importorskip("numpy")
+    pytest.importorskip("ziglang")
+    monkeypatch.chdir(tmp_path)
+    text = (Path(__file__).parents[2] / f"docs/{page}.md").read_text()
+    found = re.findall(r"^```python\n(.*?)^```$", text, re.M | re.S)
+    given: dict[str, Any] = {"Session": Session, "numpy": numpy, "array": numpy.ones(2)}
+    given["sources"] = ["@a = global i32 1", "@b = global i32 2"]
+    exec("".join(found[slice(*pieces)]), given)

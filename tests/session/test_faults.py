@@ -11,6 +11,7 @@ import signal
 import pytest
 from programs import SQ, constant, interrupting
 
+from jitkernel import Session
 from jitkernel.errors import Exited, Fault, Interrupted, UndefinedSymbol
 
 pytestmark = pytest.mark.process
@@ -64,6 +65,7 @@ FAULTS = {
     "trap": ("define void @t() {\n  call void @llvm.trap()\n  unreachable\n}\ndeclare void @llvm.trap()\n@t()",
         ["illegal instruction (llvm.trap or unreachable code?)", "@t"], True),
     "int3": ("define void @t() {\n  call void @llvm.debugtrap()\n  ret void\n}\ndeclare void @llvm.debugtrap()\n@t()", ["a trap (int3)", "@t"], True),
+    "no ret": ('define i32 @n() naked {\n  call void asm sideeffect ".byte 0x90", ""()\n  unreachable\n}\n@n()', ["@n was left at its end", "`ret` is missing"], True),
     "abort": ("define void @a() {\n  call void @abort()\n  ret void\n}\ndeclare void @abort()\n@a()", ["abort() was called", "@a", "line 2: call void @abort()"], True),
     "exit": ("define void @e() {\n  call void @exit(i32 3)\n  ret void\n}\ndeclare void @exit(i32)\n@e()", ["the cell called exit(3)", "@e", "line 2"], True),
     "_exit": ("define void @e() {\n  call void @_exit(i32 4)\n  ret void\n}\ndeclare void @_exit(i32)\n@e()", ["the cell called _exit(4)"], True),
@@ -214,6 +216,30 @@ def test_a_stale_pointer_into_freed_text_names_the_evicted_cell(s):
     assert f"stale pointer led into cell {number}" in text and "gone" in text
     s.undo()
     assert s.call("through", pointer) == 2, "undo brings it back where it was"
+
+
+BYTES = 'define {} void @{}() naked noinline {{\n  call void asm sideeffect ".byte {}", ""()\n  unreachable\n}}\n'
+WHOLE, OWN = ",".join(["0x90"] * 15 + ["0xc3"]), "0xcc, 0xc3"  # a granule; a trap of its own
+
+
+def test_what_begins_where_a_function_ends_is_not_taken_for_its_end():
+    """A trap of another function's own, a private one's too; and a stale pointer to one."""
+    with Session(spare=False) as s:
+        s.run(BYTES.format("", "f", WHOLE))
+        s.run(BYTES.format("", "g", OWN))
+        h = "define void @h() {\n  call void @p()\n  ret void\n}\n"
+        s.run(BYTES.format("", "k", WHOLE) + BYTES.format("internal", "p", OWN) + h)
+        g = s.symbols["g"].address
+        assert g == s.symbols["f"].address + 16
+        for name, where in (("g", "@g, cell 2"), ("h", "@p")):
+            with pytest.raises(Fault, match=r"^a trap \(int3\)") as caught:
+                s.call(name)
+            assert f"\nat {where}" in str(caught.value)
+        s.run(f"define void @v() {{\n  call void inttoptr (i64 {g} to ptr)()\n  ret void\n}}")
+        s.evict("g")
+        with pytest.raises(Fault) as caught:
+            s.call("v")
+    assert "left at its end" not in str(caught.value)
 
 
 def test_of_two_variables_taken_away_the_one_that_was_used_is_named(s):

@@ -3,6 +3,7 @@ that every change reaches them in the very next call."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -285,6 +286,21 @@ def test_c(s: Session) -> None:
 
 
 @needs_clang
+@pytest.mark.parametrize("setting", [("opt_level", 0), ("inlining", False)])
+def test_a_new_definition_that_is_not_lent_is_called(s: Session, setting: tuple[str, int]) -> None:
+    """Its users are made anew before it is there, for what its declaration says is otherwise: not
+    with the body of the one that goes."""
+    s.run("int f(void) { return 5; }", "c", cell_id="f")
+    user = s.run("int user(void) { return 1 + f(); }", "c").cell
+    assert holders(s, "f") == {user.number}
+    s.configure(*setting)
+    s.run("__attribute__((noinline)) int f(void) { return 7; }", "c", cell_id="f")
+    assert s.call("user") == 8 and not holders(s, "f")
+    s.undo()
+    assert s.call("user") == 6
+
+
+@needs_clang
 def test_c_macros_statics_and_strings(s: Session) -> None:
     c(s, "#define K 3", "static int f(int x) { static int n; return x * K + n++; }",
       'const char *name(void) { return "abc"; }', "int g(int x) { return f(x) + name()[1]; }")  # fmt: skip
@@ -340,10 +356,29 @@ def test_a_fault_in_inlined_c(s: Session) -> None:
     c(s, "struct node { int v; struct node *next; };\nint get(struct node *n) {\n"
          "  return n->next->v;\n}\nint both(struct node *n) {\n  return get(n) + 1;\n}",
       "int more(struct node *n) {\n  int x = 3;\n  return both(n) + x;\n}")  # fmt: skip
-    with pytest.raises(Fault, match=r"at get \(cell 1, line 3\), inlined in both, cell 1, line 3"):
+    with pytest.raises(Fault, match=r"at get \(cell 1, line 3\), inlined in both, cell 1, line 6"):
         c(s, "both(0)")
     with pytest.raises(Fault, match=r"at get \(cell 1, line 3\), inlined in more, cell 2, line 3"):
         c(s, "more(0)")
+
+
+@needs_clang
+@pytest.mark.process
+def test_a_fault_in_c_that_is_inlined_in_a_static_function_or_calls(s: Session) -> None:
+    """The line in the function that has a frame, not the other's."""
+    from jitkernel.views import stack
+
+    c(s, "static int get(const int *p) {\n  return *p;\n}\n"
+         "__attribute__((noinline)) static int twice(const int *p) {\n  int x = 2;\n"
+         "  return x * get(p);\n}\nint all(const int *p) { return twice(p) + 1; }")  # fmt: skip
+    with pytest.raises(Fault, match=r"at get \(cell 1, line 2\), inlined in twice, cell 1, line 6"):
+        c(s, "all(0)")
+    c(s, "typedef int of(int);\nstatic int ask(of *f, int x) {\n  return f(x) + 1;\n}\n"
+         "int asks(of *f) {\n  int x = 3;\n  return ask(f, x);\n}",
+      "__attribute__((noinline)) int bad(int x) {\n  return *(volatile int *)0 + x;\n}")  # fmt: skip
+    with pytest.raises(Fault):
+        c(s, "asks(bad)")
+    assert re.search(r"^#1 +asks\+\d+, cell \d +7  return ask", stack(s).text, re.M)
 
 
 def test_retyped_done_again(s: Session) -> None:

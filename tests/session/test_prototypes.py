@@ -241,6 +241,15 @@ __int128 huge = 5;
 struct {} nothing;
 float _Complex z;
 float _Complex idf(float _Complex z) { return z; }
+struct none {};
+struct big { long x[4]; };
+int empties(struct none a, struct big b, struct none c, long d) { return b.x[3] * 10 + d; }
+struct late { unsigned : 3; long x; } late(struct none a, struct late b) { b.x *= 2; return b; }
+struct void3 { unsigned : 3; } blank(struct void3 a, struct big b) { return a; }
+union over { struct { int x; } __attribute__((aligned(16))) s; char c; };
+int overs(union over u, int x) { return u.s.x * 1000 + x; }
+unsigned _BitInt(128) ninth(long a, long b, long c, long d, long e, long f, unsigned _BitInt(128) g)
+{ return g + f; }
 """
 
 
@@ -253,6 +262,11 @@ def test_odd_types_go_and_come(fresh):
         assert s["padded"]((7,), 5) == s["either"](b"\7" + bytes(15), 5) == 7005
         assert s["two"]((7,), (8,)) == 78
         for _ in range(2):
+            assert s["empties"]((), ((1, 2, 3, 4),), (), 5) == 45
+            assert s["late"]((), (2**40,)) == (2**41,)
+            assert s["blank"]((), ((1, 2, 3, 4),)) == ()
+            assert s["overs"](b"\7" + bytes(15), 5) == 7005
+            assert s["ninth"](1, 2, 3, 4, 5, 6, 2**100) == 2**100 + 6
             assert [s[f](0) for f in ("du", "di", "dd")] == [2**32 - 1, -1, -1.0]
         assert s["nameless"](s["aa"].value) == 1230 and s["aa"].array["w"] == 3
         assert s["large"]() == 4000000000 and s["every"].value == (0, 4000000000)
@@ -442,11 +456,12 @@ def test_what_python_is_shown_has_words_of_c(fresh):
 
 @pytest.mark.parametrize("sign", ["", "unsigned "])
 def test_bit_ints_of_any_width(s, sign):
-    widths = (7, 17, 33, 63, 64, 65, 77, 127, 128, 200)
+    widths = (7, 17, 33, 63, 64, 65, 77, 127, 128, 129, 170, 192, 200)
     s.run("\n".join(
         f"{sign}_BitInt({n}) add{n}({sign}_BitInt({n}) x, int k, {sign}_BitInt({n}) y)"
         f" {{ return x + y + k; }}\nstruct s{n} {{ char c; {sign}_BitInt({n}) v; }};\n"
         f"{sign}_BitInt({n}) of{n}(struct s{n} p) {{ return p.v; }}\n{sign}_BitInt({n}) g{n};"
+        f" struct s{n} m{n};"
         for n in widths
     ), "c")  # fmt: skip
     for n in widths:
@@ -455,11 +470,17 @@ def test_bit_ints_of_any_width(s, sign):
             assert s[f"add{n}"](high, 0, low) == low + high
             assert s.call(f"add{n}", low, 1, 1) == low + 2
         assert s[f"of{n}"]((1, low + 1)) == low + 1
-        s[f"g{n}"].value = high
-        assert s[f"g{n}"].value == high
+        for value in (low, high):
+            s[f"g{n}"].value, s[f"m{n}"].value = value, (1, value)
+            assert s[f"g{n}"].value == value == s[f"m{n}"].value.v
+            text = str(value) + "wb" * (not -(1 << 63) <= value < 1 << 64)
+            assert s.run(f"g{n}", "c").text == f"({sign}_BitInt({n})) {text}"
+            assert s.run(f"m{n}", "c").text.endswith(f".v = {text}}}")
         if n > 64:  # others are passed in a register that has more
             with pytest.raises(UsageError, match="does not fit"):
                 s[f"add{n}"](1 << n, 0, 0)
+            with pytest.raises(UsageError, match="does not fit"):
+                s[f"g{n}"].value = 1 << n
 
 
 def test_long_doubles_of_numpy_are_what_they_are(s):

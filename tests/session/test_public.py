@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from jitkernel import Session
+from jitkernel import Session, views
 from jitkernel.errors import JitError, UnknownName
 from jitkernel.session import FrontendSide
 
@@ -85,8 +86,21 @@ def test_paths_may_be_objects(tmp_path: Path) -> None:
     assert {p.name for p in tmp_path.iterdir()} >= {"own.jks", "copy.jks"}
 
 
-def test_a_session_that_has_ended_says_so_when_it_is_asked_for_its_memory() -> None:
-    session = Session(capacity=64 << 20, spare=False)
+@pytest.mark.parametrize("kind", ["process", "inline"])
+def test_what_a_session_that_has_ended_cannot_do_it_says_so(kind: str) -> None:
+    session = Session(capacity=64 << 20, spare=False, executor=kind)
+    session.run("define i32 @f() {\n  ret i32 3\n}\n@n = global i32 3")
+    f, n = session["f"], session["n"]
+    before = n.array
     session.close()
-    with pytest.raises(JitError, match="closed"):
-        session.memory()
+    asked: list[Callable[[], object]] = [
+        session.memory, f, lambda: f.address, lambda: n.value, lambda: n.typed, lambda: n.array,
+        lambda: n.address, lambda: setattr(n, "value", 4), lambda: views.draw(session, "n"),
+    ]  # fmt: skip
+    for ask in asked:
+        with pytest.raises(JitError, match="closed"):
+            ask()
+    # What is written down stays.
+    assert (repr(session), repr(f), repr(n)) == ("<Session, closed>", "<@f i32 ()>", "<@n gone>")
+    assert set(session.symbols) == {"f", "n"} and session.cells[0].number == 1
+    assert before.item() == 3

@@ -11,7 +11,7 @@ from programs import CUBE, SQ
 from scenarios import ROUNDS
 
 from jitkernel import Session
-from jitkernel.errors import UsageError
+from jitkernel.errors import UndefinedSymbol, UsageError
 from jitkernel.session.program.cell import CellState
 from tests.seeds import sampled
 
@@ -105,3 +105,22 @@ def test_what_is_written_after_a_cell_follows_what_it_changed(tmp_path: Path) ->
         assert rows("store i8 2, ptr @big") <= 7
         assert rows("define i32 @new() {\n  ret i32 1\n}") <= 9
         assert rows("call ptr @memset(ptr @big, i32 3, i64 20000)") <= 13
+
+
+def test_names_that_nobody_defines_are_said_as_before(tmp_path: Path) -> None:
+    pytest.importorskip("ziglang")
+    path = str(tmp_path / "c.jks")
+    with Session(spare=False) as s:
+        s.run("int later(int); int use(int x) { return later(x); }", "c")
+        with pytest.raises(UndefinedSymbol) as before:
+            s["use"](1)
+        s.save(path)
+    with Session.restore(path) as s:
+        with pytest.raises(UndefinedSymbol) as after:
+            s["use"](1)
+        assert str(after.value) == str(before.value)
+        assert str(after.value).startswith("call of later, which nobody defines")
+        s.run("define i32 @last() {\n  ret i32 1\n}")
+        s.save(path)
+    with Session.restore(path) as s, pytest.raises(UndefinedSymbol, match=r"^call of @later"):
+        s["use"](1)

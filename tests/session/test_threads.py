@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 from programs import interrupting
@@ -70,6 +74,16 @@ def test_evicting_and_undoing_under_a_thread(session):
         s.undo()
     assert s.call("finish") == 0
     assert (s["wrong"].value, s.call("other")) == (0, 1)
+
+
+def test_text_is_written_only_while_threads_are_parked():
+    """By no operation, nor by a check of the session: see the program."""
+    program = Path(__file__).with_name("text_closed.py")
+    done = subprocess.run(
+        [sys.executable, program], capture_output=True, text=True, timeout=200, check=False,
+        env={**os.environ, "PYTHONPATH": str(program.parents[2])},
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, "whole\n"), done.stderr
 
 
 CLOSES = """#include <pthread.h>

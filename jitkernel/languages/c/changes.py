@@ -23,8 +23,8 @@ class Changes:
 
     `keys` are those of what it declares otherwise than before, `unchanged` its variables whose
     types stay, `stale` the definitions of other cells that must follow, each with the names that
-    changed; `remade` are all definitions of those cells, by cell.  `packing` is that of the
-    notebook with the cell.
+    changed; `remade` are all definitions of those cells, by cell; `every` are these and assertions
+    that must hold again, as they were run.  `packing` is that of the notebook with the cell.
     """
 
     def __init__(self, reading: Reading, own: Iterable[Note], packing: Packing):
@@ -35,12 +35,13 @@ class Changes:
         self.unchanged: set[str] = set()
         self.stale: dict[str, list[str]] = {}
         self.remade: dict[int, list[Note]] = {}
-        self._find()
-        #: all definitions of other cells that are made again, as they were run
-        self.every = sorted((n for notes in self.remade.values() for n in notes), key=_PLACE)
+        asserted = self._find()
+        made = (n for notes in self.remade.values() for n in notes)
+        self.every = sorted((*made, *asserted), key=_PLACE)
 
-    def _find(self) -> None:
-        """Find what other cells define and the cell changes under them."""
+    def _find(self) -> list[Note]:
+        """Find what other cells define and the cell changes under them; the assertions of those
+        that it changes."""
         changed = self._packed_otherwise()
         for note in self._own:
             for key in note.keys:
@@ -55,7 +56,7 @@ class Changes:
         changed |= self._notes.hidden.keys()
         read, headers = self._reading, self._reading.headers
         if not (changed or self._own or headers or read.leaving or read.again):
-            return
+            return []
         asked = self._asked_for()
         changed |= asked.keys()
         self.keys = changed
@@ -79,12 +80,16 @@ class Changes:
         self.stale = {
             key: why for key, why in stale.items() if key not in apart and self._has_code(key)
         }
-        cells = {n.cell for key in self.stale if (n := self._notes.get(key)) is not None}
-        cells |= self._left_over(reached) | self._reading.again
+        found = [n for key in self.stale if (n := self._notes.get(key)) is not None]
+        asserted = [n for n in found if n.kind == "assertion" and n.cell != read.replaces]
+        cells = {note.cell for note in found if note.kind != "assertion"}
+        cells |= self._left_over(reached) | read.again
         for note in self._notes if cells else ():
-            follows = note.cell in cells and note.cell != self._reading.replaces
-            if follows and note.is_defined and note.key not in apart and self._has_code(note.key):
+            follows = note.cell in cells and note.cell != read.replaces
+            made = note.is_defined and note.kind != "assertion" and note.key not in apart
+            if follows and made and self._has_code(note.key):
                 self.remade.setdefault(note.cell, []).append(note)
+        return asserted
 
     def _has_code(self, key: str) -> bool:
         """True unless the name is in no text any more and its cell's code is gone: its note is

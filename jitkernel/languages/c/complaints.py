@@ -16,7 +16,7 @@ from jitkernel.languages.c.clang import Complaint
 from jitkernel.languages.c.code import Code
 from jitkernel.languages.c.generated import OWN, file_name
 from jitkernel.languages.c.miswritten import NAMELESS, UNKNOWN, hint_of, is_foreign, python_line
-from jitkernel.languages.c.notes import MACRO, Notes
+from jitkernel.languages.c.notes import MACRO, Note, Notes, decoded, keys_of
 from jitkernel.languages.c.pieces import Piece, PieceKind
 from jitkernel.languages.c.tokens import Token, Unfinished, closing, tokens
 from jitkernel.languages.c.unit import Unit
@@ -79,6 +79,18 @@ class Complaints:
             names += [tag.name] if tag is not None and tag.brace >= 0 else []
             if piece.line > line and name in names:
                 return f"this cell declares {name} in line {piece.line}: that has to stand above"
+        return ""
+
+    def _left(self, message: str) -> str:
+        """A hint at what a name was that clang does not know, in a text that is there no more."""
+        name = missed(message)
+        hidden = self._notes.hidden.get(MACRO + name)
+        found = [decoded(hidden) if hidden is not None else None]
+        found += [n for k in keys_of([name]) if self._notes.is_left(n := self._notes.get(k))]
+        for note in found:
+            if isinstance(note, Note):
+                where = f"the text of cell {note.cell} that declared {name} is there no more"
+                return f"{where}: declare it here, or in a cell of its own"
         return ""
 
     def _is_macro(self, word: str) -> bool:
@@ -166,7 +178,7 @@ class Complaints:
         error = CompileError(_hinted_once(told))
         if len(found) > _ERRORS:
             error.args = (f"{error}\nand {len(found) - _ERRORS} more",)
-        files = {file_name(cell) for cell in unit.changes.remade} if unit is not None else set()
+        files = {file_name(note.cell) for note in unit.changes.every} if unit is not None else set()
         if unit is not None and any(c.file in files for c in found):
             names = ", ".join(sorted({name for why in unit.changes.stale.values() for name in why}))
             error.args = (
@@ -250,7 +262,7 @@ class Complaints:
                 column = min(self.code.column(line, column), len(text) + 1)
             fix = complaint.fix.strip()
             hint = f"write `{fix}`" if fix and "did you mean" not in complaint.message else ""
-            hint = hint or self._below(complaint.message, line)
+            hint = hint or self._below(complaint.message, line) or self._left(complaint.message)
             hint = hint or hint_of(complaint.message, self._lines, line, column, self._is_macro)
             hint = hint or self._meant(complaint.message)
             return Diagnostic(_plain(complaint.message), line, column, text, hint, severity)

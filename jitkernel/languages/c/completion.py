@@ -21,6 +21,7 @@ from jitkernel.errors import JitError
 from jitkernel.languages.c.clang import Clang, clang_of
 from jitkernel.languages.c.generated import OWN
 from jitkernel.languages.c.headers import macros_of_headers
+from jitkernel.languages.c.miswritten import DIRECTIVES
 from jitkernel.languages.c.notes import IDENTIFIER, MACRO, TAG, Note, Notes, key_name, on_line
 from jitkernel.languages.c.pieces import Mismatch, PieceKind, cut
 from jitkernel.languages.c.reading import Reading
@@ -39,6 +40,7 @@ _KINDS = {
 _WORD = regex(r"[A-Za-z_$\u0080-\U0010ffff][\w$]*")
 _TYPED = regex(r"(?:[A-Za-z_$\u0080-\U0010ffff][\w$]*)?\Z")
 _FILE = regex(r'#\s*(?:include|include_next|embed)\s*[<"](?P<folder>(?:[^<">\n]*/)?)[^<">/\n]*\Z')
+_DIRECTIVE = regex(r"\s*#\s*(\w*)")
 _LINE = regex(r"COMPLETION: (?P<name>\S+)(?: \([^)]*\))*(?: : (?P<form>.*))?")
 _OVERLOAD = regex(r"OVERLOAD: (?P<form>.*)")
 _NULLABILITY = regex(r"\s*\b_(?:Nonnull|Nullable|Null_unspecified)\b")
@@ -50,15 +52,15 @@ _COMMENT = regex(r"(?:^[ \t]*//[^\n]*\n)+\Z|/\*(?:[^*]|\*(?!/))*\*/[ \t]*\n?\Z",
 
 @record
 class _Place:
-    """A place of a cell, as clang is asked for it; `members` and `tags` say what alone may stand
-    there."""
+    """A place of a cell, as clang is asked for it; `members` says that only those of a
+    struct may stand there, `tags` the word that only tags follow (`struct`), "" elsewhere."""
 
     notes: Notes
     unit: Unit
     clang: Clang
     headers: str
     members: bool
-    tags: bool
+    tags: str
 
     def every(self, prefix: str) -> list[Note]:
         """The notes of a kind of key, the cell's own first."""
@@ -71,7 +73,7 @@ class _Place:
         text = self.unit.text.partition(_HERE)[0]
         last = text.rpartition("\n")[2].encode("utf-8", "surrogateescape")
         return self.clang.complete(
-            text, self.notes.header, text.count("\n") + 1, len(last) + 1, headers=self.tags
+            text, self.notes.header, text.count("\n") + 1, len(last) + 1, headers=bool(self.tags)
         )
 
 
@@ -82,6 +84,9 @@ def complete(source: str, position: int, known: StateView) -> Completions | None
     line = before.rpartition("\n")[2]
     if found := _FILE.search(line):
         return _files(line, position, found.end("folder"), known)
+    if found := _DIRECTIVE.fullmatch(line):
+        words = [Suggestion(d, "keyword") for d in DIRECTIVES if d.startswith(found[1])]
+        return Completions(position - len(found[1]), words)
     word = _TYPED.search(before)
     start = word.start() if word else position
     typed = before[start:]
@@ -92,7 +97,8 @@ def complete(source: str, position: int, known: StateView) -> Completions | None
         return None
     offered = [*_suggestions(place.ask())]
     if place.tags:
-        offered += (Suggestion(n.name, "type", _declaration(n)) for n in place.every(TAG))
+        of_kind = (n for n in place.every(TAG) if n.text.startswith(place.tags))
+        offered += (Suggestion(n.name, "type", _declaration(n)) for n in of_kind)
     elif not place.members:
         offered += _known(place, known, typed)
     fitting = [
@@ -192,7 +198,7 @@ def _place(before: str, known: StateView) -> _Place | None:
     last = found[-3].text if len(found) > 2 else ""
     return _Place(
         notes, unit, _compiler(known), notes.header + own, last in (".", "->"),
-        last in ("struct", "union", "enum"),
+        last if last in ("struct", "union", "enum") else "",
     )  # fmt: skip
 
 

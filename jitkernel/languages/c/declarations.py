@@ -28,6 +28,7 @@ _NO_MACROS = Macros()
 _UNTYPED = STORAGE | QUALIFIERS
 #: What the pieces of a notebook do without: everything can be seen by later cells.
 _LOCAL = frozenset(("static", "inline", "__inline", "__inline__", "register"))
+_GNU_INLINE = ("gnu_inline", "__gnu_inline__")
 
 
 @record
@@ -46,9 +47,10 @@ class Specifiers:
     """The specifiers before the declarators: `end` is the index behind them, `attributes` that
     behind the attributes in brackets that they begin with.
 
-    `local` are indices of `static` and `inline`, `deduced` that of the `auto` (or `__auto_type`)
-    that stands for a type, -1 without.  A `constant` (`constexpr`) is none of the program's
-    variables: each cell that names it has its own.  C23 6.7.2.
+    `local` are indices of `static` and `inline`, or of `static` and `extern` where GNU's rules hold
+    for `inline` (`gnu_inline`), by which `extern` would define nothing; `deduced` is that of the
+    `auto` (or `__auto_type`) that stands for a type, -1 without.  A `constant` (`constexpr`) is no
+    variable of the program's: each cell that names it has its own.  C23 6.7.2.
     """
 
     end: int = 0
@@ -59,6 +61,7 @@ class Specifiers:
     constant: bool = False
     tag: Tag | None = None
     local: tuple[int, ...] = ()
+    gnu_inline: bool = False
     deduced: int = -1
 
     def store(self, word: str, at: int) -> None:
@@ -70,6 +73,13 @@ class Specifiers:
         self.deduced = at if word == "auto" else self.deduced
         if word in _LOCAL:
             self.local = (*self.local, at)
+
+    def follow_gnu(self, tokens: Sequence[Token]) -> None:
+        """Have `local` by GNU's rules where the specifiers, which are these, ask for them."""
+        self.gnu_inline = any(token.text in _GNU_INLINE for token in tokens)
+        if self.gnu_inline:
+            words = ("static", "extern")
+            self.local = tuple(at for at, token in enumerate(tokens) if token.text in words)
 
 
 @record
@@ -135,6 +145,7 @@ def specifiers(tokens: list[Token], macros: Macros = _NO_MACROS) -> Specifiers:
     if typed and found.deduced >= 0 and tokens[found.deduced].text == "auto":
         found.deduced = -1  # it says where a variable is, as `static` does
     found.end = at
+    found.follow_gnu(tokens[:at])
     return found
 
 

@@ -20,6 +20,7 @@ from jitkernel.languages.c.notes import (
     LABEL,
     MACRO,
     TAG,
+    UNNAMED,
     Note,
     NoteKind,
 )
@@ -83,7 +84,9 @@ class Declared:
             return
         earlier = self._notes.get(key)
         if labelled and text and not LABEL.search(text):
-            known = before or earlier  # a name keeps its symbol
+            known = before or earlier  # a name keeps its symbol, and may be null as before
+            if known is not None and _WEAK.search(known.text) and not _WEAK.search(text):
+                text = f"__attribute__((weak)) {text}"
             if known is not None and (label := LABEL.search(known.text)):
                 text = f"{text.removesuffix(';')} {label[0]};"
                 if before is None:
@@ -157,6 +160,11 @@ class Declared:
     def _declare_names(self, index: int, piece: Piece) -> None:
         tokens, found = piece.tokens, piece.head
         names = piece.declared
+        kind = UNNAMED.get(tokens[0].text)
+        if kind is not None:
+            key = f"{DIRECTIVE}{self._reading.number}.{index}"
+            self._add(index, Note(key, kind, "", definition=self._said(piece, 0, len(tokens))))
+            return
         inner = [
             key for tag in tags(tokens)
             for key in (
@@ -239,7 +247,8 @@ class Declared:
         tail = piece.text_of(declared.first, declared.last)
         if declared.function:
             behind = tokens[declared.name_at + 1 : declared.name_at + 3]
-            if "".join(t.text for t in behind) == "()":  # C23 6.7.7.4: no parameters
+            defined = piece.kind is PieceKind.FUNCTION  # C17 6.7.6.3: others say nothing of them
+            if defined and "".join(t.text for t in behind) == "()":  # no parameters
                 tail = tail.replace(")", "void)", 1)
         words = "" if declared.function else extern
         return f"{lead}{words}{head} {tail};".strip()

@@ -5,6 +5,7 @@ of cells.  Start from `Text` and `value_function`."""
 from __future__ import annotations
 
 from jitkernel.record import record
+from jitkernel.regex import regex
 from jitkernel.values.datatype import DataType
 from jitkernel.values.debug_info import Types
 
@@ -15,6 +16,7 @@ WIDE = 1000
 _NEAR = 8  # lines that are passed by ends of lines, without a directive
 VALUE, LENGTH, PLAIN = "__jk_value", "__jk_length", "__jk_plain"
 _TYPE = "__jk_type"
+_OWNER = regex(rf"# {OWN}(\d+)")
 _KEPT = f"__attribute__((unused)) {OWN}T *{_TYPE};\n"
 
 #: What stands before and behind what is no function's but for us: GCC's name for it.
@@ -26,6 +28,17 @@ FUNCTION_LEVEL = "".join(f"\n#undef {name}" for name in _NAMES) + "\n"
 def file_name(cell: int) -> str:
     """The name of a cell's file that clang is told."""
     return f"cell {cell}"
+
+
+def assembly_of(cell: int) -> str:
+    """Assembly that says that what follows it outside of functions is a cell's."""
+    return f'__asm__("# {OWN}{cell}");'
+
+
+def owner_of(assembly: str) -> int:
+    """The cell that assembly says it is of, and what follows it; 0 where it says nothing."""
+    found = _OWNER.search(assembly)
+    return int(found[1]) if found is not None else 0
 
 
 @record

@@ -31,6 +31,8 @@ from jitkernel.values.c import declare, promoted
 from jitkernel.values.debug_info import Types
 from jitkernel.wording import cut_list
 
+#: What has no name.
+_CALLED = {"assembly": "asm", "assertion": "_Static_assert"}
 _SPELLED = 80  # characters of a declaration in a status line
 
 
@@ -78,7 +80,7 @@ def learned(
 
     return plan_notes(
         is_known,
-        (note.known_with(is_known) for note in notes.values() if note.text),
+        (note.known_with(is_known) for note in notes.values() if note.text or note.is_defined),
         [
             *_meant_otherwise(unit, before),
             *(note.known_with(is_known) for note in _deduced_again(unit, types)),
@@ -207,7 +209,8 @@ def reasons(unit: Unit, cell: int) -> str:
     """The reason that a cell is compiled again, for the user."""
     stale = [note for note in unit.changes.remade[cell] if note.key in unit.changes.stale]
     news = ", ".join(dict.fromkeys(name for n in stale for name in unit.changes.stale[n.key]))
-    names = ", ".join(note.name for note in stale if note.kind == "function")
+    kinds = ("function", "assembly")
+    names = ", ".join(_CALLED.get(n.kind, n.name) for n in stale if n.kind in kinds)
     return f"{names} (cell {cell}) was compiled again for the new {news}" if names else ""
 
 
@@ -255,7 +258,7 @@ def _gone(unit: Unit, gone: Iterable[Note], before: Notes) -> list[str]:
     for note in before if users else ():
         if note.key in users and note.key not in unit.owned and note.cell != unit.reading.replaces:
             names, used = found.setdefault(note.cell, ([], set()))
-            names.append(note.name)
+            names.append(_CALLED.get(note.kind, note.name))
             used.update(users[note.key])
     number = unit.reading.number
     return [

@@ -10,12 +10,14 @@ from difflib import get_close_matches
 
 from jitkernel.ir.miswritten import rules, said
 from jitkernel.languages.c.words import C23, STANDARD_HEADERS, STANDARD_NAMES
+from jitkernel.lookalikes import advice
 from jitkernel.regex import regex
 
 #: clang's words for a name that it does not know.
 UNKNOWN = r"(?:undeclared (?:identifier|(?:library )?function)|unknown type name) '"
 NAMELESS = regex(rf"{UNKNOWN}(\w+)'")
-_FOREIGN = regex(r"this is (?:C\+\+|Python),|for the shell,|no compiler is")
+_FOREIGN = regex(r"this is (?:C\+\+|Python|LLVM IR),|for the shell,|no compiler is")
+_IR = "this is LLVM IR, and this cell is C: a cell of IR has `%%llvm` above it"
 _CXX, _PYTHON = "this is C++, and cells are C", "this is Python, and cells are C"
 _OWN_CXX = "; what has to be C++, compile with `g++ -c` and %link the object"
 _NO_BOOL = "a truth value is `1` or `0`, or with `#include <stdbool.h>` `true` or `false`"
@@ -30,6 +32,7 @@ _NAMES = {
     "delete": f"{_CXX}: `free(p);` with `#include <stdlib.h>`",
     "string String": 'C has no such type: text is `char s[] = "...";` or `const char *s`',
     "def": f"{_PYTHON}: a function is `int f(int x) {{ ... }}`",
+    "lambda": f"{_PYTHON}, which has no functions in expressions: `int f(int x) {{ ... }}`",
     "import from": f"{_PYTHON}: `#include <stdio.h>` brings in a part of the library",
     "None": "C's word is `NULL`, of `#include <stddef.h>`",
     "null nil NIL Null": "C's word is `NULL`, of `#include <stddef.h>`",
@@ -61,13 +64,7 @@ _AT_BEGIN = frozenset(
     " git vim nano apt def import from let var val function fn func define include ifdef ifndef"
     " undef pragma using class template typename virtual public private try throw delete".split()
 )
-#: What looks like another character.
-_CHARACTERS = {
-    "“": '"', "”": '"', "„": '"', "«": '"', "»": '"', "‘": "'", "’": "'", "`": "'", "´": "'",
-    "–": "-", "—": "-", "−": "-", "×": "*", "÷": "/", "≤": "<=", "≥": ">=", "≠": "!=",
-    "\u00a0": "a blank", "；": ";", "，": ",", "（": "(", "）": ")",
-}  # fmt: skip
-_DIRECTIVES = (
+DIRECTIVES = (
     "include", "define", "ifdef", "ifndef", "endif", "else", "elif", "undef", "pragma", "error",
 )  # fmt: skip
 _CXX_HEADERS = {
@@ -82,6 +79,10 @@ _PYTHON_HEAD = regex(
 _RANGE = regex(r"\s*for\s+(\w+)\s+in\s+range\(\s*(?:(\w+)\s*,\s*)?(\w+)\s*\)")
 _HEAD = regex(r"(if|elif|while|for|switch)\b")
 _SHELL = regex(r"\s*(!(\w+)[^\n]*)")  # a command line of IPython
+_LINE_OF_IR = regex(
+    r"\s*(?:(?:define|declare)\b[^(]*@"
+    r"|(?:ret|load|store|call|br|add|sub|mul)\s+(?:nsw\s+)?(?:(?:i\d+|ptr|void|double|float|label)\b|@))"
+)
 _CALL_OF_IR = regex(r"@(\w+)\s*\(")
 _FIRST_WORD = regex(r"\s*(alignas|static_assert|typeof_unqual)\b")
 _SET = regex(r"(\w+)\s*=(?!=)\s*([^;,)]*)")
@@ -99,9 +100,12 @@ def hint_of(
     `is_macro` tells of a word."""
     text = lines[line - 1] if 0 < line <= len(lines) else ""
     rest = text[column - 1 :]
+    if _LINE_OF_IR.match(text):
+        return _IR
     if named := NAMELESS.search(message):
         return "" if is_macro(named[1]) else _of_name(named[1], lines, text, rest, message)
-    return str(said(_RULES, message, text, rest))
+    found: str = said(_RULES, message, text, rest)
+    return found or advice(rest[:1])
 
 
 def python_line(lines: Sequence[str]) -> tuple[int, int, str]:
@@ -122,6 +126,8 @@ def _of_name(name: str, lines: Sequence[str], text: str, rest: str, message: str
         return _of_header(name)
     if "did you mean" in message:
         return ""
+    if re.match(r"f[\"']", rest):
+        return f'{_PYTHON}: `printf("%d\\n", x);` with `#include <stdio.h>`'
     begins = not text[: len(text) - len(rest)].strip()
     if name in _HINTS and (begins or name not in _AT_BEGIN):
         return _HINTS[name].replace(r"\1", name)
@@ -184,6 +190,10 @@ def _expected(match: re.Match[str], text: str, rest: str) -> str:
         return _HINTS[word[0]]
     if call := _CALL_OF_IR.match(rest):
         return f"a call in C has no @: `{call[1]}(...)`"
+    if rest[:1] == "&" and re.search(r"\w\Z", before):
+        return f"{_CXX}, which has no references: a pointer is `int *p = &x;`"
+    if rest[:1] == "[" and before.endswith("="):
+        return f"{_PYTHON}: an array is `int a[] = {{1, 2, 3}};`"
     if rest[:1] in ("<", ">") and before.endswith("="):
         return f"did you mean `{rest[0]}=`?"
     if first := _FIRST_WORD.match(text):
@@ -205,14 +215,8 @@ def _of_file(match: re.Match[str], text: str, rest: str) -> str:
 def _of_directive(match: re.Match[str], text: str, rest: str) -> str:
     """About what begins with # and is no directive."""
     word = re.match(r"\w*", rest)
-    near = get_close_matches(word[0] if word else "", _DIRECTIVES, 1, 0.6)
+    near = get_close_matches(word[0] if word else "", DIRECTIVES, 1, 0.6)
     return f"did you mean `#{near[0]}`?" if near else "comments begin with //"
-
-
-def _of_character(match: re.Match[str], text: str, rest: str) -> str:
-    """About a character that looks like another one, as word processors put it in."""
-    plain = _CHARACTERS.get(chr(int(match[1], 16)))
-    return f"write {plain} instead of {chr(int(match[1], 16))}, here and elsewhere" if plain else ""
 
 
 # What clang says, and what to write: a hint, or a function that gives one for the message, the line
@@ -223,7 +227,6 @@ _RULES = rules(
     (r"expected ", _expected),
     (r"'([^']*)' file not found", _of_file),
     (r"invalid preprocessing directive", _of_directive),
-    (r"(?:unexpected )?character <U\+([0-9A-F]+)>", _of_character),
     (r"array type 'char\[", "text is copied by `strcpy(to, from);` of <string.h>"),
     (r"member reference base type '.*\]' is not",
      "an array has no members, but `sizeof a / sizeof *a` elements"),

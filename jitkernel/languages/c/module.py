@@ -7,10 +7,10 @@ a variable that is an array for C alone.  Start from `parse`.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Literal, TypeAlias
 
+from jitkernel.files import absolute
 from jitkernel.ir import module as ir
 from jitkernel.ir.attributes import cpu, without_cpu
 from jitkernel.ir.debug_info import fields, nodes, split_location
@@ -27,7 +27,7 @@ from jitkernel.ir.statements import Statement
 from jitkernel.ir.text import has_word, split_at_commas, type_at
 from jitkernel.ir.types import ArrayType, StructType, Type, parse_type
 from jitkernel.languages.c.debugged import debug_metadata
-from jitkernel.languages.c.generated import OWN, PLAIN
+from jitkernel.languages.c.generated import OWN, PLAIN, owner_of
 from jitkernel.languages.llvm.plan import ENTRY, Plan
 from jitkernel.reach import reached
 from jitkernel.record import field, record
@@ -106,7 +106,7 @@ class Module:
     types: dict[str, str] = field(default_factory=dict)
     attributes: dict[str, str] = field(default_factory=dict)
     comdats: dict[str, str] = field(default_factory=dict)
-    assembly: list[str] = field(default_factory=list)
+    assembly: dict[int, list[str]] = field(default_factory=dict)  # by cell; 0: its own
     metadata: dict[str, str] = field(default_factory=dict)
     debug: bool = False  # its debug information stays
 
@@ -249,7 +249,7 @@ class Module:
         name = fields(node).get("filename", "")
         if not name or name.startswith(("cell ", "session")):
             return ""
-        return os.path.abspath(name)
+        return absolute(name)
 
     def _publish(self, names: Mapping[str, str], own: Collection[str]) -> None:
         """Give variables that nobody else saw these names for all to see; those that are not
@@ -442,6 +442,7 @@ def parse(text: str, own_processor: bool = False) -> Module:
     code += "\n"
     attributes = {line.partition(" ")[0]: f"attributes #{line.rstrip()}" for line in lines}
     module = Module(attributes=attributes, metadata=nodes(f"!{last}"))
+    owner = 0
     for found in ir.entities(code, *_PRINTED):
         name, stop = found.spelled, found.stop
         said = code[found.start : stop if stop >= 0 else code.find("\n", found.value)]
@@ -451,7 +452,8 @@ def parse(text: str, own_processor: bool = False) -> Module:
             case "comdat":
                 module.comdats[name] = said
             case "asm":
-                module.assembly.append(said)
+                owner = owner_of(said) or owner
+                module.assembly.setdefault(owner, []).append(said)
             case _:
                 module.entities[name] = Entity.of(found, said)
     if not own_processor:

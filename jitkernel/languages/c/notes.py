@@ -2,8 +2,8 @@
 
 The session keeps notes by key and carries them through undo, eviction and saving, where they are
 texts; see `Known.notes`.  Keys: `c:i:` and an identifier, `c:t:` and a tag, `c:m:` and a macro,
-`c:d:` and a directive's cell and place in it.  An enumerator has an `Alias` of its enum's note.
-Start from `Notes`.
+`c:d:` and the cell and the place in it of a directive, or of what else has no name.  An enumerator
+has an `Alias` of its enum's note.  Start from `Notes`.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from jitkernel.forms import Maybe, check
 from jitkernel.languages.c.declarations import parameter_names
 from jitkernel.languages.c.pointed import forward, pointers
 from jitkernel.languages.c.tokens import all_words, asked_for, tokens, words
+from jitkernel.languages.c.words import ASSEMBLY, ASSERTIONS
 from jitkernel.languages.llvm.plan import Kept, LanguageNote
 from jitkernel.reach import reached
 from jitkernel.record import NamedTuple, fields, record, replace
@@ -35,6 +36,8 @@ NoteKind: TypeAlias = Literal[
     "constant",
     "variable",
     "function",
+    "assembly",
+    "assertion",
 ]
 IDENTIFIER, TAG, MACRO, DIRECTIVE = "c:i:", "c:t:", "c:m:", "c:d:"
 #: What gives a name another symbol. GCC manual, "Controlling Names Used in Assembler Code".
@@ -50,6 +53,10 @@ _OBJECTS = ("function", "variable")
 #: A macro by the name of anything else, and the other way round.
 _OTHER = {MACRO: IDENTIFIER, IDENTIFIER: MACRO}
 _DIRECTIVES = frozenset(("include", "header", "pragma"))
+#: What stands for itself and follows what it mentions, by the words that begin it.
+UNNAMED: Mapping[str, NoteKind] = {
+    **dict.fromkeys(ASSEMBLY, "assembly"), **dict.fromkeys(ASSERTIONS, "assertion"),
+}  # fmt: skip
 
 
 @record
@@ -102,7 +109,7 @@ class Note:
 
     @property
     def is_defined(self) -> bool:
-        """True if it is a function or a variable, and has a definition."""
+        """True if it is a function, a variable or what has no name, and has a definition."""
         return bool(self.definition) and self.kind != "undef"
 
     @property
@@ -201,7 +208,7 @@ def declared(kept: Kept) -> str:
     """The declaration in a note, `struct pt { int x; };`, however it was spaced; "" for what has no
     name, such as the line of an `#include`, and for a name that another note has."""
     note = decoded(kept)
-    if isinstance(note, Alias) or note.kind in ("undef", *_DIRECTIVES):
+    if isinstance(note, Alias) or note.kind in ("undef", *_DIRECTIVES, *UNNAMED.values()):
         return ""
     return on_line(note.meant)
 
@@ -256,7 +263,7 @@ def _decode(text: str) -> Note | Alias:
     except (ValueError, RecursionError):
         raise UsageError(
             f"what the session has kept of a declaration is damaged: {text[:60]}; where it came "
-            "from a file, %restore --rebuild compiles its sources"
+            "from a file, rebuild=True (%restore --rebuild) compiles its sources"
         ) from None
     makers = (make for _, make in _FIELDS.values())
     return Note(*(make(v) if make else v for make, v in zip(makers, row, strict=True)))
@@ -269,6 +276,9 @@ class Notes:
         self._kept = kept
         #: what names meant in the text whose place the cell takes, as macros or as none
         self.hidden: Mapping[str, Kept] = {}
+        #: True if the text takes the place of a cell that has left notes
+        self.takes_place = False
+        self._replaced = 0  # the cell whose place it takes
         self._own: Mapping[str, Note] = {}  # of the cell that is read
         self._own_keys: Collection[str] = ()
         self._needed = frozenset[str]()  # of what headers of the user's are seen to need
@@ -336,9 +346,11 @@ class Notes:
         """Forget what names were that are macros in a text and were none, or were macros and are
         none, of cell `cell`, whose place the text takes, and of what is in no text any more; and
         macros that the cell took back."""
+        self._replaced = cell
         notes = [n for n in self if n.cell == cell or (n.left and n.kind != "undef")]
         if not notes:
             return
+        self.takes_place = bool(cell) and any(n.cell == cell for n in notes)
         said = all_words(source)
         macros = {word: {*re.findall(rf"(?m)^[ \t]*#[ \t]*{word}[ \t]+([A-Za-z_]\w*)", source)}
                   for word in ("define", "undef")}  # fmt: skip
@@ -363,6 +375,14 @@ class Notes:
             self.hidden = hidden
             self._kept = {key: t for key, t in self._kept.items() if key not in hidden}
 
+    def is_left(self, note: Note | None) -> bool:
+        """True if no text declares a name any more, when the cell that is read has the place of the
+        one whose it was: it is there for those that were compiled with it alone."""
+        return (
+            note is not None and note.kind not in ("define", "undef")
+            and (note.left or note.cell == self._replaced != 0)
+        )  # fmt: skip
+
     def present(self, keys: Iterable[str]) -> frozenset[str]:
         """These keys, those of hidden names as what the names are now: macros, or none."""
         return frozenset(
@@ -384,7 +404,8 @@ class Notes:
         if self._directives is None:
             kept = self._kept
             found = (self.get(key) for key in kept if key.startswith(DIRECTIVE))
-            self._directives = sorted((n for n in found if n), key=lambda note: note.place)
+            named = (n for n in found if n is not None and n.kind in _DIRECTIVES)
+            self._directives = sorted(named, key=lambda note: note.place)
         return self._directives
 
     def directive(self, text: str) -> Note | None:

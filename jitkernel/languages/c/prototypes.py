@@ -2,9 +2,9 @@
 
 Start from `prototype`.  A declaration of numbers and pointers is read here; clang is asked what
 others are.  `declaration` is IR for what an object or a library has, and C declares; `spelled` is
-how C writes what a cell of it defines.  `foreign` defines a function of Python's: it hands a struct
-of result and arguments to the kernel process (executor/native/ask.ll), so whatever C passes by
-value goes as clang lays it out.
+how C writes what a cell of it defines.  `foreign` defines a function of Python's: it hands the
+bytes of result and arguments to the kernel process (executor/native/ask.ll), so whatever C passes
+by value goes as clang lays it out.
 """
 
 from __future__ import annotations
@@ -348,20 +348,24 @@ def foreign(name: str, type: str, number: int, known: StateView) -> Foreign | No
         raise UsageError(f"{name}: a Python function takes no `...` from a cell")
     returns = function.element.bare.kind != "void"
     parameters = [declare(p, f"a{at}") for at, p in enumerate(function.parameters)]
-    members = [*([declare(function.element.unqualified, "r")] if returns else []), *parameters]
-    body = f"struct {{ {' '.join(f'_Alignas({_PLACE}) {member};' for member in members)} }}"
-    given = ", ".join(f".a{at} = a{at}" for at in range(len(parameters)))
     head = declare(function.element, f"{name}({', '.join(parameters) or 'void'})")
+    frame = _frame([*([function.element] if returns else []), *function.parameters])
+    # Copied byte by byte, since types may ask for more or less alignment than a place has.
+    given = [
+        f"  __builtin_memcpy(frame + {member.offset}, (void *)&a{at}, sizeof a{at});"
+        for at, member in enumerate(frame.members[returns:])
+    ]
+    result = f"  {declare(function.element.unqualified, 'r')};"
     lines = [
         f"{head} {{",
-        f"  {body} frame = {{{given}}};",
+        f"  _Alignas({_PLACE}) char frame[{frame.size or _PLACE}] = {{0}};",
+        *given,
         f"  void {ASK}(long, void *, long);",
-        f"  {ASK}({number}, &frame, sizeof frame);",
-        *(["  return frame.r;"] if returns else []),
+        f"  {ASK}({number}, frame, {frame.size});",
+        *([result, "  __builtin_memcpy(&r, frame, sizeof r);", "  return r;"] if returns else []),
         "}",
     ]
-    types = [*([function.element] if returns else []), *function.parameters]
-    return Foreign("\n".join(lines), _frame(types), returns)
+    return Foreign("\n".join(lines), frame, returns)
 
 
 def _frame(types: Sequence[DataType]) -> DataType:

@@ -108,7 +108,7 @@ class _Reader:
         if code.endswith("\\"):
             code += "\n"  # what follows is no part of its last line
         if not code.strip():
-            empty = plan(self._source, "", [], self._commands)
+            empty = plan(self._source, "", [], self._commands, declared=self._notes.takes_place)
             gone = left(self._notes, self._known.replaces)
             return replace(empty, notes=plan_notes(self._notes.__contains__, (), gone))
         self._clang = self._compiler()
@@ -397,7 +397,7 @@ class _Reader:
         once = self._with_debug(output.text, unit) if self._known.debug else module
         remakes = [
             Remake(
-                cell, self._module(module, names[cell]).source, reasons(unit, cell),
+                cell, self._module(module, names[cell], cell).source, reasons(unit, cell),
                 frozenset(
                     note.symbol for note in changes.remade[cell]
                     if note.key in changes.stale and note.kind == "variable" and not note.computed
@@ -414,7 +414,7 @@ class _Reader:
             unchanged=self._symbols(unit, changes.unchanged),
             spelled=LazyMapping(partial(spelled, unit, own, found)),
             remakes=tuple(remakes),
-            declared=bool(unit.owned),
+            declared=bool(unit.owned) or self._notes.takes_place,
             opt_level=self._clang.asked.level,
         )  # fmt: skip
 
@@ -506,14 +506,16 @@ class _Reader:
         return found
 
     @staticmethod
-    def _module(module: Module, own: list[str]) -> Plan:
-        """The plan of a cell's module, an empty one where it has none."""
+    def _module(module: Module, own: list[str], cell: int = 0) -> Plan:
+        """The plan of a cell's module, 0: of the one that is read; an empty one where it has
+        none."""
         roots = [*own]
         for name in ("llvm.global_ctors", "llvm.global_dtors", "llvm.used"):
             entity = module.entities.get(name)
             if entity is not None and not entity.symbols.isdisjoint(own):
                 roots.append(name)
-        return module.plan(roots, module.assembly) if roots or module.assembly else NOTHING
+        assembly = module.assembly.get(cell, ())
+        return module.plan(roots, assembly) if roots or assembly else NOTHING
 
     def _once(self, unit: Unit, module: Module, value: DataType | None) -> list[Once]:
         """The code that is run once: its statements, and the last expression."""

@@ -22,6 +22,7 @@ from jitkernel.languages.c.generated import (
     VALUE,
     Part,
     Text,
+    assembly_of,
     file_name,
     value_function,
 )
@@ -35,6 +36,7 @@ from jitkernel.languages.c.reading import Reading
 from jitkernel.languages.c.tokens import Token, all_words, closing, words
 from jitkernel.languages.c.words import STORAGE
 from jitkernel.languages.language import Once
+from jitkernel.reach import postorder
 from jitkernel.record import record
 from jitkernel.regex import regex
 
@@ -88,6 +90,7 @@ def _wanted(reading: Reading, declared: Declared, changes: Changes) -> dict[str,
     words = {*all_words(reading.source)}
     for name in reading.guesses.names:
         keys += IDENTIFIER + name, TAG + name, MACRO + name
+    keys = [key for key in keys if not notes.is_left(notes.get(key))]
     for note in changes.every:
         keys += notes.present(note.uses) | {note.key}
         words |= all_words(note.definition)
@@ -204,23 +207,15 @@ class _Writer:
     def _put_all(self, notes: list[Note]) -> None:
         """Notes, each behind those that it must stand behind."""
         by_key = {key: note for note in notes for key in note.keys}
-        begun: set[str] = set()
-        for first in notes:
-            todo = [first]
-            while todo:
-                note = todo[-1]
-                before = [] if note.key in begun else [
-                    by_key[key] for key in sorted(self._notes.stands_behind(note))
-                    if key in by_key and by_key[key].key not in begun
-                ]  # fmt: skip
-                begun.add(note.key)
-                todo += before
-                if before:
-                    continue
-                todo.pop()
-                if note.key not in self._done:
-                    self._done.add(note.key)
-                    self._put(note)
+
+        def before(note: Note) -> list[Note]:
+            keys = sorted(self._notes.stands_behind(note), reverse=True)
+            return [by_key[key] for key in keys if key in by_key]
+
+        for note in postorder(notes, before):
+            if note.key not in self._done:
+                self._done.add(note.key)
+                self._put(note)
 
     def _put_needed(self, header: Note, early: list[Note]) -> None:
         """Put what a header that a cell includes needs, and the macros that this needs."""
@@ -266,6 +261,8 @@ class _Writer:
         if note.kind == "function" and ";" in text.partition("{")[0]:
             for piece in cut(text, self._notes.meaning, self._notes.macro):
                 text = replaced(text, self._hiding(piece))
+        if note.kind == "assembly":
+            text = f"{assembly_of(note.cell)} {text}"
         text = f'# {note.definition_line} "{file_name(note.cell)}"\n{text}\n'
         self._text.add(f"\n{_without_macros(self._as_there(note, text), younger)}\n")
 
@@ -293,7 +290,7 @@ class _Writer:
         for label in self._declared.labelled.get(index, ()):
             self._text.add(f'\n# {piece.line} "{file_name(self._reading.number)}"\n{label}\n')
         found = piece.head
-        text = piece.text_of(0, len(piece.tokens), found.local)
+        text = piece.text_of(0, len(piece.tokens), self._local(index, piece))
         base = piece.start
         edits: list[tuple[int, int, str]] = []
         if piece.kind is PieceKind.DECLARATION and not found.typedef:
@@ -315,6 +312,16 @@ class _Writer:
         self._text.add_own(piece.line, piece.column, text, moved=bool(edits))
         if piece.kind is PieceKind.DECLARATION and piece.tokens[-1].text != ";":
             self._text.add_own(piece.last_line, piece.end_column, "\n;")
+
+    def _local(self, index: int, piece: Piece) -> Collection[int]:
+        """The specifiers that clang is not given: those that would hide a definition from other
+        cells, but of an `extern inline` whose definition follows as GNU C has it."""
+        names = {declared.name for declared in piece.declared}
+        if piece.head.gnu_inline and piece.kind is PieceKind.FUNCTION:
+            for other in self._reading.pieces[index + 1 :]:
+                if other.kind is PieceKind.FUNCTION and other.declared[0].name in names:
+                    return ()
+        return piece.head.local
 
     def _hiding(self, piece: Piece) -> list[tuple[int, int, str]]:
         """Edits by which parameters hide the types that have their names."""

@@ -145,7 +145,7 @@ def _array(type: DataType, data: bytes, memory: Memory, depth: int) -> str:
         return "{}"
     if (of.kind, of.name) == ("int", "char"):
         text = data[: type.count].rstrip(b"\0")
-        if text and b"\0" not in text and all(c >= 32 or c in (9, 10, 13) for c in text):
+        if (text or type.count > 0) and all(c >= 32 or c in (9, 10, 13) for c in text):
             if len(text) <= _LONG:
                 return quoted(text)
             return f"{quoted(text[:_LONG])} /* {len(text) - _LONG} more */"
@@ -224,7 +224,9 @@ def _scalar(type: DataType, data: bytes) -> str:
             return f"{real}{suffix} {sign} {imaginary.removeprefix('-')}{suffix}i"
     if type.name == "char":
         return quoted(data, "'") if data[0] < 128 else f"'\\{data[0]:03o}'"
-    value = _integer(data, type.signed is True)
+    value = _integer(data) & (1 << type.bits) - 1  # what pads a _BitInt may be anything
+    if type.signed and value >> type.bits - 1:
+        value -= 1 << type.bits
     return str(value) if -(1 << 63) <= value < 1 << 64 else f"{value}wb"  # C23 6.4.4.2
 
 

@@ -16,6 +16,7 @@ from lark import Lark, Token, Transformer, Tree, UnexpectedToken, v_args
 from lark.exceptions import UnexpectedCharacters, VisitError
 
 from jitkernel.errors import CompileError, Diagnostic
+from jitkernel.lookalikes import advice
 from jitkernel.record import record, replace
 
 Node: TypeAlias = Tree[Any]
@@ -93,12 +94,12 @@ _EXPRESSION = {"NUMBER", "NAME", "LPAR", "IF", "FOR", "VAR", "OPERATOR"}
 
 def _unexpected(source: str, error: UnexpectedCharacters | UnexpectedToken) -> CompileError:
     if isinstance(error, UnexpectedCharacters):
-        hint = "a function's body is one expression: `def f(x) x + 1`" if error.char == "{" else ""
+        body = "a function's body is one expression: `def f(x) x + 1`"
+        hint = body if error.char == "{" else advice(error.char)
         return complaint(source, error, f"{error.char!r} is no part of the language", hint)
     expected = set(error.accepts or error.expected) - {"$END"}
-    words = ""
-    if expected >= _EXPRESSION:
-        words, expected = "an expression", expected - _EXPRESSION
+    words = "an expression" if expected >= _EXPRESSION else ""
+    expected -= _EXPRESSION if words else set()
     others = sorted(_SHOWN.get(name, f"`{name.lower()}`") for name in expected)
     wanted = " or ".join(filter(None, [words, *others][:4])) or "the end"
     if error.token.type == "$END":

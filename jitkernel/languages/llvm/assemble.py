@@ -30,6 +30,7 @@ from jitkernel.ir.types import (
 )
 from jitkernel.languages.llvm.plan import BlockAction, Plan
 from jitkernel.languages.llvm.prelude import PRELUDE
+from jitkernel.reach import postorder
 from jitkernel.record import record
 
 # A table that names so many symbols before they are declared takes LLVM long: it makes the whole
@@ -171,19 +172,10 @@ def _type_definitions(text: str, named_types: Mapping[str, str], own: Mapping[st
     others = named_types.keys() - own.keys()
 
     def mentions(text: str) -> list[str]:
-        return sorted(locals_in(text) & others, reverse=True)
+        return sorted(locals_in(text) & others)
 
-    found: dict[str, str] = {}
-    seen: set[str] = set()
-    todo = mentions(text)
-    while todo:
-        name = todo[-1]
-        if name not in seen:
-            seen.add(name)
-            todo += [n for n in mentions(named_types[name]) if n not in seen]
-        else:
-            found.setdefault(todo.pop(), named_types[name])
-    return " ".join(f"%{quote_name(name)} = type {body}" for name, body in found.items())
+    found = postorder(mentions(text), lambda name: mentions(named_types[name]))
+    return " ".join(f"%{quote_name(name)} = type {named_types[name]}" for name in found)
 
 
 # -- the function that runs the cell's instructions ------------------------------------------------

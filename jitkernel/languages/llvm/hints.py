@@ -26,6 +26,7 @@ from jitkernel.ir.text import (
     without_strings,
 )
 from jitkernel.languages.llvm.prelude import PRELUDE, prelude_type
+from jitkernel.lookalikes import advice
 from jitkernel.record import field, record
 from jitkernel.values import literals
 
@@ -67,6 +68,8 @@ def _hint(diagnostic: Diagnostic, source: str, context: Context) -> str:
     """Advice on what to try; empty where nothing is known.  `source` is the cell."""
     text = diagnostic.source
     at = max(diagnostic.column - 1, 0)
+    if found := advice(without_strings(text)):
+        return found
     if found := _miswritten(diagnostic, source, context):
         return found
     spot = _Spot(text, at, source, context)
@@ -347,11 +350,8 @@ _RULES = rules(
 
 
 def _strange_character(text: str) -> str:
-    """Characters that look like others, as word processors put them in."""
-    for character in without_strings(text):
-        if not character.isascii():
-            return (
-                f"this line has a {character!r} (U+{ord(character):04X}); quote names with it, "
-                "and write plain quotes, blanks and dashes"
-            )
-    return ""
+    """Characters that no name has unless it is quoted."""
+    strange = next((c for c in without_strings(text) if not c.isascii()), "")
+    if not strange:
+        return ""
+    return f"this line has a {strange!r} (U+{ord(strange):04X}); names with it are quoted"

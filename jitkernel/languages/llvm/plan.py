@@ -383,20 +383,18 @@ def _one_line(text: str) -> str:
 
 def progress(plan: Plan, last: Action, ended: bool = False) -> str:
     """The statements that ran when `last` was the last of them, and did not end, or just `ended`:
-    one sentence, empty where it was the only one.  Effects of those that ran stand."""
+    one sentence, empty where all are in its line.  Effects of those that ran stand."""
     actions = list(plan.actions)
     at = next((i for i, a in enumerate(actions) if a is last), -1)
-    if at < 0 or len(actions) == 1:
+    if at < 0 or _lines(actions) == _lines([last]):
         return ""
-    before, after = actions[: at + ended], actions[at + 1 :]
-    parts = []
-    if before:
-        parts.append(f"{_lines(before)} ran")
-    if not ended:
-        parts.append(f"{_lines([last])} did not end")
-    if after:
-        parts.append(f"{_lines(after)} did not run")
-    return ", ".join(parts)
+    here = "" if ended else _lines([last])
+    parts = actions[: at + ended], actions[at + 1 :]
+    ran, left = (_lines(part) if part else here for part in parts)
+    words = [f"{ran} ran"] if ran != here else []
+    words += [f"{here} did not end"] if here else []
+    words += [f"{left} did not run"] if left != here else []
+    return ", ".join(words)
 
 
 def _lines(actions: list[Action]) -> str:

@@ -5,7 +5,7 @@ A cell is found by its text.  Start from `Code`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from jitkernel.elf import read_object
@@ -58,17 +58,18 @@ class Code:
 
     def __init__(self, core: Core):
         self._core = core
-        self._known: dict[tuple[int, int], tuple[bytes, DebugInfo, Types]] = {}
+        self._known: dict[tuple[int, int], tuple[bytes, Mapping[str, int], DebugInfo, Types]] = {}
         self._locals: dict[tuple[int, int, int], dict[str, Local]] = {}  # by what they are asked by
         self._places: dict[int, list[Place]] = {}  # by the address that was asked about
         self.parts: list[Part] = []
 
-    def find(self, placed: Iterable[tuple[Image, bytes]]) -> None:
-        """Learn what is in memory now: images and their objects."""
+    def find(self, placed: Iterable[tuple[Image, bytes, Mapping[str, int]]]) -> None:
+        """Learn what is in memory now: images, their objects, and where others' symbols are."""
         self._locals.clear()
         self._places.clear()
         self.parts = [
-            Part(image, *self._read(image, code), *self._source(image)) for image, code in placed
+            Part(image, *self._read(image, code, names), *self._source(image))
+            for image, code, names in placed
             if image.text is not None and b".debug_info" in code
         ]  # fmt: skip
 
@@ -80,15 +81,15 @@ class Code:
             return "", False
         return record.source, are_marked(record.module, record.first_line, record.source)
 
-    def _read(self, image: Image, code: bytes) -> tuple[DebugInfo, Types]:
+    def _read(self, image: Image, code: bytes, names: Mapping[str, int]) -> tuple[DebugInfo, Types]:
         key = id(code), image.text.start if image.text is not None else 0
         known = self._known.get(key)
-        if known is None or known[0] is not code:
+        if known is None or known[0] is not code or known[1] != names:
             while len(self._known) >= _KEPT:
                 del self._known[next(iter(self._known))]
-            info = DebugInfo(code, _addresses(image, code))
-            known = self._known[key] = code, info, Types(info)
-        return known[1:]
+            info = DebugInfo(code, _addresses(image, code), names)
+            known = self._known[key] = code, names, info, Types(info)
+        return known[2:]
 
     def at(self, pc: int) -> Place | None:
         """The place of an instruction; None where it is not of a function that can be debugged."""

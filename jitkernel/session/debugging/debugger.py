@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 from jitkernel.errors import UsageError
 from jitkernel.executor import abi
 from jitkernel.session.debugging.frames import name_of
+from jitkernel.session.debugging.machine import NOTHING_STANDS, Machine, unheard
 from jitkernel.session.debugging.points import Points
 from jitkernel.session.debugging.records import (
     Breakpoint,
@@ -36,14 +37,11 @@ if TYPE_CHECKING:
     from jitkernel.session.report.faults import StoppedCell
     from jitkernel.values.datatype import DataType
 
-from jitkernel.session.debugging.machine import Machine, unheard
-
 __all__ = ["Debugger"]
 
 T = TypeVar("T")
 _COPIED = 32 << 10  # bytes of the stack that are copied
 _PATIENCE = 0.05  # seconds between two looks whether the session can be used
-_NOTHING_STANDS = "nothing stands: the program has to meet a breakpoint first, or be paused"
 
 
 class Debugger(Machine):
@@ -246,7 +244,7 @@ class Debugger(Machine):
     def end(self) -> None:
         """End the call that stands, as an interrupt does.  Raises UsageError where nothing does."""
         if self.stop is None:
-            raise UsageError(_NOTHING_STANDS)
+            raise UsageError(NOTHING_STANDS)
         self._stops.go(abi.END)
 
     def pause(self) -> None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import contextlib
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from hashlib import sha256
 from operator import itemgetter
@@ -24,10 +24,8 @@ from typing import TYPE_CHECKING
 
 from jitkernel.arena import Extent
 from jitkernel.compiler.records import FOLLOWED, Request, Summary
-from jitkernel.elf.absolute import with_addresses
 from jitkernel.elf.constants import STT_FUNC
 from jitkernel.errors import CompileError, JitError
-from jitkernel.ir.marks import are_marked
 from jitkernel.ir.module import Entity
 from jitkernel.ir.names import CONTROL, quote_name, symbols_in
 from jitkernel.ir.safepoints import has_statepoints
@@ -45,8 +43,10 @@ from jitkernel.languages import find
 from jitkernel.linker import Block, Former, Image, SymbolState
 from jitkernel.linker.layout import ReadObject, arrange
 from jitkernel.linker.linkmap import MappedSymbol, read_symbols
+from jitkernel.linker.records import sites
 from jitkernel.linker.retargeting import keep_stale, stale_symbols
 from jitkernel.linker.x86_64 import jump_stub
+from jitkernel.reach import reached
 from jitkernel.regex import regex
 from jitkernel.session.program.cell import Cell, CellState
 from jitkernel.session.program.signatures import described, imports
@@ -58,6 +58,7 @@ if TYPE_CHECKING:
 
 _RUNNING = "its code is being run: it can be stopped in from the next call on"
 _JUMP = 5  # bytes: jmp rel32, Intel SDM volume 2
+_FIELD, _BEFORE = 8, 3  # bytes: the largest that holds an address; of its instruction before it
 _ABSOLUTE = frozenset((1, 10, 11))  # R_X86_64_64, _32, _32S
 _CODE = frozenset(("function", "none"))
 _CHECK = "@llvm.ubsantrap("  # what clang writes where it checks for undefined behaviour
@@ -91,9 +92,9 @@ class _Form:
     """The debug form of a cell, for one image of it.
 
     `entries` are the functions of the ordinary code that lead to it, by name: address and room, in
-    bytes.  `placed` is its own image while it is installed, `object` what that was made of,
-    `functions` where they begin, in order, and `before` what its jumps have overwritten; `blocks`
-    are its own constants and variables.
+    bytes.  `placed` is its own image while it is installed, `names` where the variables are that it
+    refers to, `functions` where they begin, in order, and `before` what its jumps have overwritten;
+    `blocks` are its own constants and variables.
     """
 
     cell: Cell
@@ -107,7 +108,7 @@ class _Form:
     entries: Mapping[str, tuple[int, int]]
     blocks: dict[str, Block] = field(default_factory=dict)
     placed: Image | None = None
-    object: bytes = b""
+    names: Mapping[str, int] = field(default_factory=dict)
     before: list[tuple[int, bytes]] = field(default_factory=list)
     functions: list[tuple[int, str]] = field(default_factory=list)
 
@@ -171,14 +172,11 @@ class Forms:
 
     def _with_holders(self, cells: Collection[int]) -> set[int]:
         program = self._core.program
-        found: set[int] = set()
-        todo = [number for number in cells if number in program.cells]
-        while todo:
-            number = todo.pop()
-            if number not in found:
-                found.add(number)
-                todo += program.holders(program.cells[number].names) & program.cells.keys()
-        return found
+
+        def holders(number: int) -> Set[int]:
+            return program.holders(program.cells[number].names) & program.cells.keys()
+
+        return {*reached(program.cells.keys() & {*cells}, holders)}
 
     def _prepare(self, number: int) -> tuple[Cell, Record, bytes, _Text] | str | None:
         """The request for a cell's form; the reason why there is none; None where it is there."""
@@ -188,10 +186,7 @@ class Forms:
             return f"cell {number} has no code"
         if record is None or record.is_linked:
             return f"cell {number} is an object file, whose source the session has not"
-        if cell.state is CellState.HIBERNATED:
-            used = cell.used
-            core.residency.use(cell.image)
-            cell.used = used
+        self._bring_back(cell)
         if cell.image.text is None:
             return f"cell {number} has no functions"
         kind = (b"", b"O", b"I")[self.optimised + (self.optimised and self._all_its(cell, record))]
@@ -208,6 +203,13 @@ class Forms:
             self._refused[number] = digest, found
             return found
         return cell, record, digest, found
+
+    def _bring_back(self, cell: Cell) -> None:
+        """Have a cell's code in memory, as if nobody had used it."""
+        if cell.state is CellState.HIBERNATED:
+            used = cell.used
+            self._core.residency.use(cell.image)
+            cell.used = used
 
     def _all_its(self, cell: Cell, record: Record) -> bool:
         """True if what a cell has defined is its own still: nobody has defined it again."""
@@ -278,7 +280,7 @@ class Forms:
         first = record.first_line if source is record.module else 1
         request = stored_request(record)._replace(
             source=source, options=for_debugging(stored_options(record), self.optimised),
-            first_line=first, marked=are_marked(record.module, first, record.source),
+            first_line=first,
         )  # fmt: skip
         return Remade(request, record.module)
 
@@ -357,6 +359,8 @@ class Forms:
         if not todo:
             return
         linker = self._core.program.linker
+        for cell in {cell for form in todo for cell in self._asleep_under(form)}:
+            self._bring_back(cell)
         before = linker.generation if self._generations is None else self._generations[0]
         with self._writing():
             try:
@@ -390,15 +394,15 @@ class Forms:
         """True where ordinary code leads to a form."""
         return any(address == at for form in self._forms.values() for at, _ in form.before)
 
-    def objects(self) -> Iterator[tuple[Image, bytes]]:
-        """The code in memory with debug information: images, and the objects that they were made
-        of, in which the cells' variables are absolute symbols."""
+    def objects(self) -> Iterator[tuple[Image, bytes, Mapping[str, int]]]:
+        """The code in memory with debug information: images, the objects that they were made of,
+        and where the variables are that these only refer to."""
         for form in self._forms.values():
             if form.placed is not None:
-                yield form.placed, form.object
+                yield form.placed, form.code, form.names
         for image, request, record in self._core.places.lines.running:
             if request.options.debug:
-                yield image, record.object
+                yield image, record.object, {}
 
     def find(self, address: int) -> tuple[int, str, int] | None:
         """The cell and the function whose debug form is at an address, and the offset in it."""
@@ -421,21 +425,34 @@ class Forms:
             with engine.world_stopped:
                 yield
 
+    def _asleep_under(self, form: _Form) -> Iterator[Cell]:
+        """The cells without code that are called from where a form's jumps will be: were one to
+        come back during the call, its new address would be written over the jump."""
+        image, program = form.image, self._core.program
+        base = program.linker.arena.base
+        for symbol in image.refs:
+            cell, users = program.cells.get(symbol.cell), symbol.users
+            if cell is None or cell.state is not CellState.HIBERNATED or users is None:
+                continue
+            at = [base + site.offset for site in sites(users.get(image, b""))]
+            near = range(1 - _FIELD, _JUMP + _BEFORE)
+            if any(a - entry in near for entry, _ in form.entries.values() for a in at):
+                yield cell
+
     def _place(self, form: _Form) -> None:
         """Link a form's code; nobody comes there yet."""
         linker = self._core.program.linker
         symbols = linker.symbols
-        addresses = dict(form.addresses)
+        form.names = addresses = dict(form.addresses)
+        obj, names = ReadObject.of(form.code)
         stale = stale_symbols(linker, form.image)
         versions = {version.name: version for version in stale}
-        for _, name, _ in ReadObject.of(form.code).names.imports:
+        for _, name, _ in names.imports:
             symbol = versions.get(name) or symbols.get(name)
             if name in addresses or symbol is None or symbol.is_function:
                 continue
             if symbol.state is SymbolState.DEFINED and not name.startswith(CONTROL):
                 addresses[name] = symbol.address
-        form.object = with_addresses(form.code, addresses)
-        obj, names = ReadObject.of(form.object)
         there = {
             e.name for e in names.exports
             if (s := symbols.get(e.name)) is not None and s.state is SymbolState.DEFINED
@@ -446,7 +463,7 @@ class Forms:
             private=[*names.private, *(e.number for e in names.exports if e.name not in there)],
         )
         keeps = ("data",) if form.blocks else ()
-        former = Former(form.blocks, keeps, dso=form.image.dso)
+        former = Former(form.blocks, keeps, dso=form.image.dso, addresses=addresses)
         image = linker.place(
             ReadObject(obj, hidden), form.cell.number, kinds=imports(described(form.summary)),
             weak=frozenset(there), former=former, missing=True,
@@ -465,7 +482,7 @@ class Forms:
         image, arena = form.placed, self._core.program.linker.arena
         if image is None or image.text is None:
             return
-        obj = ReadObject.of(form.object)
+        obj = ReadObject.of(form.code)
         places = _places(obj, image.text)
         form.functions = sorted((at, name) for name, at in places.items())
         for name, at in places.items():
@@ -484,7 +501,7 @@ class Forms:
                 linker.arena.write(at, was)
         form.before.clear()
         form.functions.clear()
-        image, form.placed, form.object = form.placed, None, b""
+        image, form.placed, form.names = form.placed, None, {}
         if image is not None:
             with linker.arena.rollback.atomic():
                 linker.unlink(image)

@@ -58,7 +58,7 @@ _TRACE = 0x100  # EFLAGS.TF
 _INT3 = b"\xcc"
 _STACK = 8 << 20  # bytes of a thread's stack that are looked at
 _FRAME = 16  # bytes from what `rbp` is in a frame to the frame's end
-_NOTHING_STANDS = "nothing stands: the program has to meet a breakpoint first, or be paused"
+NOTHING_STANDS = "nothing stands: the program has to meet a breakpoint first, or be paused"
 
 
 class Machine:
@@ -733,7 +733,7 @@ class Machine:
     @property
     def _standing(self) -> View:
         if self._view is None or self.stop is None:
-            raise UsageError(_NOTHING_STANDS)
+            raise UsageError(NOTHING_STANDS)
         return self._view
 
     def _idle(self) -> View:

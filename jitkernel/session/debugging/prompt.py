@@ -99,7 +99,7 @@ class Prompt:
 
     `read_line(prompt)` gives a line of the user's, None where nobody can be asked, and may raise
     EOFError and Interrupted; `write` prints lines.
-    `other(line)` does a line of the frontend's own (`%asm`) and says whether it was one.
+    `other(line)` does a line of the frontend's own (`%asm`) and says whether it was one,
     `numbers` gives the number of a cell with a text, `sources` the text of a cell by its number.
     """
 
@@ -108,9 +108,9 @@ class Prompt:
         program: Seen,
         read_line: Callable[[str], str | None],
         write: Callable[[str], object],
-        other: Callable[[str], bool] = lambda line: False,
     ):
-        self.seen, self.other = program, other
+        self.seen = program
+        self.other: Callable[[str], bool] = lambda line: False
         self.numbers: Callable[[str], int] = program.cell_of
         self.sources: Callable[[int], str] = program.source_of
         self._read, self._write = read_line, write

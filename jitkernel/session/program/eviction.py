@@ -13,6 +13,7 @@ from jitkernel.errors import EvictError, UsageError
 from jitkernel.ir.names import CONTROL
 from jitkernel.linker import Image, Symbol
 from jitkernel.linker.layout import group_members
+from jitkernel.reach import postorder
 from jitkernel.session.program.cell import Cell, CellState, Change
 from jitkernel.session.program.relinking import relink
 from jitkernel.session.program.signatures import Variable
@@ -36,8 +37,6 @@ def _closure(program: Program, cells: Sequence[Cell]) -> tuple[list[Cell], list[
 def _users_first(
     program: Program, cells: Sequence[Cell], leaving: set[int]
 ) -> tuple[list[Cell], list[str]]:
-    order: list[Cell] = []
-    seen: set[int] = set()
     words: dict[str, None] = {}
     named = {c.number for c in cells}
     who = cache(partial(_who, program))
@@ -56,23 +55,7 @@ def _users_first(
                     words[f"{who(user)} uses {program.called(symbol.name)}"] = None
                 yield user
 
-    # A stack of our own: a chain may be longer than Python's.
-    waiting: list[tuple[Cell, Iterator[Cell]]] = []
-    for first in cells:
-        if first.number not in seen:
-            seen.add(first.number)
-            waiting.append((first, users(first)))
-        while waiting:
-            cell, others = waiting[-1]
-            for other in others:
-                if other.number not in seen:
-                    seen.add(other.number)
-                    waiting.append((other, users(other)))
-                    break
-            else:
-                order.append(cell)
-                waiting.pop()
-    return order, list(words)
+    return postorder(cells, users), list(words)
 
 
 def _who(program: Program, cell: Cell) -> str:

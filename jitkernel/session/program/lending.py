@@ -145,16 +145,17 @@ class Lending:
 
     def __init__(self, lender: Lender, own: frozenset[str] = frozenset()):
         self._lender, self._own = lender, own
-        self._expected: list[tuple[str, frozenset[str]]] = []
+        self._expected: list[tuple[str, bool, frozenset[str]]] = []
         self._anew: dict[str, Module] = {}
         self._changing: set[int] = set()
         self._barred: set[str] = set()
 
     def expect(self, text: str, options: Options, nobuiltin: Iterable[str], cell: int = 0) -> None:
-        """A module is about to be placed, in place of a `cell`'s (0: of none)."""
+        """A module is about to be placed, in place of a `cell`'s (0: of none): what it defines is
+        lent as it is there, or not at all."""
         if cell:
             self._changing.add(cell)
-        self._expected.append((text if _takes(options) else "", frozenset(nobuiltin)))
+        self._expected.append((text, _takes(options), frozenset(nobuiltin)))
 
     def arrived(self) -> None:
         """All that was expected is there now."""
@@ -190,9 +191,10 @@ class Lending:
         near = self._lender.near(names)
         if not _takes(request.options):
             return request._replace(near=near)
-        for text, builtin in self._expected:  # most runs lend nothing to another cell
-            module = Module(Bodies(text), builtin)
-            self._anew.update(dict.fromkeys(module.bodies.names(), module))
+        for text, lends, builtin in self._expected:  # most runs lend nothing to another cell
+            bodies = Bodies(text)
+            module = Module(bodies if lends else Bodies(""), builtin)
+            self._anew.update(dict.fromkeys(bodies.names(), module))
         self._expected.clear()
         if own is None:
             own = Bodies(request.source).defined()

@@ -11,11 +11,12 @@ cells of a language have left for later cells of it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import count
+from itertools import chain, count
 from typing import Any
 
 from jitkernel.ir.module import entities
 from jitkernel.languages.llvm.plan import BlockAction, Kept, LanguageNote, Plan
+from jitkernel.reach import reached
 from jitkernel.rollback import Recorded, RecordedDict
 from jitkernel.session.program.cell import Cell
 from jitkernel.session.program.signatures import Signature
@@ -143,12 +144,9 @@ class LanguageNotes(Recorded):
         going = {key for cell in gone for key in self._of.get(cell.number, ())}
         if not going:
             return going
-        todo = [note.needs for key, note in self.found.items() if key not in going]
-        while todo:
-            needed = todo.pop() & going
-            going -= needed
-            todo += [self.found[key].needs for key in needed]
-        return going
+        others = (n.needs & going for key, n in self.found.items() if key not in going)
+        needed = reached(chain.from_iterable(others), lambda key: self.found[key].needs & going)
+        return going - needed.keys()
 
     def language_of(self, cell: int) -> str:
         """The name of a cell's language, with which its keys begin; "" where it has left none."""

@@ -131,7 +131,7 @@ class Program(Recorded):
         if cell is None:
             cell = self.owner(name.removeprefix(CONTROL))
         language = self.state.notes.language_of(cell)
-        if not language and self.speaks != "llvm" and not self._is_ir(cell):
+        if not language and self.speaks != "llvm" and not self.is_ir(cell):
             language = self.speaks
         return find(language or "llvm").called(name, self.state.notes.kept_of(cell))
 
@@ -146,7 +146,7 @@ class Program(Recorded):
         """The first four of some names as the user knows them, and how many more there are."""
         return cut_list(list(map(self.called, names)), 4)
 
-    def _is_ir(self, cell: int) -> bool:
+    def is_ir(self, cell: int) -> bool:
         """True if a cell, which has left no notes, has IR of its own."""
         record = self.store.get(cell) if cell in self.cells else None
         return record is not None and not record.is_linked

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from jitkernel.compiler.records import Summary
+from jitkernel.compiler.records import Compiled, Summary
 from jitkernel.errors import CompileError, LinkError, present
 from jitkernel.ir.names import written
 from jitkernel.languages.llvm.plan import Remake
@@ -292,11 +292,14 @@ def _owned(cell: Cell) -> frozenset[str]:
     return frozenset([symbol.name for symbol in cell.exports])
 
 
-def check(cell: Cell, summary: Summary, leaving: frozenset[str]) -> None:
+def check(cell: Cell, compiled: Compiled, leaving: frozenset[str]) -> None:
     """Raise CompileError where a new object lacks what the cell defines now, apart from the names
     that leave it."""
-    if missing := sorted(set(cell.names).difference(summary.defined(), leaving)):
-        names = ", ".join(map(written, missing[:5]))
+    missing = set(cell.names).difference(compiled.summary.defined(), leaving)
+    if missing:  # assembly may define it
+        missing -= {export.name for export in ReadObject.of(compiled.object).names.exports}
+    if missing:
+        names = ", ".join(map(written, sorted(missing)[:5]))
         raise CompileError(
             f"this changes what cell {cell.number} is made of, and {names} there cannot be made "
             f"again by itself: %evict {cell.number} --force, make the change, and run that cell "

@@ -31,7 +31,7 @@ def status_lines(
     words = []
     for symbol, _, size in image.exports:
         if symbol.name in spelled:
-            words.append(f"{spelled[symbol.name]}, {size} bytes")
+            words.append(f"{spelled[symbol.name]}, {counted(size, 'byte')}")
             continue
         if symbol.info is None:
             continue
@@ -39,7 +39,7 @@ def status_lines(
         if symbol.name.startswith(CONTROL):
             words.append(f"{shown(symbol.name)} thread_local {type}, each thread its own")
         else:
-            words.append(f"{written(symbol.name)} {type}, {size} bytes")
+            words.append(f"{written(symbol.name)} {type}, {counted(size, 'byte')}")
     if words:
         spent = sum(cell.times[:-1])
         compiled = f"compiled in {_duration(spent, 1)}" if spent else "compiled before"

@@ -16,7 +16,7 @@ from jitkernel.compiler.records import Options
 from jitkernel.elf import read_object
 from jitkernel.errors import ArenaFull, JitError, LinkError, present
 from jitkernel.linker.hibernation import hibernate, reclaimable, rewrite_stubs, wake
-from jitkernel.linker.pinning import pin_reason
+from jitkernel.linker.pinning import has_own_functions, pin_reason
 from jitkernel.reach import reached
 from jitkernel.rollback import RecordedDict
 from jitkernel.session.program.cell import Cell, CellState
@@ -157,9 +157,7 @@ class Residency:
         if "blockaddress" in record.module:
             return "it takes the address of a label"
         obj = read_object(record.object)
-        if Options(*json.loads(record.options)).reloc != "static" and any(
-            info >> 4 == 0 and info & 15 == 2 for _, info, _, _, _, _ in obj.symbols
-        ):
+        if Options(*json.loads(record.options)).reloc != "static" and has_own_functions(obj):
             return "pointers to functions that only it knows may be anywhere"
         return pin_reason(obj)
 

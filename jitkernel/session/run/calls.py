@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from jitkernel.values.datatype import DataType
 
 _WORD = 8  # bytes: what is passed by value in registers, is so in parts of that size
-
+_REGISTERS = 2 * _WORD  # what is no larger, and has nothing but padding, is not passed at all
 
 #: Nanoseconds that a repetition should take, and from which a loop's time can be trusted.
 _WANTED, _TRUSTED = 50_000_000, 5_000_000
@@ -227,14 +227,16 @@ class Caller(Scratch):
 
     def __init__(self, core: Core, sink: Sink | None = None):
         super().__init__(core, "the call", sink)
+        self._pinned: list[object] = []  # where arguments stay in their own memory
 
     def buffer(self, thing: object, what: str) -> int:
         arrays = self.core.arrays
         if (address := arrays.known(thing, what)) is not None:
             return address
         if (in_place := self.engine.address_of) is not None:
-            if (address := in_place(thing)) is not None:
-                return address
+            if (found := in_place(thing)) is not None:
+                self._pinned.append(found)
+                return found[0]
         if self._copies is None:
             constant = [p is not None and p.constant for p in self._pointees]
             self._copies = Copies(arrays, self._arguments, constant)
@@ -253,8 +255,12 @@ class Caller(Scratch):
                 value = self.call(name, self._converted(name, arguments, said))
                 if said is None or said.result is None:
                     return value
-                at = self._result_at
-                data = self.read(at, said.result.size) if at else value.data
+                size = said.result.size
+                if self._result_at:
+                    data = self.read(self._result_at, size)
+                else:  # the words of padding below what registers have are in none
+                    low = _WORD * min(said.result.eightbytes(), default=0)
+                    data = (bytes(low) + value.data).ljust(size, b"\0")
                 return TypedValue(value.type, data, value.layouts, said.result)
             finally:
                 if self._copies is not None:
@@ -327,14 +333,16 @@ class Caller(Scratch):
         for number, thing in enumerate(arguments):
             what, at = f"argument {number + 1}", len(values)
             seen = types[number] if types is not None and number < len(types) else None
-            if seen is None or seen.is_scalar:
+            in_memory = "byval" in attributes.get(at, "")
+            if seen is None or (seen.is_scalar and not in_memory):
                 into = fixed[at] if at < len(fixed) else None
                 type_of = partial(self._type_of, name, number)
                 values.append(from_python(into, thing, self, what, type_of))
-            elif "byval" in attributes.get(at, ""):
-                values.append(self._in_memory(to_bytes(seen, thing, self, what), attributes[at]))
+                continue
+            data = to_bytes(seen, thing, self, what)
+            if in_memory and (len(data) > _REGISTERS or seen.eightbytes()):
+                values.append(self._in_memory(data, attributes[at]))
             else:
-                data = to_bytes(seen, thing, self, what)
                 values += self._parts(seen, data, fixed[at:], refusal)
         if len(values) < len(fixed):
             raise refusal

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.compiler.records import Compiled, Options, Request
-from jitkernel.elf.constants import STB_GLOBAL
+from jitkernel.elf.constants import IFUNC_SLOTS, STB_GLOBAL
 from jitkernel.errors import CompileError, Diagnostic, WorkerDied, present
 from jitkernel.ir.marks import cell_lines
 from jitkernel.ir.module import of_others
@@ -477,17 +477,18 @@ class Definer(Execution):
             else:
                 refused(asked[0], found)
         for remade, cell, _, _, compiled in made:
-            check(cell, compiled.summary, left[cell.number])
+            check(cell, compiled, left[cell.number])
             if remade.ir is not None:
                 self._adapted |= {cell.number}
         with self.program.world_stopped:
             for remade, cell, record, request, compiled in made:
                 self._relink(remade, cell, record, request, compiled, left[cell.number])
-        from jitkernel.linker.ifuncs import chooser
-
         for _, cell, *_, compiled in made:
-            if chosen := chooser(compiled.object, present(cell.image, f"the code of {cell}").init):
-                self._run_constructors(chosen)
+            if IFUNC_SLOTS.encode() in compiled.object:
+                from jitkernel.linker.ifuncs import chooser  # few cells have any
+
+                init = present(cell.image, f"the code of {cell}").init
+                self._run_constructors(chooser(compiled.object, init))
         told = [remade.told for remade, *_ in made if remade.told]
         if len(told) > _TOLD:
             told[_TOLD - 1 :] = [f"and so were {len(told) - _TOLD + 1} more cells"]

@@ -81,6 +81,7 @@ class SessionHost:
     def variable(self, name: str) -> tuple[Type, int, bool] | None:
         """Type, address and constancy of a variable that has storage; of a thread-local one, the
         storage of the thread that runs cells."""
+        self.core.refuse_closed()
         symbol, declared = self.program.named(name), self.program.state.declared.get(name)
         if isinstance(declared, Variable) and (symbol is None or symbol.state in NOWHERE):
             symbol = self._look_up(name, SymbolKind.DATA, declared)

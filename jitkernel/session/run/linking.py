@@ -15,7 +15,7 @@ from jitkernel.collecting import lasting
 from jitkernel.compiler.records import NO_TIMES, Compiled, Request, Summary
 from jitkernel.elf.archive import Archive, foreign_object, is_archive, read_archive
 from jitkernel.errors import JitError, LinkError
-from jitkernel.files import read_bytes
+from jitkernel.files import absolute, read_bytes
 from jitkernel.ir.names import CONTROL
 from jitkernel.linker import SymbolState
 from jitkernel.linker.archives import LinkedArchive, Taken, combine, offered, select
@@ -72,7 +72,7 @@ def _compiled(label: str, read: ReadObject) -> tuple[Request, Compiled]:
 def _link_archive(core: Core, path: str, data: bytes, whole: bool) -> Result:
     """Members wait where they read a variable that an archive has which is yet to come."""
     program = core.program
-    full = os.path.abspath(path)
+    full = absolute(path)
     linked = LinkedArchive(read_archive(data, full, read_bytes), read_bytes)
     others = [a for p, a in program.state.archives.items() if p != full]
     symbols = program.linker.symbols

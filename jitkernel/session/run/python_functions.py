@@ -23,6 +23,7 @@ from jitkernel.ir.types import (
 )
 from jitkernel.languages import find
 from jitkernel.languages.prototypes import Foreign
+from jitkernel.linker import SymbolState
 from jitkernel.session.interruption import TOO_LONG, InterruptibleCall
 from jitkernel.session.run.host import SessionHost, SessionView
 from jitkernel.session.run.thunks import struct_of
@@ -73,7 +74,9 @@ class PythonFunctions:
         own; "" where it was not.  Raises UsageError where there are too many of those."""
         own = [f for f in self._functions if f.name.startswith(_OWN)]
         found = next((f.name for f in own if (f.function, f.type) == (function, type)), "")
-        if not found and len(own) >= _MOST:
+        symbols = self._core.program.linker.symbols
+        there = [f for f in own if (s := symbols.get(f.name)) and s.state is SymbolState.DEFINED]
+        if not found and len(there) >= _MOST:
             raise UsageError(
                 f"{_MOST} Python functions were given as arguments, and each stays, since the "
                 "program may have kept its address: give the same ones again, or name them with "

@@ -266,11 +266,10 @@ class Runner(Definer):
             self.tee.note(self.engine.notices.pop(0))
 
     def _overruns(self) -> str:
-        """The writes behind variables of the cell's code, in words."""
+        """The writes behind variables of the cell's code, in words; "" where none of it has run."""
         data = self.engine.arena.zones["data"]
-        for action in self.plan.actions if data.high > data.start else ():
-            if isinstance(action, CallAction | RunAction | BlockAction):
-                return overruns(self.program, self.core.history.look())
+        if data.high > data.start and any(isinstance(a, _RUNS) for a in self.plan.actions):
+            return overruns(self.program, self.core.history.look())
         return ""
 
     def _act(self, action: Action) -> TypedValue | None:
@@ -462,6 +461,7 @@ def _add(error: Fault, words: str) -> None:
         error.args = (f"{error}\n{words[0].upper()}{words[1:]}.",)
 
 
+_RUNS = (CallAction, RunAction, BlockAction)
 _TEXT = attrgetter("text")
 _KIND = itemgetter(0)
 #: Facts whose change is told.

@@ -122,6 +122,10 @@ def restore(
             )
         _read_results(results, at.each("results", rows), head["order"], program.layouts)
         words.append("what was run before cannot be undone")
+        notes = program.state.notes
+        latest = max((note.cell for note in notes.found.values()), default=0)
+        if not any(cell > latest and program.is_ir(cell) for cell in program.cells):
+            program.speaks = notes.language_of(latest) or program.speaks
         number = max([head["number"], *program.cells])
         return Restored(len(program.cells), saved, words, number)
 

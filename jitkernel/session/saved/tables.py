@@ -128,7 +128,7 @@ def refuse_schema(db: sqlite3.Connection, path: str) -> None:
     if 0 < version < SCHEMA:
         raise UsageError(
             f"{path} was written by an earlier jitkernel: schema {version}, this one knows "
-            f"{SCHEMA}; %restore --rebuild compiles its sources anew"
+            f"{SCHEMA}; rebuild=True (%restore --rebuild) compiles its sources anew"
         )
     if version != SCHEMA or found != {table: _statement(table) for table in _COLUMNS}:
         raise Damaged(f"{path} is not a session's file")

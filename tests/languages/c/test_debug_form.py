@@ -186,7 +186,7 @@ def forms_of(s: Session, *cells: int) -> Forms:
 
 def objects(forms: Forms) -> list[bytes]:
     forms.install()
-    found = [code for _, code in forms.objects()]
+    found = [code for _, code, _ in forms.objects()]
     forms.restore()
     return found
 
@@ -226,7 +226,7 @@ def test_what_runs_once_has_the_lines_and_variables_of_the_cell(
     call = s._core.engine.call
 
     def watched(*arguments: Any) -> Any:
-        seen.extend(Facts(code) for _, code in forms.objects())
+        seen.extend(Facts(code) for _, code, _ in forms.objects())
         return call(*arguments)
 
     monkeypatch.setattr(s._core.engine, "call", watched)

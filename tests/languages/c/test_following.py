@@ -769,17 +769,150 @@ def test_aliases_and_ifuncs_follow_macros_and_types_that_their_text_mentions(s):
     s.check()
 
 
+ASSEMBLY = '__asm__(".globl {0}\\n{0}: mov $" VALUE ", %eax\\nret");\nint {0}(void);\n'
+
+
+def test_assembly_follows_a_macro(s, tmp_path):
+    run(s, '#define VALUE "5"', cell_id="value")
+    run(s, ASSEMBLY.format("alone"))
+    run(s, ASSEMBLY.format("beside") + "int both(void) { return beside() + sizeof VALUE; }")
+    run(s, "int user(void) { return alone() * 100 + both(); }")
+    assert s.call("user") == 507
+    notes = run(s, f'#define VALUE "16"\n{ASSEMBLY.format("own")}', cell_id="value").notes
+    assert [note.partition(" (")[0] for note in notes] == ["asm", "asm, both"]
+    assert (s.call("user"), run(s, "own()").value) == (1619, 16)
+    s.undo()
+    assert s.call("user") == 507
+    s.redo()
+    assert s.call("user") == 1619
+    s.save(tmp_path / "s.jks")
+    with Session.restore(tmp_path / "s.jks") as again:
+        run(again, f'#define VALUE "7"\n{ASSEMBLY.format("own")}', cell_id="value")
+        assert (again.call("user"), run(again, "own()").value) == (709, 7)
+    s.check()
+
+
 def test_a_cell_that_cannot_be_made_again_says_what_to_do(s):
-    label = '__asm__(".globl q\\nq: mov $5, %eax\\nret");\nint q(void);\n'
-    run(s, "#define K 1", cell_id="k")
-    cell = run(s, f"{label}int f(void) {{ return K + q(); }}", cell_id="f").cell.number
+    label = '__asm__(".if " K "\\n.globl q\\nq: mov $5, %eax\\nret\\n.endif");\nint q(void);\n'
+    run(s, '#define K "1"', cell_id="k")
+    cell = run(s, f"{label}int f(void) {{ return q(); }}", cell_id="f").cell.number
     run(s, "int g(void) { return f(); }")
     with pytest.raises(CompileError, match=f"%evict {cell} --force, make the change, and run"):
-        run(s, "#define K 2", cell_id="k")
+        run(s, '#define K "0"', cell_id="k")
     s.evict(cell, force=True)
-    run(s, "#define K 2", cell_id="k")
-    run(s, f"{label}int f(void) {{ return K + q(); }}", cell_id="f")
+    run(s, '#define K "2"', cell_id="k")
+    run(s, f"{label}int f(void) {{ return q() + 2; }}", cell_id="f")
     assert s.call("g") == 7
+
+
+@pytest.mark.parametrize("beside, nothing", [("", ""), ("", "// no"), ("int ok = 1;\n", "")])
+def test_an_assertion_of_another_cell_that_fails_refuses_a_change(s, beside, nothing):
+    run(s, "struct s { int a; };", cell_id="s")
+    cell = run(s, f'{beside}_Static_assert(sizeof(struct s) == 4, "size");', cell_id="t").cell
+    where = f"cell {cell.number}, line {1 + beside.count(chr(10))}: static assertion failed"
+    with pytest.raises(CompileError, match=f"{where}.*: size\n(?s:.*)Nothing was changed"):
+        run(s, "struct s { long a; };", cell_id="s")
+    assert run(s, "sizeof(struct s)").value == 4
+    run(s, "struct s { unsigned a; };", cell_id="s")  # it holds
+    run(s, f'{beside}_Static_assert(sizeof(struct s) < 9, "size");', cell_id="t")
+    run(s, "struct s { long a; };", cell_id="s")
+    s.undo(2)
+    with pytest.raises(CompileError, match=where):
+        run(s, "struct s { long a; };", cell_id="s")
+    run(s, beside or nothing, cell_id="t")
+    run(s, "struct s { long a; };", cell_id="s")
+    assert run(s, "sizeof(struct s)").value == 8
+
+
+@pytest.mark.parametrize("nothing", ["", "// nothing", "1;", "int other;"])
+@pytest.mark.parametrize("directive", ["#pragma pack(1)", "#include <stddef.h>"])
+def test_a_directive_goes_with_the_text_that_it_stood_in(s, directive, nothing):
+    run(s, directive, cell_id="d")
+    run(s, nothing, cell_id="d")
+    assert run(s, "struct s { char c; int i; };", "sizeof(struct s)").value == 8
+    if "include" in directive:
+        with pytest.raises(CompileError, match="undeclared"):
+            run(s, "offsetof(struct s, i)")
+    s.undo(2)
+    packed = 8 - 3 * directive.startswith("#pragma")
+    assert run(s, "struct s { char c; int i; };", "sizeof(struct s)").value == packed
+
+
+@pytest.mark.parametrize(
+    "weak, define, use",
+    [
+        ("__attribute__((weak)) int w(void);", "int w(void) { return 5; }", "w ? w() : -1"),
+        ("int w(void) __attribute__((weak));", "int w() { return 5; }", "w ? w() : -1"),
+        ("#pragma weak w\nint w(void);", "int w(void) { return 5; }", "w ? w() : -1"),
+        ("extern int w __attribute__((weak));", "int w = 5;", "&w ? w : -1"),
+    ],
+)
+def test_what_was_declared_weak_may_go_though_it_was_there_when_a_caller_was_compiled(
+    s, weak, define, use
+):
+    run(s, weak, define, f"int c(void) {{ return {use}; }}")
+    assert s.call("c") == 5
+    s.evict("w", force=True)
+    assert s.call("c") == -1
+    run(s, define.replace("5", "6"))
+    assert s.call("c") == 6
+    s.undo(2)
+    assert s.call("c") == 5
+
+
+def test_a_gnu_inline_function_and_its_definition_in_one_cell(s):
+    """GCC manual, "Inline": the one that is `extern` is for inlining alone."""
+    inline = "extern inline __attribute__((gnu_inline)) int f(int x) { return x + K; }\n"
+    run(s, "#define K 1", cell_id="k")
+    assert not any("warning" in note for note in run(s, inline).notes)
+    run(s, "int g(void) { return f(1); }")
+    assert (s.call("g"), s.call("f", 1)) == (2, 2)
+    run(s, f"{inline}int h(void) {{ return f(1); }}\nint f(int x) {{ return x + 10 * K; }}")
+    assert (s.call("f", 1), s.call("g"), s.call("h")) == (11, 11, 11)
+    run(s, "#define K 2", cell_id="k")
+    assert (s.call("f", 1), s.call("g"), s.call("h")) == (21, 21, 21)
+    with pytest.raises(CompileError, match="redefinition of 'f'"):
+        run(s, "int f(int x) { return 1; }\nint f(int x) { return 2; }")
+
+
+@pytest.mark.parametrize(
+    "declares, uses",
+    [
+        ("int x = 3;", "x + 1"),
+        ("int x = 3;", "int get(void) { return x; }"),
+        ("int x(void) { return 3; }", "x()"),
+        ("int x(void) { return 3; }", "int get(void) { return x(); }"),
+        ("int x(void);", "int get(void) { return x(); }"),
+        ("struct x { int a; };", "struct x v = {4};"),
+        ("typedef int x;", "x v = 4;"),
+        ("enum { x = 4 };", "int v = x;"),
+        ("#define x 4", "int v = x;"),
+    ],
+)
+@pytest.mark.parametrize("keeper", ["", "unsigned long keeper(void) { return sizeof(KEPT); }"])
+def test_a_cell_has_nothing_of_what_its_text_was_before(s, declares, uses, keeper):
+    """As in a session that begins anew: it may not lean on what no text declares."""
+    first = run(s, declares, cell_id="x").cell.number
+    kept = "struct x" if declares.startswith("struct") else "x()" if "(" in declares else "x"
+    run(s, keeper.replace("KEPT", kept) or ";")
+    hint = f"hint: the text of cell {first} that declared x is there no more: declare it here"
+    with pytest.raises(CompileError, match=hint):
+        run(s, uses, cell_id="x")
+    run(s, f"{declares}\n{uses}", cell_id="x")
+    run(s, "1", cell_id="x")
+    with pytest.raises(CompileError):  # no more than others have
+        run(s, uses, cell_id="other")
+    s.check()
+
+
+def test_a_declaration_without_parameters_says_nothing_of_them(s):
+    """C17 6.7.6.3: the definition does, and callers follow it."""
+    run(s, "int f();", "int g(void) { return f(1, 2.5f); }", "int (*p)() = f;")
+    run(s, "int f(a, b) char a; float b; { return a + b * 2; }")
+    assert (s.call("g"), run(s, "p(257, 0.5f)").value) == (6, 2)
+    run(s, "int h() { return 4; }")
+    with pytest.raises(CompileError, match="too many arguments"):
+        run(s, "h(1)")
 
 
 def test_dead_code_of_what_has_moved_follows_a_type(s):

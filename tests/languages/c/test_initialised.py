@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from jitkernel import Session
+from jitkernel.errors import LinkError
 
 np = pytest.importorskip("numpy")
 
@@ -255,4 +256,8 @@ def test_bounds_of_a_section_are_those_of_its_cell(s: Session) -> None:
     s.run(text.format(57).replace("int n = 0", "int n = more()"), "c", cell_id="it")
     s.run("int more(void) { return 2; }", "c")
     assert s.call("user") == 61
+    with pytest.raises(
+        LinkError, match=r"__start_table.* bounds section table of its own cell: put"
+    ):
+        s.run(text.partition("\n")[2].format().replace("sum", "apart"), "c")
     s.check()

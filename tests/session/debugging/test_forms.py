@@ -206,7 +206,7 @@ def test_the_code_that_runs_is_the_debug_form(s: Session, forms: Forms) -> None:
     s.run(C, "c")
     forms.want([s.number])
     with installed(forms):
-        ((image, code),) = forms.objects()
+        ((image, code, _),) = forms.objects()
         assert image.text is not None
         at = s.call("by_table", 1, 4), image.text.start
         s._core.engine.arena.write(image.text.start, b"\x0f\x0b" * (image.text.size // 2))  # ud2
@@ -228,7 +228,7 @@ def test_callers_that_hold_a_body_are_among_the_forms(s: Session, forms: Forms) 
     s.run("define i32 @other(i32 %x) {\n  ret i32 %x\n}")
     assert forms.want([first]) == {}
     with installed(forms):
-        assert sorted(i.cell for i, _ in forms.objects()) == [first, first + 1, first + 2]
+        assert sorted(i.cell for i, *_ in forms.objects()) == [first, first + 1, first + 2]
         assert s.call("outer", 5) == 15
 
 
@@ -247,6 +247,22 @@ def test_hibernated_code_comes_back_and_may_leave_again(s: Session, forms: Forms
     assert forms.want([number]) == {}
     with installed(forms):
         assert len(list(forms.objects())) == 1
+
+
+def test_code_that_comes_back_meanwhile_is_not_written_over_a_jump(
+    s: Session, forms: Forms
+) -> None:
+    sleeper, number = s.number + 1, s.number + 2
+    s.run("int awake(void) { return 7; }", "c")
+    s.run("int first(void) { return awake() + 1; }", "c", options=CellOptions(inline=False))
+    s.run("int both(void) { return awake() + first(); }", "c", options=CellOptions(inline=False))
+    assert s.call("both") == 15
+    s.hibernate(sleeper)
+    assert forms.want([number]) == {}
+    with installed(forms):
+        assert s.call("both") == 15  # `awake` has come before `first` is called
+    assert s.call("both") == 15
+    s.check()
 
 
 def test_what_has_no_form_says_why(s: Session, forms: Forms) -> None:
@@ -336,7 +352,7 @@ def test_forms_arrive_while_code_runs(s: Session, forms: Forms) -> None:
         def output(self, name: str, data: bytes) -> None:
             seen.append(forms.want([number]))
             forms.install()
-            seen.append([image.cell for image, _ in forms.objects()])
+            seen.append([image.cell for image, *_ in forms.objects()])
 
     before = text(s)
     assert s.value("@go()", Late()).python == 608
