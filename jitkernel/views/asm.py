@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING
 from jitkernel.errors import UsageError
 from jitkernel.ir.debug_info import Origins
 from jitkernel.ir.names import bare
+from jitkernel.linker.instructions import decode as length_of
 from jitkernel.linker.linkmap import MappedSymbol
 from jitkernel.linker.x86_64 import STUB_SIZE
 from jitkernel.regex import regex
 from jitkernel.session.program.cell import CellState
 from jitkernel.views.view import View, join, listing
+from jitkernel.wording import counted
 
 if TYPE_CHECKING:
     from jitkernel.linker import Image
@@ -30,6 +32,8 @@ _IMMEDIATE = regex(r"(?<![\w+-] )(?<!\w)\$?(0x[0-9a-f]+)(?![\w(])")
 _CHECK = regex(rb"\x67\x0f\xb9(?:\x40(.)|\x00)", re.DOTALL)
 _RELATIVE = regex(r"\[rip ([+-]) (0x[0-9a-f]+|\d+)\]|(-?)(0x[0-9a-f]+|\d+)\(%rip\)")
 _ROW = 8  # bytes in a row; the rest of a longer instruction stands in the next
+_EVEX = 0x62
+_LONGEST, _AT_ONCE = 15, 32  # bytes of an instruction; instructions that capstone reads in a row
 _INT3 = b"\xcc"  # the one-byte trap (Intel SDM, volume 2, INT3)
 _MOST_TRAPS = 16  # bytes: the rest of a granule
 
@@ -190,7 +194,7 @@ def source_lines(source: str, used: set[int], title: str) -> View:
 
 
 def _title(session: Session, code: Code) -> str:
-    size = "0 bytes, and a trap in their place," if code.trap else f"{code.size} bytes"
+    size = "0 bytes, and a trap in their place," if code.trap else counted(code.size, "byte")
     said = session.inspect.spelled(code.name) if code.type else ""
     called = session.inspect.program.called(code.name, code.cell or None)
     title = said or f"{called}: {code.type or 'known to its cell only'}"
@@ -253,8 +257,8 @@ def decode(
 
     Targets of jumps within the code get the labels L1, L2, ...  `describe(address)` names an
     address (`@sq`, `@g+4`), or returns an empty string.  Bytes that are no instruction become
-    `.byte`.  `syntax` is `intel` or `att`; `lines` are addresses with the cell's line from there
-    on, ascending.
+    `.byte`, those of one that only newer processors know together.  `syntax` is `intel` or `att`;
+    `lines` are addresses with the cell's line from there on, ascending.
     """
     from capstone import CS_ARCH_X86, CS_MODE_64, CS_OPT_SYNTAX_ATT, CS_OPT_SYNTAX_INTEL, Cs
 
@@ -264,9 +268,16 @@ def decode(
     rows: list[tuple[int, int, str, str]] = []  # address, size, mnemonic, operands
     at = 0
     while at < len(code):
-        for row in machine.disasm_lite(code[at:], address + at):
+        # What is read on behind such an instruction is read again: so many are read at once.
+        ahead = code[at : at + _LONGEST * _AT_ONCE]
+        for row in machine.disasm_lite(ahead, address + at, _AT_ONCE):
             rows.append(row)
             at = row[0] + row[1] - address
+            if row[2] == ".byte" and (size := _unknown(code, at - 1)) > 1:
+                raw = code[at - 1 : at - 1 + size]
+                rows[-1] = (row[0], size, ".byte", ", ".join(map(hex, raw)))
+                at += size - 1
+                break
             if row[2] == "ud1" and (check := _CHECK.match(code, row[0] - address)):
                 number = check[1][0] if check[1] else 0
                 rows[-1] = (row[0], len(check[0]), "ud1", f"eax, dword ptr [eax + {number}]")
@@ -291,6 +302,15 @@ def decode(
         line = lines[row][1] if row >= 0 else 0
         found.append(Instruction(start, raw, mnemonic, operands, label, target, refers, line))
     return found
+
+
+def _unknown(code: bytes, at: int) -> int:
+    """The bytes of an instruction with an EVEX prefix, which capstone may be too old to know: what
+    follows is read from its end on.  0 where there is none."""
+    try:
+        return length_of(code, at).end - at if code[at] == _EVEX else 0
+    except IndexError:
+        return 0
 
 
 def disassemble(

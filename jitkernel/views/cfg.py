@@ -23,13 +23,12 @@ from jitkernel.ir.text import split_at_commas
 from jitkernel.session.report.sources import Place
 from jitkernel.views.asm import meant
 from jitkernel.views.diagram import Arrow, Node, figure_of, size_of
-from jitkernel.views.diff import clip
 from jitkernel.views.graph import back_edges, links, within
 from jitkernel.views.here import block_marks
 from jitkernel.views.lines import Located
 from jitkernel.views.outline import outline, subtree
 from jitkernel.views.overlays import ANALYSES, DRAWN, Edge, Overlay, Subject, counts
-from jitkernel.views.view import View, folding, join, listing, paragraph, prose, table
+from jitkernel.views.view import View, clip, folding, join, listing, paragraph, prose, table
 from jitkernel.wording import counted, did_you_mean
 
 if TYPE_CHECKING:
@@ -161,7 +160,8 @@ class _Graph:
         self._marks = {self.blocks[number]: mark for number, mark in marks.items()}
         self.labels = {block.name: block for block in self.blocks}
         self.arrows = self._merged()
-        self.back = back_edges([self.function.entry], self.arrows)
+        self.back = {(a, loop.header) for loop in self.function.loops() for a in loop.latches}
+        self._circles = len(back_edges([self.function.entry], self.arrows) - self.back)
         self.kinds = {stop: "loop" for _, stop in self.back} | {self.function.entry: "entry"}
         self.overlays: list[Overlay] = []
         self._is_cut, self._long, self._start = False, float(_LONG), self.function.entry
@@ -274,6 +274,11 @@ class _Graph:
         note = f"{said}."
         if self.back:
             note += " A loop edge, marked (back), leads to the block that its loop begins with."
+        if self._circles:
+            note += (
+                f" {counted(self._circles, 'other edge')} to a block that was on the way there: "
+                "what can be entered in several places is no loop."
+            )
         if len(self.blocks) <= _ROWS:
             for block, lines in self.texts.items():
                 on, kind = ", ".join(to[block]) or lines[-1], self.kinds.get(block, "")

@@ -15,6 +15,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.elf import ElfObject, read_object
+from jitkernel.elf.constants import STT_FUNC
 from jitkernel.errors import LinkError, UsageError
 from jitkernel.ir.names import bare, written
 from jitkernel.ir.printed import matching
@@ -377,7 +378,7 @@ def _functions(obj: ElfObject) -> dict[str, tuple[int, int, int]]:
     return {
         obj.symbol_name(number): symbol[3:6]
         for number, symbol in enumerate(obj.symbols)
-        if symbol[1] & 15 == 2
+        if symbol[1] & 15 == STT_FUNC
     }
 
 

@@ -18,14 +18,23 @@ from jitkernel.ir.names import bare, written
 from jitkernel.ir.printed import counts_of, parts
 from jitkernel.linker.records import holds, sites
 from jitkernel.views.asm import asm, code_of
-from jitkernel.views.diff import clip
 from jitkernel.views.ir import entity
 from jitkernel.views.linked import linked
 from jitkernel.views.mir import marked, spill_note
 from jitkernel.views.object import object as object_view
 from jitkernel.views.sides import sides
 from jitkernel.views.svg import INK, Fill, image, label, rectangle
-from jitkernel.views.view import View, fold, folding, join, listing, paragraph, table, time_text
+from jitkernel.views.view import (
+    View,
+    clip,
+    fold,
+    folding,
+    join,
+    listing,
+    paragraph,
+    table,
+    time_text,
+)
 from jitkernel.views.watched import Watched, changed_steps, watched
 from jitkernel.wording import counted
 

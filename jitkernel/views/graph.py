@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping
 from typing import TypeVar
 
+from jitkernel.reach import postorder
+
 T = TypeVar("T", bound=Hashable)
 
 
@@ -46,23 +48,6 @@ def back_edges(roots: Iterable[T], edges: Iterable[tuple[T, T]]) -> set[tuple[T,
     out: dict[T, list[T]] = {}
     for start, stop in edges:
         out.setdefault(start, []).append(stop)
-    back: set[tuple[T, T]] = set()
-    open_: dict[T, bool] = {}  # by node that was reached: whether it is on the way
-    for root in roots:
-        if root in open_:
-            continue
-        open_[root] = True
-        stack = [(root, iter(out.get(root, ())))]
-        while stack:
-            here, rest = stack[-1]
-            for to in rest:
-                if to not in open_:
-                    open_[to] = True
-                    stack.append((to, iter(out.get(to, ()))))
-                    break
-                if open_[to]:
-                    back.add((here, to))
-            else:
-                open_[here] = False
-                stack.pop()
-    return back
+    order = postorder(roots, lambda node: out.get(node, ()))
+    done = {node: at for at, node in enumerate(order)}  # who is on the way to a node is done later
+    return {(node, to) for node, at in done.items() for to in out.get(node, ()) if at <= done[to]}

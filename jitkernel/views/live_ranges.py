@@ -2,7 +2,8 @@
 registers are allocated.  Start from `live_ranges`; `live_ranges_of` gives the record.
 
 A range has a column of its own from its first instruction to its last; columns are used again, by
-the left-edge algorithm, so that there are as many as intervals overlap (Hashimoto, Stevens, 1971).
+the left-edge algorithm, so that there are as many as intervals overlap (Hashimoto, Stevens, 1971),
+where each begins an instruction early: its name is there.
 """
 
 from __future__ import annotations
@@ -50,11 +51,9 @@ _LOOKS = (
 _SIGNS = {(True, True): "│", (False, True): "╷", (True, False): "╵"}
 
 
-def live_ranges_of(
-    session: Session, target: int | str | None = None, tick: Callable[[str], None] | None = None
-) -> dict[str, LiveRanges]:
+def live_ranges_of(session: Session, target: int | str | None = None) -> dict[str, LiveRanges]:
     """The live ranges of a function, or of each function of a cell, by name.  Raises UsageError."""
-    return _read(watched(session, target, tick, standing=True))
+    return _read(watched(session, target, standing=True))
 
 
 def _read(made: Watched) -> dict[str, LiveRanges]:
@@ -333,7 +332,7 @@ def _columns(ranges: Sequence[Range], banks: Sequence[str]) -> Iterator[_Column]
         for one in ranges:
             if one.bank != bank:
                 continue
-            free = next((c for c in columns if c.stop <= one.start), None)
+            free = next((c for c in columns if c.stop <= one.start - 2), None)
             if free is None:
                 columns.append(_Column(bank, [one]))
             else:

@@ -8,7 +8,7 @@ with one line of source, not a line: that is half the bytes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -17,7 +17,11 @@ from jitkernel.views.lines import Line
 from jitkernel.views.svg import INK, PAPER
 from jitkernel.views.view import KEYS, View, fold, inner, prose
 
+_OF_NONE = "-"  # what is of no line
 _TALL = 40  # em, of a pane before it scrolls
+# Lines of columns whose names are all one width.  Of more, a tab follows them: a byte for each of
+# the many that have no name.  Its size is not kept in untrusted notebooks: eight columns there.
+_SHORT = 400
 _BAR = "│"  # of a loop
 _TAGS = "abcdefghijklmnopqrstuvwxyz"
 _HUE = 137.508  # degrees: the golden angle, by which neighbours differ most
@@ -124,8 +128,9 @@ def _group(group: Sequence[Pane], keys: Keys) -> str:
         return f'<code style="white-space:pre;{_CARD}">{runs}</code>'
     shares = " ".join(f"minmax(0,{pane.share}fr)" for pane in group)
     width = max(_width(pane.lines, keys) for pane in group)
+    gutter = width if sum(len(pane.lines) for pane in group) <= _SHORT else 0
     cells = (
-        f"<div>{_runs(lines, keys)}</div>"
+        f"<div>{_runs(lines, keys, gutter)}</div>"
         for row in zip(*(pane.cells for pane in group), strict=True)
         for lines in row
     )
@@ -140,12 +145,15 @@ def _rules(count: int) -> str:
 
 
 def _names(lines: Sequence[Line], keys: Keys) -> list[str]:
-    """The word before each line: its number where that is not the last one's."""
-    names, before = [], None
+    """The word before each line: its number where that is not the last one's, a dash before the
+    first of those that are of no line.  A label is before them all again."""
+    names: list[str] = []
+    before: Place | str | None = ""
     for line in lines:
-        fresh = line.place is not None and line.place != before
-        names.append(line.number or (keys.name(line.place) if line.place and fresh else ""))
-        before = line.place
+        is_label = line.place is None and not line.text.startswith(" ")
+        name = keys.name(line.place) if line.place else _OF_NONE
+        names.append(line.number or (name if line.place != before and not is_label else ""))
+        before = "" if is_label else line.place
     return names
 
 
@@ -161,14 +169,24 @@ def _plain(pane: Pane, keys: Keys) -> list[str]:
     ]
 
 
-def _runs(lines: Sequence[Line], keys: Keys) -> str:
-    """Each line behind its name, and bars of loops.  A tab is the space between, most lines having
-    no name; so tabs of C stand where they do in its file, too."""
-    rows = zip(_names(lines, keys), lines, strict=True)
+def _joined(lines: Sequence[Line]) -> Iterator[Line]:
+    """The lines; a label between two of one place is of that, so that they are one run."""
+    for before, line, after in zip((None, *lines), lines, (*lines[1:], None), strict=False):
+        same = before is not None and after is not None and before.place == after.place
+        is_label = line.place is None and not line.text.startswith(" ")
+        yield line._replace(place=before.place) if before and same and is_label else line
+
+
+def _runs(lines: Sequence[Line], keys: Keys, width: int = 0) -> str:
+    """Each line behind its name, and bars of loops.  Names are `width` columns wide; of 0, a tab
+    follows them, so that tabs of C stand where they do in its file."""
+    rows = zip(_names(lines, keys), _joined(lines), strict=True)
+    gap = " " if width else "\t"
     parts = []
     for place, run in groupby(rows, key=lambda row: row[1].place):
         body = "\n".join(
-            f"{name}\t{_BAR * line.depth}{line.html or inner(line.text)}" for name, line in run
+            f"{name:<{width}}{gap}{_BAR * line.depth}{line.html or inner(line.text)}"
+            for name, line in run
         )
         parts.append(f"{body}\n" if place is None else _coloured(f"{body}\n", keys.number(place)))
     return "".join(parts)

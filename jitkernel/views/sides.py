@@ -13,9 +13,10 @@ from itertools import groupby
 
 from jitkernel.ir.printed import matching
 from jitkernel.regex import regex
-from jitkernel.views.diff import TINTS
-from jitkernel.views.view import KEYS, View, fold, inner
+from jitkernel.views.view import View, fold, inner, preformatted
 
+#: A tint of the page itself, whose ink stays: over 9:1 on a white page and on a black one.
+TINTS = {"+": "rgba(46,160,67,0.25)", "-": "rgba(218,54,51,0.25)"}
 _WORD = regex(r"[%@#!]?[\w.$-]+|\s+|.")
 _KEY = regex(r"\s*(?:(%[^\s=]+) =|([\w.$-]+))")
 _FEW = 3  # words that differ as a whole
@@ -70,7 +71,8 @@ class Piece:
             rows += _paired(self.old[at_old:a], self.new[at_new:b])
             equal = self.new[b : b + n]
             changed = any(not row.same for row in rows)
-            if changed and n <= 2 * _AROUND and b + n < len(self.new):
+            is_last = a + n == len(self.old) and b + n == len(self.new)
+            if changed and n <= 2 * _AROUND and not is_last:
                 rows += [Row(t, t, True) for t in equal]
             else:
                 if changed:
@@ -200,9 +202,9 @@ def _column(lines: Sequence[tuple[str, str]]) -> str:
     for mark, group in groupby(lines, lambda line: line[0]):
         text = "".join(f"{line or ' '}\n" for _, line in group)
         if mark in TINTS:
+            # Whole lines as a block: the background of a line within a line covers what hangs below
+            # the line above it, such as underscores.
             style = f"display:block;color:inherit;background:{TINTS[mark]}"
             text = f'<span style="{style}">{text}</span>'
         out.append(text)
-    frame, inner = "margin:0.5em 0;overflow-x:auto", "white-space:pre"
-    body = "".join(out).removesuffix("\n")
-    return f'<pre {KEYS} style="{frame}"><code style="{inner}">{body}</code></pre>'
+    return preformatted("".join(out).removesuffix("\n"))

@@ -41,6 +41,8 @@ class View:
     def __str__(self) -> str:
         return self.text
 
+    __repr__ = __str__  # what a prompt of Python's shows, and pdb
+
 
 def table(
     caption: str, columns: Sequence[str], rows: Sequence[Sequence[object]], note: str = ""
@@ -184,6 +186,13 @@ def shorten(text: str, letters: int) -> str:
     return text if len(text) <= letters else text[: letters - 1] + "…"
 
 
+def clip(lines: Sequence[str], limit: int, more: str) -> list[str]:
+    """At most `limit` lines, and how many are left out; `more` says how to see them."""
+    if len(lines) <= limit:
+        return list(lines)
+    return [*lines[:limit], f"… {len(lines) - limit} more lines{more}"]
+
+
 def join(views: Sequence[View]) -> View:
     """Several views, one under the other."""
     return View("\n\n".join(v.text for v in views), "".join(v.html for v in views))
@@ -221,15 +230,14 @@ def share(value: float, low: float, high: float) -> float:
     return (value - low) / (high - low) if high > low else 0.0
 
 
-def sparkline(values: Sequence[float], width: int = 40, floor: float | None = None) -> str:
-    """At most `width` blocks, the lowest for `floor` (by default the least value), the full one
-    for the greatest.  Where there are more values than blocks, a block shows the greatest of its
-    values; what is no number (NaN, infinite) shows as a space."""
+def sparkline(values: Sequence[float], width: int = 40) -> str:
+    """At most `width` blocks, the lowest for the least value, the full one for the greatest.  Where
+    there are more values than blocks, a block shows the greatest of its values; what is no number
+    (NaN, infinite) shows as a space."""
     finite = [v for v in values if v - v == 0]
     if not finite:
         return " " * min(len(values), width)
-    low = min(finite) if floor is None else floor
-    high = max(finite)
+    low, high = min(finite), max(finite)
     count = min(len(values), width)
     line = []
     for index in range(count):

@@ -14,10 +14,9 @@ from jitkernel.compiler.machine_ir import Stage
 from jitkernel.compiler.pass_trace import PassTrace, Step
 from jitkernel.errors import Interrupted, UsageError
 from jitkernel.ir.attributes import optnone_at
-from jitkernel.ir.module import functions
-from jitkernel.ir.names import bare, written
+from jitkernel.ir.module import entities, functions
+from jitkernel.ir.names import bare, mentions, written
 from jitkernel.ir.printed import REST, Counts, Steady, counts_of, parts, quiet
-from jitkernel.views.diff import optnone, shown_unit
 from jitkernel.views.here import running
 from jitkernel.views.lines import Located
 from jitkernel.views.sides import Piece
@@ -156,6 +155,30 @@ class Watched:
         if self.emitted.same >= 0:
             return f"This is what was compiled: its code has the same {self.emitted.same} bytes."
         return "This is not what was compiled: its code differs. The compiler has changed since."
+
+
+def optnone(module: str) -> list[str]:
+    """The functions of a printed module that no pass may touch, as written."""
+    groups = {e.spelled for e in entities(module, "attributes") if "optnone" in e.rest.split()}
+    heads = {f.name: module[f.value : f.body()[0]] for f in functions(module, "define")}
+    return [
+        written(name)
+        for name, head in heads.items()
+        if groups & mentions(head, "#") or "optnone" in head.split()
+    ]
+
+
+def shown_unit(unit: str) -> str:
+    """The unit that a pass ran on, as IR writes names: `@sum`, `loop %body of @sum`, `module`."""
+    if unit == "[module]":
+        return "module"
+    loop, _, function = unit.partition(" in function ")
+    if function and loop.startswith("loop %"):
+        loop = loop.removesuffix(" %<unnamed loop>")  # %4: only its number
+        return f"{loop} of {written(function)}"
+    if unit.startswith("(") and unit.endswith(")"):
+        return ", ".join(written(name) for name in unit[1:-1].split(", "))
+    return written(unit)
 
 
 @contextmanager

@@ -7,7 +7,9 @@ import re
 import pytest
 
 from jitkernel import Session
+from jitkernel.compiler.line_table import extent, line_table
 from jitkernel.errors import Fault
+from jitkernel.languages.c.clang import find_clang
 from jitkernel.session import CellOptions
 from jitkernel.views.asm import asm, decode
 from jitkernel.views.compare import compare
@@ -101,3 +103,48 @@ def test_what_was_undefined_is_told_at_its_line(session: Session) -> None:
             options=CellOptions(sanitize=True),
         )  # fmt: skip
     assert "line 2: a += 1;" in str(caught.value)
+
+
+MERGED = """struct item { struct item *next; int type, size[4]; };
+void drop(struct item *);
+static inline void gone(struct item *item) {
+    if (item == 0) return;
+    drop(item->next);
+}
+int is(const struct item *item) {
+    if (item == 0)
+        return 0;
+    return (item->type & 255) == 16 || (item->type & 255) == 20;
+}
+void all(struct item **items, int count) {
+    if (!items) return;
+    while (count--)
+        gone(items[count]);
+}"""
+
+
+def test_lines_are_those_that_clang_tells() -> None:
+    """Of what LLVM makes of several instructions of one line, of heads, of what is in front of a
+    loop: clang's own debug information is the oracle."""
+    with Session(spare=False) as s:
+        s.run('struct item;\nvoid drop(struct item *i) { __asm__ volatile(""); }', "c")
+        s.run(MERGED, "c")
+        request = s.inspect.request(2)
+        told = find_clang("").compile(MERGED).text
+        asked = request._replace(source=told, first_line=1, bodies=())
+        made = s.inspect.engine.pool.compile(asked).object
+        own = s.inspect.places.lines.of_cell(2)
+        for name in ("is", "all"):
+            symbol = s.symbols[name]
+            begins = symbol.address - extent(made, name)[0]
+            rows = [(begins + at, line) for _, at, line in line_table(made)]
+            code = s.inspect.engine.arena.read(symbol.address, symbol.size)
+            ours, oracle = (
+                [(i.address - symbol.address, i.mnemonic, i.line)
+                 for i in decode(code, symbol.address, lines=lines)]
+                for lines in (own, rows)
+            )  # fmt: skip
+            assert len({line for *_, line in ours}) > 2
+            for our_one, told_one in zip(ours, oracle, strict=True):
+                assert our_one == told_one or told_one[2] == 0, name
+            assert name != "all" or ("movsxd", 14) in [one[1:] for one in ours]

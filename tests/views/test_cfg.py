@@ -410,3 +410,22 @@ def test_many_calls_are_listed_in_part() -> None:
         asked = callgraph(s, "all").text  # what is asked for is there, and whole
         assert re.search(rf"@all.*@g{count - 1}\b", asked, re.DOTALL)
         assert f"and {count - NAMES} more" not in asked
+
+
+def test_a_circle_with_two_ways_in_is_no_loop() -> None:
+    """And the loop within it is one: LLVM's natural loops."""
+    code = """define void @f(i1 %a, i1 %b) {
+entry:
+  br i1 %a, label %x, label %y
+x:
+  br i1 %b, label %y, label %end
+y:
+  br i1 %b, label %y, label %x
+end:
+  ret void
+}"""
+    with Session(spare=False) as s:
+        s.run(code)
+        text = " ".join(cfg(s, "f", raw=True).text.split())
+    assert "4 blocks, 6 edges, 1 loop edge" in text and "%y (back)" in text
+    assert "%x (back)" not in text and "1 other edge to a block that was on the way there" in text

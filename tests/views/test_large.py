@@ -9,7 +9,6 @@ import os
 from collections.abc import Callable
 from difflib import SequenceMatcher
 from pathlib import Path
-from time import process_time
 from typing import Any
 
 import pytest
@@ -22,41 +21,11 @@ from jitkernel.ir.printed import counts_of, parts
 from jitkernel.settings import SessionSettings
 from jitkernel.views import ir, mir, passes, remarks
 from jitkernel.views.watched import changed_steps
+from tests.views.cost import anew, loops, spent
 
 VIEWS: dict[str, Callable[[Session, str], Any]] = {
     "passes": passes, "remarks": remarks, "mir": mir, "diff": lambda s, f: ir(s, f, "diff"),
 }  # fmt: skip
-
-
-def loops(count: int) -> str:
-    """A function of C with so many loops, four lines each."""
-    body = "".join(
-        f"  for (int i{k} = 0; i{k} < n; i{k}++) {{\n    if (p[i{k}] > {k}) t += p[i{k}] * {k + 1};\n"
-        f"    else t ^= {k};\n  }}\n"
-        for k in range(count)
-    )
-    return f"long big(const long *p, int n) {{\n  long t = 0;\n{body}  return t;\n}}"
-
-
-def spent(s: Session) -> float:
-    """CPU seconds of this process, of the workers and of their children that ended."""
-    ticks = 0
-    for _, pid in s.inspect.workers():
-        ticks += sum(
-            map(int, Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:15])
-        )
-    return process_time() + ticks / os.sysconf("SC_CLK_TCK")
-
-
-def cost(s: Session, work: Callable[..., Any], *given: Any) -> float:
-    """CPU seconds of some work, the least of two times."""
-    found = []
-    for _ in range(2):
-        s.inspect.engine.pool.traces._traced.clear()
-        begin = spent(s)
-        work(*given)
-        found.append(spent(s) - begin)
-    return min(found)
 
 
 def test_a_view_of_a_large_function_is_bounded() -> None:
@@ -82,10 +51,11 @@ def test_no_view_grows_faster_than_the_compile() -> None:
             s.run(loops(1).replace("big", "warm"), "c")
             s.run(loops(count), "c")
             request = s.inspect.request(s.symbols["big"].cell)
-            costs[count] = {"": cost(s, s.inspect.engine.pool.compile, request)}
+            compiler = s.inspect.engine.pool.compile
+            costs[count] = {"": min(spent(compiler, request)[0] for _ in range(2))}
             for name, view in VIEWS.items():
                 view(s, "warm")
-                costs[count][name] = cost(s, view, s, "big")
+                costs[count][name] = min(anew(s, view, "big")[0] for _ in range(2))
     for name in VIEWS:
         ratio = costs[80][name] / costs[80][""]
         assert ratio < 5, (name, costs)

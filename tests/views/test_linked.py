@@ -14,11 +14,14 @@ import pytest
 from stripped import assert_complete, words
 
 from jitkernel import Session
-from jitkernel.compiler.machine_ir import blocks_of
+from jitkernel.compiler.machine_ir import blocks_of, emitted
 from jitkernel.session import CellOptions
+from jitkernel.session.report.sources import Place
 from jitkernel.views import asm, explain, linked
+from jitkernel.views.asm import code_of, decode
 from jitkernel.views.highlight import INKS, highlighted
-from jitkernel.views.panes import colour
+from jitkernel.views.lines import Line, Located, paired
+from jitkernel.views.panes import Keys, Pane, beside, colour
 from jitkernel.views.svg import INK, PAPER
 from jitkernel.views.watched import watched
 from tests.views.test_svg import BLACK, contrast, rgb
@@ -87,6 +90,82 @@ def test_loops_are_marked(session: Session) -> None:
     assert any("phi" in line for line in inside) and not any("ret i32" in line for line in inside)
 
 
+INTERPRETER = """int interpret(const unsigned char *code, int *stack, int n) {
+  for (int i = 0; i < n; i++)
+    for (int at = 0;; at++) {
+      switch (code[at]) {
+      case 0: goto done;
+      case 1: stack[0] += stack[1]; break;
+      case 2: stack[0] *= stack[2]; break;
+      case 3: stack[1] ^= stack[3]; break;
+      case 4: stack[2] -= stack[1]; continue;
+      case 5: if (stack[0] < 0) goto done; stack[3]++; break;
+      case 6: while (stack[4] > 9) stack[4] /= stack[5]; break;
+      default: return -1;
+      }
+      stack[6]++;
+    done:
+      if (stack[7]-- < 0) break;
+    }
+  if (stack[0] > 100) { stack[0] = 7; goto last; }
+  stack[0]--;
+last:
+  return stack[0];
+}"""
+
+
+def test_bars_of_machine_code_are_llvms_loops() -> None:
+    """Jumps back that close no loop get none, and tables of jumps are followed."""
+    with Session(spare=False) as s:
+        s.run(INTERPRETER, "c")
+        stages = watched(s, "interpret", print).machine["interpret"]
+        final = next(stage for stage in stages if stage.name == "final")
+        located, code = Located(s, 1), code_of(s, "interpret")[1][0]
+        found = decode(s.inspect.engine.arena.read(code.address, code.size), code.address)
+        lines = [x for _, each in located.machine(found, lambda i: "") for x in each]
+        depths = [line.depth for line in lines if not line.text]
+    graph: dict[int, list[int]] = {}
+    block_of: list[int] = []  # of each line
+    for line in final.lines:
+        if match := re.match(r"bb\.(\d+)", line):
+            graph[int(match[1])] = []
+        elif line.startswith("  successors:"):
+            graph[[*graph][-1]] = [int(n) for n in re.findall(r"%bb\.(\d+)", line)]
+        block_of.append([*graph, -1][len(graph) - 1])
+    loops = natural_loops(graph)
+    assert len(loops) == 3
+    depth_of = dict(zip((i.address for i in found), depths, strict=True))
+    seen = set[int]()
+    for i, number in paired(found, emitted(final)):
+        block = block_of[number]
+        if block not in seen:  # a jump behind another one is in no loop that it leaves
+            seen.add(block)
+            assert depth_of[i.address] == sum(block in loop for loop in loops), (i, block)
+    assert len(seen) > 15
+
+
+def natural_loops(graph: dict[int, list[int]]) -> list[set[int]]:
+    """By their definition: a node dominates those that no way leads to without it."""
+    first = next(iter(graph))
+
+    def reached(start: int, without: int) -> set[int]:
+        found, todo = set[int](), [start]
+        while todo:
+            if (at := todo.pop()) != without and at not in found:
+                found.add(at)
+                todo += graph[at]
+        return found
+
+    loops = []
+    for header in graph:
+        within = {*graph} - reached(first, header)
+        ends = [node for node in within if header in graph[node]]
+        body = {n for n in within if any(end in reached(n, header) for end in ends)}
+        if ends:
+            loops.append(body | {header})
+    return loops
+
+
 class Cells(HTMLParser):
     """The texts of the cells of columns."""
 
@@ -117,7 +196,7 @@ def test_blocks_of_ir_stand_beside_the_code_made_of_them(session: Session) -> No
     told = [*dict.fromkeys(filter(None, blocks_of(final)))]
     cells = Cells(view.html).cells
     rows = list(zip(cells[::2], cells[1::2], strict=True))
-    shown = [m[1] for ir, code in rows if code and (m := re.match(r"\t│*([\w.]+):\n", ir))]
+    shown = [m[1] for ir, code in rows if code and (m := re.match(r"\s+│*([\w.]+):\n", ir))]
     own = {name for name in told if re.search(rf"^[ │]*{re.escape(name)}:$", view.text, re.M)}
     assert len(shown) > 3 and shown == [name for name in told if name in own]
     plain = linked(session, "target")
@@ -274,3 +353,13 @@ def test_panes_are_small(size: int) -> None:
         assert len(plain) < 6_000 + 1_000 * size
         assert len(view.html) < max(60_000, 6_000 + 1_000 * size)
         assert len(explain(s, "big").html) < 120_000
+
+
+def test_what_is_of_no_line_does_not_look_like_the_line_above() -> None:
+    keys, at = Keys(1), Place(1, "", 7, "f")
+    lines = [Line(" a"), Line(" b", at), Line(" c", at), Line(" d"), Line(" e"), Line("L1:"),
+             Line(" f", at)]  # fmt: skip
+    shown = beside("", [[Pane("code", [lines])]], keys)
+    assert shown.text.rpartition("code\n")[2].split("\n") == [
+        "-  a", "7  b", "   c", "-  d", "   e", "  L1:", "7  f"
+    ]  # fmt: skip

@@ -76,6 +76,17 @@ def test_ranges_stand_beside_their_instructions(session: Session) -> None:
     )
 
 
+@pytest.mark.parametrize("name", ["few", "crowd"])
+def test_no_name_is_on_the_bar_above_it(session: Session, name: str) -> None:
+    ((drawn, _),) = pictures(live_ranges(session, name).html)
+    names = re.findall(r'<tspan x="(\d+)" y="(\d+)">', drawn)
+    bars = re.findall(r"M(\d+) (\d+)V(\d+)", drawn)
+    assert len(names) > 2 and len(bars) >= len(names)
+    for x, y in names:
+        for at, top, bottom in bars:
+            assert at != x or int(bottom) <= int(y) - 9 or int(top) > int(y), (x, y)
+
+
 def test_what_lives_across_a_call_is_on_the_stack(session: Session) -> None:
     """Seven values do, of which six have a register that survives it, and of doubles none has."""
     view = live_ranges(session, "crowd")

@@ -113,4 +113,3 @@ def test_a_sparkline_keeps_its_width_and_its_peaks():
     values[777] = 1
     line = sparkline(values, 20)
     assert len(line) == 20 and line.count("█") == 1 and line[15] == "█"
-    assert sparkline([5, 5], floor=0) == "██"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 import sys
 import tempfile
@@ -17,12 +18,13 @@ from jitkernel.compiler import answers
 from jitkernel.compiler.pass_dumps import CODE, PASSES
 from jitkernel.compiler.pass_trace import PassTrace
 from jitkernel.errors import CompileError, Interrupted, UsageError
-from jitkernel.ir.printed import REST, parts, quiet
+from jitkernel.ir.printed import REST, matching, parts, quiet
+from jitkernel.kernel.verdicts import changed_parts
 from jitkernel.session import CellOptions
 from jitkernel.views import ir, loop, mir, passes, remarks
-from jitkernel.views.diff import counts, diff, difference, optnone, shown_unit
+from jitkernel.views.sides import Piece, sides
 from jitkernel.views.view import View
-from jitkernel.views.watched import changed_steps
+from jitkernel.views.watched import changed_steps, optnone, shown_unit
 from tests.views.test_remarks import LENT, C
 
 ALLOCA = """define i32 @sq(i32 %x) {
@@ -84,22 +86,24 @@ def session() -> Iterator[Session]:
     ],
 )
 def test_diff(old: str, new: str, expected: list[str]) -> None:
-    assert diff(old, new) == expected
+    assert sides(changed_parts(old, new), 99).text.splitlines() == expected
 
 
 def test_a_diff_takes_one_text_to_the_other() -> None:
-    """Whatever the texts: what is not `+` is the old one, what is not `-` the new one."""
-    import random
-
+    """Whatever the texts: the new one with the old sides of its hunks is the old one."""
     dice = random.Random(7)
     for _ in range(300):
-        old, new = ([dice.choice("abcdef") for _ in range(dice.randint(1, 9))] for _ in "on")
-        lines = [n for n in diff("\n".join(old), "\n".join(new), 99) if not n.startswith("@@")]
-        if old != new:
-            assert [n[2:] for n in lines if n[0] != "+"] == old
-            assert [n[2:] for n in lines if n[0] != "-"] == new
-            gone, new_ones = counts(lines)
-            assert len(new) - len(old) == new_ones - gone
+        old, new = ([dice.choice("abcdef") for _ in range(dice.randint(1, 15))] for _ in "on")
+        piece = Piece("", old, new, matching(old, new))
+        gone, came = piece.counts
+        assert len(new) - len(old) == came - gone
+        back, at = [], 0
+        for begin, rows in piece.hunks():
+            there = [row.new for row in rows if row.new is not None]
+            assert there == new[begin - 1 :][: len(there)]
+            back += [*new[at : begin - 1], *(row.old for row in rows if row.old is not None)]
+            at = begin - 1 + len(there)
+        assert [*back, *new[at:]] == old
 
 
 def test_a_module_in_parts() -> None:
@@ -107,7 +111,6 @@ def test_a_module_in_parts() -> None:
     assert list(found) == ["@sq", "@inner", "@outer", REST]
     assert found["@sq"] == ALLOCA
     assert found[REST] == "@g = global i32 1\n!0 = !{}"
-    assert difference(found, found | {"@sq": found["@sq"] + " "}, "@inner") == []
     assert optnone(FROZEN) == ["@slow"]
     units = {
         "f": "@f",

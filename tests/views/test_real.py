@@ -7,16 +7,13 @@ Each is compiled with its own folder for headers.
 
 from __future__ import annotations
 
-import gc
 import math
 import os
 import re
 from collections.abc import Callable
 from html import unescape
 from pathlib import Path
-from typing import Any
 
-import psutil
 import pytest
 
 from jitkernel import Session, views
@@ -26,6 +23,7 @@ from jitkernel.views.cfg import Part, Told, _Graph
 from jitkernel.views.layers import Drawing
 from jitkernel.views.lines import Body, Located
 from jitkernel.views.svg import LETTER
+from tests.views.cost import anew, loops, spent
 from tests.views.dot import crossings, dot
 from tests.views.test_layers import points
 
@@ -51,33 +49,6 @@ VIEWS: dict[str, Callable[[Session, str], views.View]] = {
 }
 #: With the one that `test_large` has of ever longer ones.
 ALL = VIEWS | {"passes": lambda s, f: views.passes(s, f)}
-
-
-def spent(what: Callable[..., Any], *given: object) -> tuple[float, Any]:
-    """Seconds of CPU of this process and its children, those that ended too, and the answer."""
-    own = psutil.Process()
-
-    def now() -> float:
-        total = sum(own.cpu_times()[:4])
-        for child in own.children(recursive=True):
-            try:
-                total += sum(child.cpu_times()[:4])
-            except psutil.NoSuchProcess:
-                pass
-        return total
-
-    gc.collect()
-    before = now()
-    made = what(*given)
-    return now() - before, made
-
-
-def anew(s: Session, view: Callable[[Session, str], views.View], name: str) -> tuple[float, Any]:
-    """The same of a view that finds nothing of an earlier one."""
-    s.inspect.engine.pool.traces._traced.clear()
-    s.inspect.places.lines.tables.clear()
-    s.inspect.places.lines.shown = None
-    return spent(view, s, name)
 
 
 def placed(s: Session, path: Path) -> str:
@@ -177,15 +148,6 @@ def _beside_dot(name: str, body: Body) -> None:
     ours, theirs = crossings([points(route.path) for route in drawing.routes]), crossings(paths)
     print(f"{name}: {drawing.width / width:.2f} of dot's width, {ours} crossings, {theirs}")
     assert drawing.width <= 1.3 * width and ours <= 1.3 * theirs + 2
-
-
-def loops(count: int) -> str:
-    """A function of four lines a loop."""
-    body = "".join(
-        f"  for (int i{k} = 0; i{k} < n; i{k}++) {{\n    if (p[i{k}] > {k}) t += p[i{k}] * {k + 1};\n"
-        f"    else t ^= {k};\n  }}\n" for k in range(count)
-    )  # fmt: skip
-    return f"long big(const long *p, int n) {{\n  long t = 0;\n{body}  return t;\n}}"
 
 
 def test_no_view_grows_faster_than_the_compile() -> None:

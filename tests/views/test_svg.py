@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 from stripped import pictures
 
+from jitkernel.ir.printed import matching
 from jitkernel.session.report.memory import Sample
 from jitkernel.views import diagram
 from jitkernel.views.arena import FILLS
 from jitkernel.views.diagram import Arrow, Node
-from jitkernel.views.diff import difference_view
 from jitkernel.views.memory import plot
 from jitkernel.views.mir import _MARK
+from jitkernel.views.sides import Piece, sides
 from jitkernel.views.svg import FAINT, INK, PAPER, SHEET, image, label
 
 WHITE, BLACK = (255.0, 255.0, 255.0), (17.0, 17.0, 17.0)  # JupyterLab's two pages
@@ -119,11 +120,12 @@ def test_the_slab_has_a_scale_of_its_own() -> None:
     assert max(heights) - min(heights) > 40
 
 
-DIFF = ["@@ line 1", "  a_b", "- c_d", "- e_f", "+ g_h", "  i"]
+OLD, NEW = ["a_b", "c_d", "e_f", "i"], ["a_b", "g_h", "i"]
+DIFF = sides([Piece("", OLD, NEW, matching(OLD, NEW))], 9)
 
 
 def test_a_diff_tints_the_page_and_leaves_its_ink() -> None:
-    html = difference_view(DIFF).html
+    html = DIFF.html
     tints = re.findall(r"background:([^\"]+)", html)
     assert len(set(tints)) == 2 and html.count("color:inherit") == 2
     for tint in tints:
@@ -133,9 +135,12 @@ def test_a_diff_tints_the_page_and_leaves_its_ink() -> None:
 
 
 def test_a_diff_is_the_same_without_styles() -> None:
-    assert re.sub(r"<[^>]*>", "", difference_view(DIFF).html) == "\n".join(DIFF)
+    assert DIFF.text.splitlines() == ["@@ line 1", "  a_b", "- c_d", "- e_f", "+ g_h", "  i"]
+    left, right = (re.sub(r"<[^>]*>", "", one) for one in DIFF.html.split("</pre>")[:2])
+    assert left.splitlines() == ["@@ line 1", "  a_b", "- c_d", "- e_f", "  i"]
+    assert right.splitlines() == [" ", "  a_b", "+ g_h", " ", "  i"]
     # Blocks: inline, the background of a line hides the underscores of the line above it.
-    assert difference_view(DIFF).html.count("display:block") == 2
+    assert DIFF.html.count("display:block") == 2
 
 
 def test_marked_lines_can_be_read() -> None:
