@@ -10,7 +10,7 @@ import math
 import time
 import traceback
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import CheckFailed, Fault, Interrupted, JitError, UsageError
@@ -41,6 +41,7 @@ PATIENCE, ALL = 2.0, 10
 _ATTEMPTS = 120  # calls spent on making a counterexample simpler
 _PRINTED = 2000  # bytes of a call's output that are kept
 _NOWHERE = "a pointer into no argument"
+_BESIDE = ("read ", "wrote ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,8 +224,13 @@ class _Trial:
         pointers lead to at the end of its memory, and as compiled, at the beginning."""
         expected, twice = self._call_reference(values), self.subject.has_written
         if twice and (words := self._wrong_there(values, expected, printed, as_written=True)):
-            self.variables.put(before)
-            again = self._wrong_there(values, expected, printed)
+            again = ""
+            for at_end in (True, False):  # what lies beside is told rather than what it has led to
+                self.variables.put(before)
+                found = self._wrong_there(values, expected, printed, at_end)
+                if found.startswith(_BESIDE):
+                    return found
+                again = again or found
             return again or f"{words.splitlines()[0]} (without passes)"
         self.variables.put(before)
         return self._wrong_there(values, expected, printed, at_end=not twice)
@@ -292,6 +298,9 @@ class _Trial:
         it wrote beside that."""
         left, outside = self.memory.after()
         memory = ", ".join(told(kind, value) for kind, value in left) or "nothing"
+        type = self.exercise.signature.result
+        if isinstance(type, IntType):  # `unsigned` is a type of C's, and the bits are the same
+            result = replace(result, seen=None)
         value = result.python
         if result.is_void:
             text = memory
@@ -300,7 +309,6 @@ class _Trial:
         elif isinstance(value, tuple):
             text = result.value_text()
         else:
-            type = self.exercise.signature.result
             bits = type.bits if isinstance(type, IntType) else 0
             text = told(Kind("int", bits, unsigned=self.exercise.unsigned), value)
         return _Answer(value, tuple(value for _, value in left), text, memory), outside

@@ -38,7 +38,7 @@ class Finding:
 RULES = (
     "no OPCODE [as written]", "some OPCODE [as written]", "at most N instructions",
     "at most N IR instructions", "at most N bytes", "a tail call", "a tail call to itself",
-    "direct calls", "packed instructions",
+    "direct calls", "packed instructions [in a loop]",
 )  # fmt: skip
 
 _PLACES = {
@@ -98,7 +98,8 @@ def _opcode_of(instruction: Instruction) -> str:
 def _opcode(session: Session, name: str, opcode: str, wanted: bool, raw: bool) -> Finding:
     opcodes = map(_opcode_of, _instructions(session, name, raw))
     count = sum(found == opcode for found in opcodes)
-    where = "as written" if raw else "as compiled"
+    of_ir = session.inspect.program.called(name) == written(name)
+    where = ("as written" if of_ir else "as its compiler wrote it") if raw else "as compiled"
     return Finding((count > 0) is wanted, f"{count or 'no'} {opcode} {where}")
 
 
@@ -207,12 +208,20 @@ def _is_number(operands: str) -> bool:
     return operands.startswith("0x")
 
 
-def _packed(session: Session, name: str) -> Finding:
+def _packed(session: Session, name: str, in_loop: bool = False) -> Finding:
     rows = _machine_code(session, name)
-    count = sum(is_packed(mnemonic, operands) for _, _, mnemonic, operands in rows)
-    return Finding(
-        count > 0, counted(count, "packed instruction") if count else "no packed instructions"
-    )
+    found = [at for at, _, mnemonic, operands in rows if is_packed(mnemonic, operands)]
+    if in_loop:  # from where a jump leads back to, to the jump; to other functions lead tail calls
+        loops = [
+            range(target, at)
+            for at, _, mnemonic, operands in rows
+            if mnemonic.startswith("j") and _is_number(operands)
+            if (target := int(operands, 16)) >= rows[0][0]
+        ]
+        found = [at for at in found if any(at in loop for loop in loops)]
+    where = " in a loop" * in_loop
+    count = counted(len(found), "packed instruction") if found else "no packed instructions"
+    return Finding(bool(found), count + where)
 
 
 _OTHERS: dict[str, Callable[[Session, str], Finding]] = {
@@ -220,4 +229,5 @@ _OTHERS: dict[str, Callable[[Session, str], Finding]] = {
     "a tail call to itself": partial(_tail_call, to_itself=True),
     "direct calls": _direct_calls,
     "packed instructions": _packed,
+    "packed instructions in a loop": partial(_packed, in_loop=True),
 }

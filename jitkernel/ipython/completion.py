@@ -64,6 +64,7 @@ def _ours(text: str, line: int, column: int) -> tuple[str, int, bool] | None:
         return code, max(len(jit[1]), len(code) - (len(here) - column)), True
     first = next((each for each in lines if each.strip()), "").strip()
     name = first.partition(" ")[0].removeprefix("%%")
-    if first.startswith("%%") and (name in OWN or name in _loaded) and line > 0:
+    behind = line > 0 or len(here[:column].split(None, 1)) > 1 or here[:column].endswith(" ")
+    if first.startswith("%%") and (name in OWN or name in _loaded) and behind:
         return text, sum(len(each) + 1 for each in lines[:line]) + column, False
     return None

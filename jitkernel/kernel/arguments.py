@@ -13,9 +13,9 @@ from glob import escape, glob
 from typing import TYPE_CHECKING
 
 from jitkernel.errors import JitError, UsageError
-from jitkernel.ir.names import NAME, bare, written
+from jitkernel.ir.names import NAME, bare, quote_name, written
 from jitkernel.kernel.magics.parsing import given
-from jitkernel.kernel.magics.registry import Argument, Magic
+from jitkernel.kernel.magics.registry import IN_LANGUAGE, Argument, Magic
 from jitkernel.kernel.settings import SETTINGS
 from jitkernel.languages.language import Suggestion
 from jitkernel.regex import regex
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 _DEFINED = regex(rf"(?m)^\s*(?:(?:define|declare)\b[^@\n]*)?(@(?!\d){NAME})\s*[=(]")
 #: Arguments with what was typed for each, as `given` reads them.
 Given = Sequence[tuple[Argument, str | None]]
+_KINDS = {
+    "function": "function", "global": "variable", "expression": "variable", "type": "variable",
+}  # fmt: skip
 #: More cells than this are not offered by number.
 _CELLS = 100
 
@@ -68,7 +71,7 @@ def _values(
         if choice.startswith(word):
             yield Suggestion(choice, "value", argument.help)
     what = argument.completes
-    if what in ("symbol", "target", "function", "global", "code"):
+    if what in ("symbol", "target", "function", "global", *IN_LANGUAGE):
         yield from _names(context, argument, word, code)
     if what in ("cell", "target"):
         yield from _cells(context, word)
@@ -95,6 +98,9 @@ def _offered(
             return _magics(context, word)
         case "setting":
             return _settings(context, word)
+        case "type":
+            types = dict(context.session.types).items()
+            return [Suggestion(f"%{quote_name(name)}", "type", text) for name, text in types]
         case "variable":
             return [Suggestion(name, "variable") for name in os.environ]
         case "pass":
@@ -144,7 +150,7 @@ def _names(context: Frontend, argument: Argument, word: str, code: str) -> Itera
     lead = word[: len(word) - len(tail)]
     if free and word and not tail:
         return
-    wanted = {"function": "function", "global": "variable"}.get(argument.completes)
+    wanted = _KINDS.get(argument.completes)
     found = [m for m in session_symbols(context) if wanted in (None, m.kind)]
     found += cell_symbols(code)
     if free:

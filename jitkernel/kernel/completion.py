@@ -6,6 +6,7 @@ that completes its cells itself.  Start from `complete`.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterable, Iterator
 from itertools import chain
@@ -21,8 +22,8 @@ from jitkernel.kernel.arguments import (
     paths,
     session_symbols,
 )
-from jitkernel.kernel.magics.parsing import cell_magic
-from jitkernel.kernel.magics.registry import Magic
+from jitkernel.kernel.magics.parsing import cell_magic, given
+from jitkernel.kernel.magics.registry import IN_LANGUAGE, Argument, Magic
 from jitkernel.languages.language import Suggestion
 from jitkernel.regex import regex
 
@@ -53,7 +54,11 @@ def complete(context: Frontend, code: str, position: int) -> dict[str, Any]:
     language = cell_language(context, code)
     magic = magic_of(context, line)
     head = _MAGIC_HEAD.match(line)
-    if magic is not None:
+    text = code_of(magic, line) if magic is not None and language is not None else None
+    if text is not None and language is not None:
+        start, matches = _in_language(context, language, text, len(text))
+        start += position - len(text)
+    elif magic is not None:
         typed, word = _last_word(line)
         start = position - len(word)
         matches = list(argument_matches(context, magic, typed, word, code))
@@ -63,15 +68,15 @@ def complete(context: Frontend, code: str, position: int) -> dict[str, Any]:
         start = position - len(word)
         matches = [Suggestion(path, "path") for path in paths(word)]
     else:
-        found = (_TOKEN if language is None else _WORD).search(line)
-        word = found[0] if found else ""
-        start = position - len(word)
         if language is None:
+            found = _TOKEN.search(line)
+            word = found[0] if found else ""
+            start = position - len(word)
             matches = list(_ir_matches(context, code, before, word))
-        elif (own := _own_matches(context, language, code, position)) is not None:
-            start, matches = own
         else:
-            matches = list(_language_matches(context, language, code, word))
+            body, at = cell_body(code, position)
+            start, matches = _in_language(context, language, body, at)
+            start += position - at
         if head is not None:
             first_line = not before[: len(before) - len(line)].strip()
             matches = [*_magic_matches(context, head[1], head[2] or "", first_line), *matches]
@@ -108,6 +113,26 @@ def magic_of(context: Frontend, line: str) -> Magic | None:
     if match is None or match[4].startswith("="):
         return None
     return context.magics.get_cell(match[2])
+
+
+def code_of(magic: Magic, line: str) -> str | None:
+    """The code that a magic takes in its line, as far as it is typed; None where something else is
+    being typed, such as an option."""
+    match = _MAGIC_LINE.match(line)
+    text = match[4] if match else ""
+    found = list[tuple[Argument, str | None]]()
+    with contextlib.suppress(UsageError):
+        found.extend(given(magic, text))
+    words = list[str]()  # of the code, the last ones of the line
+    while found and found[-1][0].completes in IN_LANGUAGE and found[-1][1]:
+        words.insert(0, str(found.pop()[1]))
+    if words:
+        typed = re.search(r"\s+".join(map(re.escape, words)) + r"\s*\Z", text)
+        return typed[0] if typed and words[-1][0] != "-" else None
+    if found and found[-1][0].take != "flag" and found[-1][1] is None:
+        return None  # an option's value
+    takes = any(a.completes in IN_LANGUAGE for a in magic.positional)
+    return "" if takes and text[-1:] in ("", " ") else None
 
 
 def _last_word(line: str) -> tuple[str, str]:
@@ -163,20 +188,19 @@ def cell_body(code: str, position: int) -> tuple[str, int]:
     return body, position - (len(code) - len(body))
 
 
-def _own_matches(
-    context: Frontend, language: Language, code: str, position: int
-) -> tuple[int, list[Suggestion]] | None:
-    """Completions of the language's own, and where they begin; None where it says nothing."""
-    body, at = cell_body(code, position)
-    if language.complete is None or at < 0:
-        return None
-    try:
-        found = language.complete(body, at, context.session.inspect.state)
-    except JitError:
-        return None
-    if found is None:
-        return None
-    return found.start + position - at, list(found.found)
+def _in_language(
+    context: Frontend, language: Language, body: str, at: int
+) -> tuple[int, list[Suggestion]]:
+    """The completions at a place of a text in a language, behind the place where they begin; a
+    place above the text, in the lines of its magics, is negative."""
+    if language.complete is not None and at >= 0:
+        with contextlib.suppress(JitError):
+            own = language.complete(body, at, context.session.inspect.state)
+            if own is not None:
+                return own.start, list(own.found)
+    found = _WORD.search(body[: max(at, 0)].rpartition("\n")[2])
+    word = found[0] if found else ""
+    return at - len(word), list(_language_matches(context, language, body, word))
 
 
 def _language_matches(

@@ -14,10 +14,11 @@ from jitkernel.errors import JitError
 from jitkernel.ir.names import NAME, bare, written
 from jitkernel.kernel import python_cells
 from jitkernel.kernel.completion import cell_body, cell_language, magic_of
-from jitkernel.kernel.magics.parsing import help_text, split_option
+from jitkernel.kernel.magics.parsing import help_view, split_option
 from jitkernel.kernel.magics.registry import Magic
 from jitkernel.regex import regex
 from jitkernel.views.view import View, join, listing, prose
+from jitkernel.wording import counted
 
 if TYPE_CHECKING:
     from jitkernel.kernel.frontend import Frontend
@@ -42,11 +43,11 @@ def inspect_at(context: Frontend, code: str, position: int, level: int) -> View 
     for match in _WORD.finditer(line):
         if match.start() <= position - start <= match.end():
             found = _argument(magic, match[0]) if magic is not None else None
-            found = found or inspect_name(context, match[0], level)
+            found = found or look_up(context, match[0], level)
             if found is not None:
                 return found
     if magic is not None and not re.search(r"@\S+\(\S*\Z", line[: position - start]):
-        return listing("", help_text(magic))
+        return help_view(context, magic)
     # Inside the parentheses of a call: the function that is called.
     call = re.findall(rf"(@{NAME})\(", line[: position - start])
     return inspect_name(context, call[-1], level) if call else None
@@ -106,7 +107,7 @@ def inspect_name(context: Frontend, name: str, level: int) -> View | None:
         known = context.magics
         magic = known.get_cell(name[2:]) if name.startswith("%%") else known.get(name[1:])
         if magic is not None:
-            return listing("", help_text(magic))
+            return help_view(context, magic)
         text = context.session.types.get(bare(name[1:]))
         return listing("", f"{name} = type {text}") if text is not None else None
     symbol = context.session.symbols.get(bare(name))
@@ -117,8 +118,9 @@ def inspect_name(context: Frontend, name: str, level: int) -> View | None:
     magic = context.magics.get(name)
     from jitkernel.ir.keywords import describe_word
 
-    text = describe_word(name) or (help_text(magic) if magic is not None else "")
-    return listing("", text) if text else None
+    if text := describe_word(name):
+        return listing("", text)
+    return help_view(context, magic) if magic is not None else None
 
 
 def _row_view(context: Frontend, symbol: Symbol) -> View:
@@ -133,7 +135,7 @@ def _row_view(context: Frontend, symbol: Symbol) -> View:
     if symbol.address:
         rows.append(("address", f"{symbol.address:#x}"))
     if symbol.size:
-        rows.append(("size", f"{symbol.size} bytes"))
+        rows.append(("size", counted(symbol.size, "byte")))
     users = ", ".join(map(str, symbol.users))
     word = "cell" if len(symbol.users) == 1 else "cells"
     rows.append(("used by", f"{word} {users}" if users else "no other cell"))

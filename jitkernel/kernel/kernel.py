@@ -380,6 +380,7 @@ class JITKernel(JITKernelSettings, Kernel):
         with contextlib.suppress(Exception):
             session.close()
         self.frontend.history.close()
+        self.wire.close()
         return {"status": "ok", "restart": restart}
 
 

@@ -15,11 +15,12 @@ import threading
 import time
 from abc import abstractmethod
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from itertools import groupby
 from operator import itemgetter
-from tempfile import TemporaryDirectory
 from typing import IO
 
+from jitkernel.files import scratch_folder
 from jitkernel.kernel.output import Output
 
 INTERVAL = 0.05  # seconds between two messages of one cell
@@ -41,7 +42,8 @@ class OutputStreams(Output):
         self._lock = threading.RLock()
         self._waiting: list[tuple[str, str]] = []
         self._scheduled = False
-        self._folder: TemporaryDirectory[str] | None = None
+        self._scratch: AbstractContextManager[str] | None = None
+        self._folder = ""  # that of the files
         self._number = 0  # of the last file there
         super().__init__()
 
@@ -73,9 +75,9 @@ class OutputStreams(Output):
         """The session ends: what was not shown goes with it."""
         with self._lock:
             self._rest = None
-            if self._folder is not None:
-                self._folder.cleanup()
-                self._folder = None
+            if self._scratch is not None:
+                self._scratch.__exit__(None, None, None)
+                self._scratch = None
 
     def write(self, name: str, data: bytes | str) -> None:
         """Take bytes (a character may be split between two calls) or text."""
@@ -108,8 +110,11 @@ class OutputStreams(Output):
     def _keep_rest(self) -> str:
         """Keep what comes from now on in a file; where that is, in words."""
         try:
-            self._folder = self._folder or TemporaryDirectory(prefix="jitkernel-output-")
-            path = os.path.join(self._folder.name, "rest-{}.txt")
+            if self._scratch is None:
+                scratch = scratch_folder()
+                self._folder = scratch.__enter__()
+                self._scratch = scratch
+            path = os.path.join(self._folder, "rest-{}.txt")
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path.format(self._number + 1 - _FILES))
             self._number += 1

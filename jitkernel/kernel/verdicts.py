@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jitkernel.ir.printed import counts_of, parts
-from jitkernel.views.diff import clip, counts, difference, difference_view
-from jitkernel.views.view import View, folding, join, listing, paragraph, table, time_text
+from jitkernel.ir.printed import counts_of, matching, parts
+from jitkernel.views.sides import Piece, sides
+from jitkernel.views.view import View, clip, folding, join, listing, paragraph, table, time_text
 from jitkernel.views.watched import STEP_COLUMNS, changed_steps
 
 if TYPE_CHECKING:
@@ -21,15 +21,16 @@ _ROWS = 1000
 def effect_view(effect: Effect) -> View:
     """One pass, as `transform.apply_pass` tells of it."""
     made = effect.made
-    lines = difference(parts(made.before, typed=True), parts(made.after, typed=True))
-    gone, new = counts(lines)
+    pieces = changed_parts(made.before, made.after)
+    gone, new = (sum(piece.counts[k] for piece in pieces) for k in (0, 1))
     where = "after LLVM's passes" if effect.last else "before LLVM's passes"
     head = (
         f"pass {effect.name} on cell {effect.cell}, {where}: -{gone} +{new} lines, "
         f"{time_text(made.nanoseconds)}"
     )
-    shown = difference_view(lines or ["It changed nothing."], _LINES)
-    views = [paragraph(head), folding("What it changed", shown, is_open=True)]
+    where = f" in {pieces[0].name}" if len(pieces) == 1 and pieces[0].name else ""
+    shown = sides(pieces, _LINES) if pieces else paragraph("It changed nothing.")
+    views = [paragraph(head), folding(f"What it changed{where}", shown, is_open=True)]
     if made.output:
         views.append(listing("It printed:", made.output.rstrip("\n")))
     verdict = "verified, the module is well formed."
@@ -80,6 +81,13 @@ def analysis_view(analysis: Analysis) -> View:
     if len(views) == 1:
         views.append(paragraph("It gave nothing: an analysis returns or yields text, or rows."))
     return join(views)
+
+
+def changed_parts(before: str, after: str) -> list[Piece]:
+    """The functions and the rest of a module that differ, to the letter."""
+    old, new = parts(before, typed=True), parts(after, typed=True)
+    texts = ((n, old.get(n, "").splitlines(), new.get(n, "").splitlines()) for n in old | new)
+    return [Piece(name, a, b, matching(a, b)) for name, a, b in texts if a != b]
 
 
 def _shown(value: float | str, unit: str) -> str:

@@ -50,6 +50,19 @@ out:
 }
 """
 
+LAST = """define i32 @last(ptr %a, i32 %n) {
+entry:
+  %none = icmp eq i32 %n, 0
+  br i1 %none, label %no, label %go
+no:
+  ret i32 0
+go:
+  %i = sub i32 %n, 1
+  %p = getelementptr i32, ptr %a, i32 %i
+  %v = load i32, ptr %p
+  ret i32 %v
+}"""
+
 
 def failure(session: Session, exercise: grading.Exercise, source: str) -> list[str]:
     """The lines that a wrong solution is answered with."""
@@ -135,6 +148,38 @@ def test_truth_values_and_small_integers(s: Session) -> None:
     wrong = source.replace("i8 %a, i8 0", "i8 0, i8 0").replace("i8 %a)", "i8 signext %a)")
     lines = failure(s, exercise, wrong.replace("define i8", "define signext i8"))
     assert lines[0] == "@pick(true, 1): expected 1, got 0"
+
+
+def test_c_may_call_a_number_unsigned_that_the_exercise_does_not(s: Session) -> None:
+    source = "define i32 @less(i32 %a) {\n  %r = sub i32 %a, 5\n  ret i32 %r\n}"
+    exercise = grading.make_exercise(s, "less", source)
+    s.run("unsigned less(unsigned a) { return a - 5; }", "c")
+    assert grading.check(s, exercise).inputs == 200
+    s.run("unsigned less(unsigned a) { return a - 6; }", "c")
+    with pytest.raises(CheckFailed, match=r"\(0\): expected -5, got -6"):
+        grading.check(s, exercise)
+
+
+def test_of_another_language_its_compiler_wrote_the_ir(s: Session) -> None:
+    source = (
+        "define i32 @most(i32 %a) {\n  %r = call i32 @llvm.smax.i32(i32 %a, i32 0)\n  ret i32 %r\n}"
+    )
+    rule = "; must: no phi as written\n"
+    exercise = grading.make_exercise(
+        s, "most", rule + source + "\ndeclare i32 @llvm.smax.i32(i32, i32)"
+    )
+    s.run("int most(int a) { return a > 0 ? a : 0; }", "c")
+    with pytest.raises(
+        CheckFailed, match=r"^most: 1 phi as its compiler wrote it, but the exercise"
+    ):
+        grading.check(s, exercise)
+
+
+def test_what_is_read_in_front_is_told_and_not_what_it_gave(s: Session) -> None:
+    source = "; inputs: i32[], length\n" + LAST
+    exercise = grading.make_exercise(s, "last", source)
+    lines = failure(s, exercise, LAST.replace("%i = sub i32 %n, 1", "%i = sub i32 %n, 2"))
+    assert re.fullmatch(r"@last\(\[0\], 1\): read in front of \[0\]", lines[0])
 
 
 def test_unsigned_numbers_are_told_as_such(s: Session) -> None:
@@ -251,6 +296,25 @@ def test_packed_instructions(s: Session) -> None:
     assert failure(s, exercise, VECTORS.replace("= load", "= load volatile"))[0].startswith(
         "@inc: no packed"
     )
+
+
+def test_packed_instructions_in_a_loop(s: Session) -> None:
+    """One beside a loop that has none is not what was asked for."""
+    exercise = grading.make_exercise(
+        s, "inc", VECTORS.replace("instructions", "instructions in a loop")
+    )
+    s.run(VECTORS)
+    assert grading.check(s, exercise).found[0].endswith(" in a loop")
+    beside = VECTORS.replace("= load", "= load volatile").replace(
+        "done:\n",
+        "done:\n  %s = alloca <4 x i32>\n  %x = load volatile <4 x i32>, ptr %s\n"
+        "  %y = add <4 x i32> %x, %x\n  store volatile <4 x i32> %y, ptr %s\n",
+    )
+    assert failure(s, exercise, beside)[0].startswith("@inc: no packed instructions in a loop")
+    s.run("define void @below(ptr %a) noinline {\n  ret void\n}")
+    behind = beside.replace("  ret void", "  tail call void @below(ptr %a)\n  ret void")
+    behind = f"{behind}\ndeclare void @below(ptr)"
+    assert failure(s, exercise, behind)[0].startswith("@inc: no packed instructions in a loop")
 
 
 def test_the_reference_meets_no_names_of_the_students(s: Session) -> None:

@@ -189,6 +189,7 @@ def complete(kernel: PythonKernel, code: str, position: int | None = None) -> tu
         ("%%llvm\n%r = getelem", "getelem", "getelementptr"),
         ("%%kaleidoscope\nde", "de", "def"),
         ("%%c\nint f(void) { retu", "retu", "return"),
+        ("%%c --inl", "--inl", "--inline"),
     ],
 )
 def test_tab_offers_what_the_kernel_offers(kernel, code, typed, offered) -> None:

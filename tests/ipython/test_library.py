@@ -5,7 +5,9 @@ from __future__ import annotations
 import inspect
 
 import pytest
+from IPython.core.completer import provisionalcompleter
 
+from jitkernel import views
 from jitkernel.errors import UsageError
 from jitkernel.session import FunctionHandle
 
@@ -53,6 +55,23 @@ def test_variables_tables_and_sessions_say_what_they_are(s) -> None:
     assert repr(n) == "<@n gone>"
     compiled = s.compile(SQ)
     assert len(repr(compiled)) < 600
+
+
+def test_names_complete_between_brackets(s, bare) -> None:
+    s.run(f"{SQ}\n@n = global i32 5")
+    bare.names.update(s=s, table=s.symbols)
+    for text in ('s["', 'table["'):
+        with provisionalcompleter():
+            found = list(bare.shell.Completer.completions(text, len(text)))
+        assert {"sq", "n"} <= {each.text for each in found}
+    s.evict("n")
+    assert "n" not in s._ipython_key_completions_()
+
+
+def test_a_view_is_its_text_at_a_prompt(s) -> None:
+    s.run(SQ)
+    view = views.asm(s, "sq")
+    assert repr(view) == str(view) == view.text
 
 
 def test_a_result_is_its_value(s) -> None:

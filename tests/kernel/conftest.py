@@ -214,3 +214,12 @@ def kernel() -> Iterator[Kernel]:
     processes = running.processes
     running.stop()
     assert not gone_within(processes, 60), "processes were left behind"
+
+
+@pytest.fixture(scope="module")
+def c_kernel() -> Iterator[Kernel]:
+    """A kernel of C."""
+    pytest.importorskip("ziglang")
+    running = Kernel("--JITKernel.default_language=c")
+    yield running
+    running.stop()

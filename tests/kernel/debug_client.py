@@ -6,6 +6,8 @@ from __future__ import annotations
 import importlib.util
 import json
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from queue import Empty
@@ -265,6 +267,16 @@ class DebugClient:
         shown = [m for m in self.outputs if m["parent_header"].get("msg_id") == identity]
         self.outputs.clear()
         return reply, "\n".join(filter(None, map(_shown, shown)))
+
+
+@contextmanager
+def debug_client(kernel: Kernel) -> Iterator[DebugClient]:
+    """A client while a test lasts; what one that failed has left running is ended."""
+    client = DebugClient(kernel)
+    yield client
+    if client.request("pause", {"threadId": 1})["success"]:
+        kernel.manager.interrupt_kernel()
+    client.ask("disconnect", restart=False, terminateDebuggee=True)
 
 
 def _idle(message: dict, identity: str) -> bool:

@@ -94,10 +94,10 @@ FREE = {
 }  # fmt: skip
 #: What stands for each kind of value once the cells above have run.
 SAMPLES = {
-    "block": "%positive", "breakpoint": "all", "cell": "1", "code": "@number_of", "cpu": "znver4", "file": "", "function": "@number_of",
+    "block": "%positive", "breakpoint": "all", "cell": "1", "code": "@number_of", "cpu": "znver4", "expression": "@numbers", "file": "", "function": "@number_of",
     "global": "@numbers", "machine": "riscv64", "magic": "evict", "pass": "sroa",
     "passes": "sroa", "pipeline": "-O2", "setting": "Compiler.opt_level", "size": "none",
-    "symbol": "@numbers", "target": "@number_of", "variable": "PATH", "exercise": "clz", "language": "c",
+    "symbol": "@numbers", "target": "@number_of", "type": "@numbers", "variable": "PATH", "exercise": "clz", "language": "c",
 }  # fmt: skip
 
 

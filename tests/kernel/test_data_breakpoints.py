@@ -9,7 +9,7 @@ import pytest
 from jitkernel.errors import UsageError
 from jitkernel.executor.watches import Watch, check
 from tests.kernel.conftest import Kernel
-from tests.kernel.debug_client import DebugClient
+from tests.kernel.debug_client import DebugClient, debug_client
 
 COUNT = """\
 int total;
@@ -23,17 +23,13 @@ count(3)"""
 
 
 @pytest.fixture
-def client() -> Iterator[DebugClient]:
-    pytest.importorskip("ziglang")
+def client(c_kernel: Kernel) -> Iterator[DebugClient]:
     try:
         check(Watch(0x1000, 8))
     except UsageError as error:
         pytest.skip(str(error))
-    kernel = Kernel("--JITKernel.default_language=c")
-    made = DebugClient(kernel)
-    yield made
-    made.ask("disconnect", restart=False, terminateDebuggee=True)
-    kernel.stop()
+    with debug_client(c_kernel) as client:
+        yield client
 
 
 def test_a_local_is_watched_from_the_panel(client: DebugClient) -> None:

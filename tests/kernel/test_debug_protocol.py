@@ -15,7 +15,7 @@ import pytest
 from jitkernel.kernel.displays import plain as without_colours
 from tests.busy import until
 from tests.kernel.conftest import Kernel, children, unfolded
-from tests.kernel.debug_client import DebugClient
+from tests.kernel.debug_client import DebugClient, debug_client
 
 FACT = """\
 int fact(int n) {
@@ -54,30 +54,16 @@ spin()"""
 LONG = "\n".join(f"int slow{i}(int x) {{ return x * {i} + (x >> {i % 31}); }}" for i in range(3000))
 
 
-@pytest.fixture(scope="module")
-def c_kernel() -> Iterator[Kernel]:
-    pytest.importorskip("ziglang")
-    running = Kernel("--JITKernel.default_language=c")
-    yield running
-    running.stop()
-
-
 @pytest.fixture
 def c(c_kernel: Kernel) -> Iterator[DebugClient]:
-    yield from _client(c_kernel)
+    with debug_client(c_kernel) as client:
+        yield client
 
 
 @pytest.fixture
 def ir(kernel: Kernel) -> Iterator[DebugClient]:
-    yield from _client(kernel)
-
-
-def _client(kernel: Kernel) -> Iterator[DebugClient]:
-    client = DebugClient(kernel)
-    yield client
-    if client.request("pause", {"threadId": 1})["success"]:
-        kernel.manager.interrupt_kernel()  # what a test that failed has left
-    client.ask("disconnect", restart=False, terminateDebuggee=True)
+    with debug_client(kernel) as client:
+        yield client
 
 
 # -- JupyterLab's sequence -------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.kernel.conftest import Kernel
-from tests.kernel.debug_client import DebugClient
+from tests.kernel.debug_client import DebugClient, debug_client
 
 TOOLS = "struct pair { int a; double b[300]; };\nint twice(int n) {\n  return n + n;\n}"
 MAIN = """\
@@ -143,21 +143,10 @@ class Code:
         return {one["name"]: one for one in found}
 
 
-@pytest.fixture(scope="module")
-def kernel_of_c() -> Iterator[Kernel]:
-    pytest.importorskip("ziglang")
-    running = Kernel("--JITKernel.default_language=c")
-    yield running
-    running.stop()
-
-
 @pytest.fixture
-def client(kernel_of_c: Kernel) -> Iterator[DebugClient]:
-    client = DebugClient(kernel_of_c)
-    yield client
-    if client.request("pause", {"threadId": 1})["success"]:
-        kernel_of_c.manager.interrupt_kernel()
-    client.ask("disconnect", restart=False, terminateDebuggee=True)
+def client(c_kernel: Kernel) -> Iterator[DebugClient]:
+    with debug_client(c_kernel) as client:
+        yield client
 
 
 def test_debug_cell(client: DebugClient) -> None:

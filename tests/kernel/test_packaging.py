@@ -49,6 +49,15 @@ def test_the_editor_extension_is_shared_data(wheel: zipfile.ZipFile) -> None:
     assert {Path(n).name for n in names} == {"package.json", "remoteEntry.js"}
 
 
+def test_nothing_that_a_command_left_is_tracked() -> None:
+    tracked = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True
+    ).stdout.split("\0")
+    above = {n for n in tracked if n and "/" not in n and (ROOT / n).exists()}
+    known = "CHANGELOG.md CONTRIBUTING.md Dockerfile HOW_IT_WORKS.md LICENSE Makefile README.md"
+    assert {n for n in above if not n.startswith(".")} <= {*known.split(), "pyproject.toml"}
+
+
 def test_every_source_file_is_in_it(wheel: zipfile.ZipFile) -> None:
     tracked = subprocess.run(
         ["git", "ls-files", "jitkernel"], cwd=ROOT, capture_output=True, text=True

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from jitkernel import files
 from jitkernel.kernel import streams
 from jitkernel.kernel.streams import OutputStreams
 
@@ -116,6 +117,7 @@ def test_the_rest_goes_with_the_session() -> None:
     r.write("stdout", b"x" * 100)
     file = Path(re.search(r"the rest is in (\S+) while", r.text("stderr"))[1])
     assert file.exists()
+    assert file.parent.name.startswith(files._SCRATCH)  # goes with the next, if it is killed
     r.close()
     assert not file.parent.exists()
     r.begin(in_place=False)  # another session of the same notebook

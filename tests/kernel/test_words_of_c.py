@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -84,20 +83,23 @@ CELLS = {
     "%gc": "",
     "sq?": r"int sq\(int n\)",
     "counter?": "value +5",
+    "int same = *(int *)0; same": r"\A(?!.*did not).*a null pointer",  # all in its line
+    "void empty(void) {}": r"void empty\(void\), 1 byte,",
+    "%timeit": r"needs a call: %timeit sq\(7\)",
+    "%time": r"%time sq\(7\)",
+    "%timeit?": r"example: .* sq\(7\)",
 }
 WORDS_OF_IR = re.compile(r'@"?[A-Za-z_.]|\bi(?:1|8|16|32|64)\b|\[\d+ x |%struct|(?<!word )\bptr\b')
 
 
 @pytest.fixture(scope="module")
-def tile() -> Iterator[Kernel]:
+def tile(c_kernel: Kernel) -> Kernel:
     """A kernel of C with the program."""
-    running = Kernel("--JITKernel.default_language=c")
-    running.ok("%opt --inline=off")  # calls, and who makes them, are what is shown
-    running.ok(PROGRAM)
-    running.ok(USES)
-    running.ok(EDGE)
-    yield running
-    running.stop()
+    c_kernel.ok("%opt --inline=off")  # calls, and who makes them, are what is shown
+    c_kernel.ok(PROGRAM)
+    c_kernel.ok(USES)
+    c_kernel.ok(EDGE)
+    return c_kernel
 
 
 def told(kernel: Kernel, source: str) -> str:
@@ -114,6 +116,33 @@ def test_what_is_shown_has_words_of_c(tile: Kernel, source: str) -> None:
     text = told(tile, source)
     assert re.search(CELLS[source], text, re.DOTALL), text
     assert not WORDS_OF_IR.search(text), text
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("%timeit s", "sq"),
+        ("%timeit -n 5 sq(cou", "counter"),
+        ("%time p.", "x"),
+        ("%draw p.", "y"),
+        ("%layout struct ", "pt"),
+        ("%plot fo", "four"),
+    ],
+)
+def test_what_a_magic_takes_as_c_is_completed_as_c(tile: Kernel, typed: str, offered: str) -> None:
+    identity = tile.client.complete(typed, len(typed))
+    reply = tile.reply_to(identity)
+    tile.iopub_of(identity)
+    assert offered in reply["matches"]
+    assert not WORDS_OF_IR.search(" ".join(reply["matches"]))
+
+
+@pytest.mark.parametrize("typed", ["%asm sq", "%timeit sq", "%timeit"])
+def test_what_is_told_of_the_arguments_of_a_magic_is_c(tile: Kernel, typed: str) -> None:
+    identity = tile.client.inspect(typed, len(typed))
+    text = tile.reply_to(identity)["data"]["text/plain"]
+    tile.iopub_of(identity)
+    assert "sq(" in text and not WORDS_OF_IR.search(text)
 
 
 def test_ir_keeps_its_own_words(tile: Kernel) -> None:

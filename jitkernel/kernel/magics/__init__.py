@@ -22,9 +22,8 @@ from jitkernel.kernel.magics import (
     saving,
     views,
 )
-from jitkernel.kernel.magics.parsing import CellCall, cell_magic, help_text, parse
+from jitkernel.kernel.magics.parsing import CellCall, cell_magic, help_view, parse
 from jitkernel.kernel.magics.registry import HABITS, Magic, Registry
-from jitkernel.views.view import listing
 
 if TYPE_CHECKING:
     from jitkernel.kernel.frontend import Frontend
@@ -45,7 +44,7 @@ def run_line_magic(context: Frontend, name: str, line: str, within: bool = False
     """Run `%name line`; `within` a cell that a session runs."""
     known = context.magics.get(name.rstrip("?"))
     if known is not None and (name.endswith("?") or line.strip() in ("?", "??", "--help")):
-        context.page(listing("", help_text(known)))
+        context.page(help_view(context, known))
         return None
     if known is None and name in context.session.frontend.core.hidden.locals:
         raise UsageError(

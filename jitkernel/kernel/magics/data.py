@@ -12,15 +12,15 @@ if TYPE_CHECKING:
     from jitkernel.kernel.frontend import Frontend
 
 _WHAT = Argument(
-    "what", "a variable, or an expression of C: m[3], p->items", "*", completes="global"
+    "what", "a variable, or an expression of C: m[3], p->items", "*", completes="expression"
 )
 _COUNT = Argument("--count", "so many elements; a pointer needs it", "", int, least=1)
 _FIRST = Argument("--first", "from this element on", "", int, default=0, least=0)
 
 
-def _expression(arguments: Any, name: str) -> str:
+def _expression(arguments: Any, name: str, what: str = "a variable or an expression") -> str:
     if not arguments.what:
-        raise UsageError(f"%{name} needs a variable or an expression: %{name} a")
+        raise UsageError(f"%{name} needs {what}: %{name} a")
     return " ".join(arguments.what)
 
 
@@ -67,11 +67,13 @@ def draw(context: Frontend, arguments: Any) -> None:
 
 @magic(
     "layout",
-    Argument("what", "a type (struct s, size_t, { i8, i32 }) or an expression", "*"),
+    Argument(
+        "what", "a type (struct s, size_t, { i8, i32 }) or an expression", "*", completes="type"
+    ),
     example="%layout struct s",
 )
 def layout(context: Frontend, arguments: Any) -> None:
     """A struct byte by byte: where its members lie, what is padding, and the order that would be
     smaller; of a variable with its values."""
-    text = _expression(arguments, "layout")
+    text = _expression(arguments, "layout", "a type, a variable or an expression")
     context.display(views.layout(context.session, text))

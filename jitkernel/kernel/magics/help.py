@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import UsageError
-from jitkernel.kernel.magics.parsing import help_text, usage
+from jitkernel.kernel.magics.parsing import help_view, usage
 from jitkernel.kernel.magics.registry import Argument, Magic, magic
 from jitkernel.views.view import View, join, listing, paragraph, table
 
@@ -135,7 +135,7 @@ def help(context: Frontend, arguments: Any) -> None:
     topic = arguments.topic
     if topic:
         magic = context.magics.get(topic.lstrip("%"))
-        view = listing("", help_text(magic)) if magic else context.look_up(topic)
+        view = help_view(context, magic) if magic else context.look_up(topic)
         if view is None and (words := explained(topic)):
             view = _wrapped(words)
         if view is None:

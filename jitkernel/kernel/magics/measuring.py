@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import UsageError
 from jitkernel.ir.names import bare
+from jitkernel.kernel.magics.parsing import in_language
 from jitkernel.kernel.magics.registry import Argument, magic
 from jitkernel.views.view import time_text
 
@@ -22,7 +23,7 @@ def time(context: Frontend, arguments: Any) -> Any:
     """Run something once and say how long it took, compiling included."""
     body = arguments.body
     if body is None and not arguments.code:
-        raise UsageError("%time needs something to run: %time @sq(7)")
+        raise UsageError(in_language(context, "%time needs something to run: %time @sq(7)"))
     if body is not None and arguments.code:
         raise UsageError("%%time takes the cell below it; for one line: %time " + arguments.code)
     start = clock.perf_counter_ns()
@@ -73,7 +74,7 @@ def timeit(context: Frontend, arguments: Any) -> Any:
     if language == "llvm" or call.lstrip().startswith("@"):  # a call line, in any notebook
         language, code = "llvm", call
     if not code.strip():
-        raise UsageError("%timeit needs a call: %timeit @sq(7)")
+        raise UsageError(in_language(context, "%timeit needs a call: %timeit @sq(7)"))
     calls = context.session.time(
         code, arguments.n or 0, arguments.r or 7, sink=context, language=language
     )

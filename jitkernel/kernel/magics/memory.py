@@ -10,6 +10,7 @@ from jitkernel.kernel.magics.parsing import CELLS, targets
 from jitkernel.kernel.magics.registry import Argument, magic
 from jitkernel.kernel.settings import parse_size
 from jitkernel.views.view import size_text
+from jitkernel.wording import counted
 
 if TYPE_CHECKING:
     from jitkernel.kernel.frontend import Frontend
@@ -130,5 +131,5 @@ def hibernate(context: Frontend, arguments: Any) -> None:
     cells = context.session.hibernate(*targets(arguments.target))
     freed = before - context.session.inspect.residency.code
     which = cells_words([c.number for c in cells])
-    size = f"{freed} bytes" if freed > 0 else "its stubs are as large: nothing was gained"
+    size = counted(freed, "byte") if freed > 0 else "its stubs are as large: nothing was gained"
     context.print(f"the code of {which} left memory ({size}); a call brings it back")

@@ -7,12 +7,17 @@ import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import UsageError
 from jitkernel.kernel.magics.registry import Argument, Magic
+from jitkernel.lookalikes import DASHES, advice
 from jitkernel.regex import regex
+from jitkernel.views.view import View, listing
 from jitkernel.wording import did_you_mean
+
+if TYPE_CHECKING:
+    from jitkernel.kernel.frontend import Frontend
 
 SHOWN = Argument(
     "target", "a function or a cell; without it, the last cell", "?", completes="target"
@@ -20,6 +25,7 @@ SHOWN = Argument(
 CELLS = Argument("target", "cells (3, 3-5) or names (sq)", "*", completes="target")
 
 _CELL_HEAD = regex(r"%%([\w.]+)(\?{0,2})[ \t]*([^\n]*)(?:\n|$)")
+_CALL = regex(r"@(?=\w+\()")
 _RANGE = regex(r"(\d+)(?:-(\d+))?$")
 
 
@@ -104,6 +110,8 @@ def given(magic: Magic, line: str) -> Iterator[tuple[Argument, str | None]]:
     pending = list(magic.positional)
     rest = line.strip()
     while rest:
+        if rest[0] in DASHES:
+            raise UsageError(f"%{magic.name}: {advice(rest)}\n{usage(magic)}")
         # Before free text only declared options count.
         option = split_option(magic, rest.split(None, 1)[0])[0] in magic.options
         if pending and pending[0].take == "rest" and not option:
@@ -204,6 +212,17 @@ def usage(magic: Magic) -> str:
             lines.append("      ")
         lines[-1] += f" {word}"
     return "\n".join(lines)
+
+
+def in_language(context: Frontend, text: str) -> str:
+    """A text of ours as the notebook's language writes its calls: `sq(7)` for `@sq(7)`."""
+    of_ir = context.setting("JITKernel.default_language") == "llvm"
+    return text if of_ir else _CALL.sub("", text)
+
+
+def help_view(context: Frontend, magic: Magic) -> View:
+    """The whole help of a magic, in the notebook's language."""
+    return listing("", in_language(context, help_text(magic)))
 
 
 def help_text(magic: Magic) -> str:

@@ -73,7 +73,9 @@ def evict(context: Frontend, arguments: Any) -> None:
     for cell in gone:
         names, size = before.get(cell.number, ([], 0))
         what = ", ".join(names)
-        context.print(f"evicted cell {cell.number}{': ' * bool(what)}{what}, {size} bytes")
+        context.print(
+            f"evicted cell {cell.number}{': ' * bool(what)}{what}, {counted(size, 'byte')}"
+        )
 
 
 @magic(

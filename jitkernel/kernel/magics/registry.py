@@ -20,12 +20,14 @@ if TYPE_CHECKING:
 #: What the values of an argument are; `kernel/arguments.py` offers them.  `symbol` is any name,
 #: `target` a name or a cell's number, `code` a call line, `pipeline` a level or names of passes.
 Completes = Literal[
-    "", "block", "breakpoint", "cell", "code", "cpu", "exercise", "file", "function", "global",
-    "language", "machine", "magic", "pass", "passes", "pipeline", "setting", "size", "symbol",
-    "target", "variable",
+    "", "block", "breakpoint", "cell", "code", "cpu", "exercise", "expression", "file", "function",
+    "global", "language", "machine", "magic", "pass", "passes", "pipeline", "setting", "size",
+    "symbol", "target", "type", "variable",
 ]  # fmt: skip
 
 
+#: What is written as a cell of the notebook's language is, and completed by it.
+IN_LANGUAGE = frozenset(("code", "expression", "type"))
 #: What `-O` takes.
 LEVELS = ("0", "1", "2", "3")
 #: The names of options' values by what completes them.
