@@ -280,8 +280,8 @@ def _rule_words(rule: str) -> str:
         "a tail call to itself": "a call to itself whose value is returned as it is, of which no "
         "`call` is left",
         "direct calls": "every call is direct: none through a pointer or an entry",
-        "packed instructions": "machine instructions that compute on several elements at once, of "
-        "whatever width your processor has",
+        "packed instructions in a loop": "in a loop, machine instructions that compute on several "
+        "elements at once, of whatever width your processor has",
     }[rule]
 
 

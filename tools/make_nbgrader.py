@@ -1,9 +1,10 @@
 """Makes the exercises into a course of nbgrader: an assignment for each lesson that has any.
 
 In an assignment stand the texts of the exercises, the cells that they need, a cell for each answer
-with the solution between `### BEGIN SOLUTION` and `### END SOLUTION`, and a `%check` that nbgrader
-grades: all of its points where it passes.  Start from `make`; `python tools/make_nbgrader.py
-FOLDER` writes the folder, in which `nbgrader generate_assignment NAME` is next.
+with the solution between `### BEGIN SOLUTION` and `### END SOLUTION` (or without these, where it is
+all of the cell), and a `%check` that nbgrader grades: all of its points where it passes.  Start
+from `make`; `python tools/make_nbgrader.py FOLDER` writes the folder, in which `nbgrader
+generate_assignment NAME` is next.
 """
 
 from __future__ import annotations
@@ -44,14 +45,16 @@ def graded(cell: dict[str, Any], name: str, **what: Any) -> dict[str, Any]:
 
 
 def answer(stub: str, solution: str, kernel: str) -> str:
-    """A solution of whose lines those are marked that its draft has not, at both ends."""
+    """A solution of whose lines those are marked that its draft has not, at both ends.  Where only
+    lines of the draft are left, or the first one says how the cell is compiled, none is: students
+    are to see nothing of it."""
     draft, lines = stub.split("\n"), solution.split("\n")
     head = _alike(draft, lines)
     tail = _alike(draft[head:][::-1], lines[head:][::-1])
-    magic = re.match(r"%%(\w+)", solution)
-    if magic and not head:
-        head = 1  # the cell is of that language
-    mark, end = _COMMENTS.get(magic[1] if magic else kernel, "#"), len(lines) - tail
+    magic, end = re.match(r"%%(\w+)", solution), len(lines) - tail
+    if head == end or (magic and not head):
+        return solution
+    mark = _COMMENTS.get(magic[1] if magic else kernel, "#")
     region = [f"{mark} ### BEGIN SOLUTION", *lines[head:end], f"{mark} ### END SOLUTION"]
     return "\n".join([*lines[:head], *region, *lines[end:]])
 
