@@ -64,7 +64,7 @@ soak: $(VENV)/.test $(VENV)/.bench
 slides: $(VENV)/.slides
 	@tools/step 'slides of the lessons in build/slides' $(PY) tools/make_slides.py build/slides $(SLIDES_ARGS)
 
-nbgrader: $(VENV)/.base
+nbgrader: $(VENV)/.nbgrader
 	@$(PY) tools/make_nbgrader.py build/nbgrader
 
 docs: $(VENV)/.docs
@@ -94,6 +94,6 @@ $(VENV)/.base: $(VENV)/.python $(wildcard kernelspec/*/* labextension/* labexten
 	@tools/step 'kernel for Jupyter' $(PY) -m jitkernel install --sys-prefix
 	@touch $@
 
-$(VENV)/.test $(VENV)/.lab $(VENV)/.c $(VENV)/.numpy $(VENV)/.dask $(VENV)/.bench $(VENV)/.docs $(VENV)/.slides: $(VENV)/.%: $(VENV)/.base
+$(VENV)/.test $(VENV)/.lab $(VENV)/.c $(VENV)/.numpy $(VENV)/.dask $(VENV)/.bench $(VENV)/.docs $(VENV)/.slides $(VENV)/.nbgrader: $(VENV)/.%: $(VENV)/.base
 	@tools/step 'what `make $*` needs' $(PY) -m pip install -q -e '.[$*]'
 	@touch $@

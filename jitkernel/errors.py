@@ -7,9 +7,10 @@ not begun or was taken back.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
 from jitkernel.printable import printable
@@ -69,6 +70,17 @@ def limit_met(error: BaseException) -> JitError | None:
     """The error of a session that met a limit of the system's; None for any other."""
     words = _LIMITS.get(error.errno or 0) if isinstance(error, OSError) else None
     return JitError(f"the session cannot go on: {words}") if words else None
+
+
+@contextlib.contextmanager
+def within_limits() -> Iterator[None]:
+    """Raise that error where such a limit was met."""
+    try:
+        yield
+    except OSError as error:
+        if limit := limit_met(error):
+            raise limit from None
+        raise
 
 
 class UsageError(JitError):

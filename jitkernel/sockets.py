@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import _socket
 from _socket import MSG_DONTWAIT, MSG_PEEK, SHUT_WR, SOCK_SEQPACKET, SOCK_STREAM
-from _socket import socket as Socket
 from collections.abc import Sequence
 
 __all__ = [
@@ -26,9 +25,23 @@ __all__ = [
 _SIZE = 4  # bytes of a descriptor's number
 
 
+class Socket(_socket.socket):
+    """One that is closed when nobody has it, and Python does not complain of that: a process that
+    ends, or is a fork of a session's, lets go of sockets that others have.  No line of Python runs
+    then, in which the handler of a signal could raise what is lost."""
+
+    __slots__ = ()
+    __del__ = _socket.socket.close
+
+
 def pair(kind: int) -> tuple[Socket, Socket]:
     """Two sockets that are connected."""
-    return _socket.socketpair(_socket.AF_UNIX, kind, 0)
+    one, other = _socket.socketpair(_socket.AF_UNIX, kind, 0)
+    return _taken(one), _taken(other)
+
+
+def _taken(sock: _socket.socket) -> Socket:
+    return Socket(sock.family, sock.type, sock.proto, sock.detach())
 
 
 def send_files(sock: Socket, data: bytes, files: Sequence[int]) -> None:

@@ -98,6 +98,27 @@ def test_a_strict_python_has_nothing_to_say(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr, done.stdout) == (0, "", SAYS)
 
 
+LEFT = """
+import gc, os, sys
+from jitkernel import Session
+s = Session()
+s.run("define i32 @two() {\\n  ret i32 2\\n}")
+if (child := os.fork()) == 0:
+    del s
+    gc.collect()
+    sys.exit(0)
+assert os.waitpid(child, 0)[1] == 0
+dir(s)  # after this Python finds it among what goes when it ends
+print(s["two"]())
+"""
+
+
+def test_sessions_that_nobody_closes_go_quietly(tmp_path: Path) -> None:
+    """In a process that ends, and in a fork, for which they are the parent's."""
+    done = run("-X", "dev", code=LEFT, tmp_path=tmp_path)
+    assert (done.returncode, done.stderr, done.stdout) == (0, "", "2\n")
+
+
 #: Some of each room; the tour is for the kernel.
 FILES = """
 session/test_redefine.py languages/test_plan.py linker/test_redefinition.py
