@@ -14,12 +14,12 @@ import statistics
 import struct
 import subprocess
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.harness import Comparison, Figure, Scale, compare, median_ns
+from benchmarks.harness import Comparison, Figure, Scale, compare, median_ns, ratios
 from jitkernel import Session
 
 if TYPE_CHECKING:
@@ -84,8 +84,10 @@ def numeric(scale: Scale) -> Iterator[Figure]:
     waits longer for the one operation than for an addition.
 
     clang alone shows what is its own doing: loops are unrolled as its model of the processor has
-    it.  Where code and arrays lie decides, too: cells of one source at several places, and one cell
-    with several sets of small arrays, show what that does to it.
+    it.  Of a first call, what no cell can do without stands in a line of its own: clang's time for
+    the text, LLVM's for the module, and the call's.  Where code and arrays lie decides, too: cells
+    of one source at several places, and one cell with several sets of small arrays, show what that
+    does to it.
     """
     sides: dict[str, _Make] = {"C cell": _cell}
     for name, needed, make in (
@@ -102,7 +104,7 @@ def numeric(scale: Scale) -> Iterator[Figure]:
         import numba
 
         numba.njit("f8(f8)")(lambda x: x)(1.0)  # LLVM is loaded and ready, as in a session
-    ratios: list[float] = []
+    runtimes: list[float] = []
     with Session() as s, TemporaryDirectory() as folder:
         s.run("int ready(void) { return 1; }", "c")
         s.call("ready")
@@ -110,6 +112,7 @@ def numeric(scale: Scale) -> Iterator[Figure]:
             runs: dict[str, Callable[[], object]] = {}
             results: dict[str, bytes] = {}
             firsts: dict[str, list[float]] = {name: [] for name in sides}
+            alone: list[tuple[float, float, float]] = []
             for number in range(scale.pick(3, 7, 15)):  # of the first the run time is looked at
                 for name, make in sides.items():
                     given = _shared(s, program) if name == "C cell" else program.arguments()
@@ -120,6 +123,9 @@ def numeric(scale: Scale) -> Iterator[Figure]:
                     firsts[name].append((time.perf_counter() - start) * 1e3)
                     if not number:
                         runs[name], results[name] = run, _bytes(result, given)
+                    if name == "C cell":
+                        again = run
+                alone.append(_alone(s, anew, again))
             places = _places(s, program)
             native = {"clang": _clang(program, folder)} if shutil.which("gcc") else {}
             contracted = {"contracted": _contracted(s, program)}
@@ -127,9 +133,9 @@ def numeric(scale: Scale) -> Iterator[Figure]:
             everything = {**runs, **native, **contracted, **places, **sets}
             found = _in_turn(everything, scale.pick(7, 25, 60))
             best = min((n for n in runs if n != "C cell"), key=found.median, default="C cell")
-            ratios.append(found.ratio("C cell", best))
+            runtimes.append(found.ratio("C cell", best))
             note = ", ".join(f"{n} {found.median(n):.2f} ms" for n in (*runs, *native))
-            yield Figure(f"{program.name}: C cell / {best}", ratios[-1], "x", 1.05, note=note)
+            yield Figure(f"{program.name}: C cell / {best}", runtimes[-1], "x", 1.05, note=note)
             others = [n for n, data in results.items() if data != results["C cell"]]
             yield Figure(
                 "  sides whose results are others than the cell's", len(others), "1", 0,
@@ -142,8 +148,8 @@ def numeric(scale: Scale) -> Iterator[Figure]:
             )  # fmt: skip
             yield from _where_it_lies(found, places, sets)
             if "numba" in firsts:
-                yield from _first_calls(program, found, Comparison(firsts))
-    yield Figure("geometric mean of run times", statistics.geometric_mean(ratios), "x")
+                yield from _first_calls(program, found, Comparison(firsts), alone)
+    yield Figure("geometric mean of run times", statistics.geometric_mean(runtimes), "x")
 
 
 def _where_it_lies(
@@ -164,8 +170,28 @@ def _where_it_lies(
         )  # fmt: skip
 
 
-def _first_calls(program: Program, found: Comparison, firsts: Comparison) -> Iterator[Figure]:
-    """How long each side took to the first result of a function that is new, in milliseconds."""
+def _alone(s: Session, program: Program, again: Callable[[], object]) -> tuple[float, float, float]:
+    """The milliseconds that clang, LLVM and the call take for a program which is a cell: each is
+    asked again for what it has just done."""
+    from jitkernel.languages.c.clang import clang_for, nothing
+
+    clang = clang_for(s.inspect.state.setting, None, False, nothing)
+    start = time.perf_counter()
+    clang.compile(program.c())
+    clang_ended = time.perf_counter()
+    again()
+    called = time.perf_counter()
+    request = s.inspect.request(s.symbols[program.name].cell)
+    llvm = s.inspect.engine.pool.compile(request, fresh=True).times
+    return (clang_ended - start) * 1e3, sum(llvm.values()) / 1e6, (called - clang_ended) * 1e3
+
+
+def _first_calls(
+    program: Program, found: Comparison, firsts: Comparison,
+    alone: Sequence[tuple[float, float, float]],
+) -> Iterator[Figure]:  # fmt: skip
+    """How long each side took to the first result of a function that is new, in milliseconds, and
+    how long what it is made of does alone."""
     first = {name: firsts.median(name) for name in firsts.blocks}
     yield Figure(
         f"{program.name}: first call, C cell / numba", firsts.ratio("C cell", "numba"), "x", 0.2,
@@ -176,6 +202,12 @@ def _first_calls(program: Program, found: Comparison, firsts: Comparison) -> Ite
     yield Figure(
         "  without a call's own time", more["C cell"] / more["numba"], "x",
         note=", ".join(f"{n} {t:.0f} ms" for n, t in more.items()),
+    )  # fmt: skip
+    clang, llvm, call = map(statistics.median, zip(*alone, strict=True))
+    yield Figure(
+        "  clang, LLVM and the call alone / numba",
+        statistics.median(ratios([*map(sum, alone)], firsts.blocks["numba"])), "x",
+        note=f"clang {clang:.1f} ms, LLVM {llvm:.1f} ms, the call {call:.1f} ms",
     )  # fmt: skip
 
 
