@@ -97,6 +97,14 @@ class WrongArgument(UsageError, TypeError):
     """An argument that is plainly of the wrong type: None for a path, a number for a name."""
 
 
+class Damaged(UsageError):
+    """A session's file that is not what was written."""
+
+
+class Unopened(UsageError):
+    """A file that the system does not let us open: its folder is full, say, or another's."""
+
+
 class Diagnostic(NamedTuple):
     """One complaint about a cell's source.
 

@@ -32,8 +32,9 @@ def did_you_mean(
     otherwise: str = "",
     cutoff: float = 0.6,
 ) -> str:
-    """`; did you mean X?` with what is most like `word`, as `show` writes it, else `otherwise`."""
+    """`; did you mean X?` with what is most like `word`, and is not it, as `show` writes it, else
+    `otherwise`."""
     import difflib
 
-    near = difflib.get_close_matches(word, list(known), 1, cutoff)
+    near = difflib.get_close_matches(word, [other for other in known if other != word], 1, cutoff)
     return f"; did you mean {show(near[0])}?" if near else otherwise

@@ -1,8 +1,12 @@
-"""Answers of a worker as results or errors.  Start from `ask` and `compiled`."""
+"""Answers of a worker as results or errors.  Start from `ask` and `compiled`.
+
+LLVM has no bounds in a worker, whose memory it may have spoilt before it answers: what has another
+form than the worker gives it is not believed, and a new worker takes its place.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from time import monotonic
 from typing import Any
 
@@ -11,11 +15,33 @@ from jitkernel.compiler.records import Compiled, Summary, diagnostics_of
 from jitkernel.compiler.wire import readable
 from jitkernel.compiler.worker_process import WorkerProcess
 from jitkernel.errors import CompileError, Interrupted, WorkerDied
+from jitkernel.forms import Maybe, check
 
 _SPIN = 2_000_000  # nanoseconds; the answer to a tiny cell comes within two milliseconds
 _SHORT = 4096  # bytes of a request that may be one
 _TICK = 0.5  # seconds
 _STAGES = ("parse", "verify", "optimise", "emit", "summarise")
+_DIAGNOSTIC = (str, int, int, str, str, str, str)  # of which those at the end may be left out
+#: What headers of answers tell besides, and what they are by the function that answers.
+_ANY = {
+    "broken": Maybe(str), "error": Maybe([list]), "notes": Maybe([list]),
+    "words": Maybe([list]),
+}  # fmt: skip
+_REFUSED = ("error", "broken", "lacks")
+_OWN = {"own": Maybe((int, int))}
+_FORMS: Mapping[str, Any] = {
+    "pipeline:compiled": {
+        "summary": (
+            [(str, int, str, str, str, str, str)], [(str, int, str, str, int, int)], {...: str},
+            [(str, str, int)],
+        ),
+        "times": (int,) * len(_STAGES), **_OWN,
+    },
+    "pipeline:account": {"live": int, "kept": [int], "costs": [(int, str, int, int, int)], **_OWN},
+    "products:merged": {"sizes": [int], **_OWN},
+    "products:printed": {"size": int, **_OWN},
+    "pass_tracing:ends": {"first": (str, bool), "last": (str, bool), **_OWN},
+}  # fmt: skip
 
 
 def refuse(header: dict[str, Any]) -> None:
@@ -28,7 +54,8 @@ def refuse(header: dict[str, Any]) -> None:
 
 def compiled(header: dict[str, Any], blob: bytes) -> Compiled:
     """The result that a worker's answer stands for; raises CompileError."""
-    refuse(header)
+    if "error" in header or "broken" in header:
+        refuse(header)
     rows = [*header.get("notes", ()), *header.get("words", ())]
     return Compiled(
         blob,
@@ -36,6 +63,14 @@ def compiled(header: dict[str, Any], blob: bytes) -> Compiled:
         dict(zip(_STAGES, header["times"], strict=False)),
         diagnostics_of(rows) if rows else (),
     )
+
+
+def _check_told(header: dict[str, Any]) -> None:
+    """Raise ValueError where what an answer tells has another form."""
+    check(header, _ANY)
+    for key in ("error", "notes", "words"):
+        for row in header.get(key) or ():
+            check(row, _DIAGNOSTIC[: max(len(row), 1)])
 
 
 def ask(
@@ -61,7 +96,16 @@ def ask(
         if tick:
             while monotonic() < end and not readable(worker, _TICK):
                 tick()
-        return worker.receive(end - monotonic(), _SPIN if len(question.data) < _SHORT else 0)
+        spin = _SPIN if len(question.data) < _SHORT else 0
+        try:
+            header, blob = worker.receive(end - monotonic(), spin)
+            if not header.keys().isdisjoint(_ANY):
+                _check_told(header)
+            if header.keys().isdisjoint(_REFUSED):
+                check(header, _FORMS.get(question.function, _OWN))
+        except (ValueError, RecursionError) as odd:
+            raise _senseless(odd, question) from None
+        return header, blob
     except TimeoutError:
         worker.condemned = "timeout"
         worker.kill()
@@ -81,6 +125,14 @@ def ask(
         worker.condemned = "abandoned"  # an answer may be on its way: it fits no later request
         worker.kill()
         raise
+
+
+def _senseless(error: Exception, question: Question) -> WorkerDied:
+    """The error of an answer that has another form than the worker gives it."""
+    return WorkerDied(
+        f"the compiler gave an answer that makes no sense ({error}) when it was asked for "
+        f"{question.label}; the session is as it was, and the next cell has a new compiler"
+    )
 
 
 def _died(how: str, words: str, question: Question, begun: bool) -> WorkerDied:

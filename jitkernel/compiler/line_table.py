@@ -13,8 +13,7 @@ from functools import lru_cache
 from jitkernel.compiler.records import BODY, LineTable, Request
 from jitkernel.elf import read_object
 from jitkernel.elf.constants import SHF_EXECINSTR, STT_FUNC
-from jitkernel.elf.dwarf.lines import read_lines
-from jitkernel.elf.dwarf.sections import placed_sections
+from jitkernel.elf.dwarf.info import DebugInfo
 from jitkernel.errors import LinkError
 from jitkernel.ir.debug_info import with_locations
 from jitkernel.ir.marks import first_alike
@@ -24,18 +23,14 @@ LINE = 64  # bytes of a line of the cache, by which loops are aligned
 _EIGHT = frozenset({1, 24, 25, 29})  # R_X86_64_64, PC64, GOTOFF64, GOTPC64: fields of 8 bytes
 
 
-def located(request: Request, bodies: bool = False, only: str = "") -> Request | None:
-    """The same module with locations at its instructions, or at those of the function `only`, which
-    are then the lines of what is inlined there, too: lines of the cell, counted from where it
-    begins; with `bodies`, line n of the k-th of the request's bodies is k * BODY + n, both from 1.
-    Locations of its own go.  Where it is marked, instructions of one line of its language have one
-    line.  None where the text is of a kind that is not understood."""
-    source = _with_locations(request.source, request.first_line, request.marked, only)
+def located(request: Request) -> Request | None:
+    """The same module with locations at its instructions: lines of the cell, counted from where it
+    begins; line n of the k-th of the request's bodies is k * BODY + n, both from 1.  Locations of
+    its own go.  Where it is marked, instructions of one line of its language have one line.  None
+    where the text is of a kind that is not understood."""
+    source = _with_locations(request.source, request.first_line, request.marked)
     if not source:
         return None
-    request = request._replace(source=source)
-    if not bodies:
-        return request
     texts = [
         _with_locations(lent.text, 2 - BODY * k - 1) for k, lent in enumerate(request.bodies, 1)
     ]
@@ -43,14 +38,14 @@ def located(request: Request, bodies: bool = False, only: str = "") -> Request |
         lent._replace(key=f"{lent.key}, {k}", text=text) if text else lent
         for k, (lent, text) in enumerate(zip(request.bodies, texts, strict=True), 1)
     ]
-    return request._replace(bodies=found)
+    return request._replace(source=source, bodies=found)
 
 
 #: A view asks for the lines of one text several times: at two levels, as a table and as IR.
 @lru_cache(maxsize=4)
-def _with_locations(source: str, first_line: int, marked: bool = False, only: str = "") -> str:
+def _with_locations(source: str, first_line: int, marked: bool = False) -> str:
     line_of = first_alike(source, first_line) if marked else None
-    return with_locations(source, first_line, line_of, only=only)
+    return with_locations(source, first_line, line_of)
 
 
 def table_of(code: bytes, made: bytes) -> LineTable:
@@ -72,8 +67,8 @@ def beside(code: bytes, made: bytes, only: str = "") -> tuple[int, LineTable]:
         if left.masked(right.fields) != right.masked(left.fields):
             return -1, ()
         rows = [
-            (left.section, left.start + offset - right.start, line)
-            for section, offset, line in line_table(made)
+            (left.section, left.start + offset - right.start, lines)
+            for section, offset, lines in line_table(made)
             if section == right.section and right.start <= offset <= right.stop
         ]
         return len(left.content), tuple(rows)
@@ -127,15 +122,15 @@ def _code(data: bytes) -> list[tuple[str, bytes]]:
 
 
 def line_table(data: bytes) -> LineTable:
-    """Rows (section name, offset of the first byte in it, line), by section and offset.
+    """Its rows, by section and offset.
 
     Line 0 is code of no line of its own, and what follows the last function.
     """
     elf = read_object(data)
-    apart = {index: index << _APART for index in range(len(elf.sections))}
-    rows: dict[tuple[str, int], int] = {}
-    for row in read_lines(placed_sections(data, apart)).rows:
+    info = DebugInfo(data, {index: index << _APART for index in range(len(elf.sections))})
+    rows: dict[tuple[str, int], tuple[int, ...]] = {}
+    for row in info.lines.rows:
         name, offset = elf.section_name(row.start >> _APART), row.start & (1 << _APART) - 1
-        rows[name, offset] = row.line
-        rows.setdefault((name, offset + row.stop - row.start), 0)
-    return tuple((section, offset, line) for (section, offset), line in sorted(rows.items()))
+        rows[name, offset] = row.line, *(call.line for call in info.inlined(row.start))
+        rows.setdefault((name, offset + row.stop - row.start), (0,))
+    return tuple((section, offset, lines) for (section, offset), lines in sorted(rows.items()))

@@ -93,7 +93,7 @@ class MachineTrace(NamedTuple):
     `before` and `after` are the module before its first pass and after its last; of a trace of one
     function `before` has that one alone.  `runs` are the passes, with their times.  `same` are the
     bytes of code, of the one function or of all, where that is what was compiled before, -1 where
-    it is not or was not asked for; `lines` their lines (see `CompilerPool.lines`, with `bodies`).
+    it is not or was not asked for; `lines` their lines (see `CompilerPool.lines`).
     `allocation` is the text of each function as register allocation finds it and as it leaves it.
     `stopped` says where it was, in a trace that was interrupted, as far as it came.
     """

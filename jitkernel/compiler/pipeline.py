@@ -137,8 +137,8 @@ def compile_module(
         verified = perf_counter_ns()
         rows = _summary(module, request, ready, target)
         held = _lent(module, context, request, target) if request.bodies else []
-        if request.near:
-            inlining.bring_near(module, request.near)
+        if ready.near:
+            inlining.bring_near(module, ready.near)
         summarised = perf_counter_ns()
         if watch:
             watch("optimise", module)

@@ -245,7 +245,7 @@ class CompilerPool:
         Raises CompileError.
         """
         _, text = self._answer("products:assembly", request, triple, cpu, syntax)
-        return text.decode("utf-8", "replace")
+        return _text(text)
 
     def foreign_object(self, request: Request, triple: str, cpu: str = "") -> bytes:
         """The same as an object file."""
@@ -258,7 +258,7 @@ class CompilerPool:
 
     def disassembled(self, bitcode: bytes) -> str:
         """The text of a module in bitcode.  Raises CompileError."""
-        return self._answer("products:disassembled", bitcode.hex(), label="bitcode")[1].decode()
+        return _text(self._answer("products:disassembled", bitcode.hex(), label="bitcode")[1])
 
     def merged(
         self, parts: Sequence[Part], options: Options, seen: Iterable[str], forms: Sequence[str]
@@ -277,17 +277,17 @@ class CompilerPool:
         """The module as its passes leave it or (else) as they find it, as LLVM prints it.  Raises
         CompileError."""
         stage = "optimised" if optimised else "optimise"
-        return self._answer("products:printed", request, stage, False)[1].decode()
+        return _text(self._answer("products:printed", request, stage, False)[1])
 
     def located(self, request: Request, code: bytes) -> tuple[str, LineTable]:
         """The module as its passes leave it, each instruction with its line, and the table of
-        `lines` with `bodies`: both of one compile.  Raises CompileError."""
+        `lines`: both of one compile.  Raises CompileError."""
         from jitkernel.compiler.line_table import located, table_of  # not needed to start
 
-        asked = located(request, bodies=True) or request
+        asked = located(request) or request
         answer, blob = self._answer("products:printed", asked, "optimised", True)
         table = table_of(code, blob[answer["size"] :]) if asked is not request else ()
-        return blob[: answer["size"]].decode(), table
+        return _text(blob[: answer["size"]]), table
 
     def ends(self, request: Request) -> tuple[str, str]:
         """The module before its first pass and after its last, all values named.  Raises
@@ -309,13 +309,9 @@ class CompilerPool:
         refuse(answer[0])
         return answer
 
-    def lines(
-        self, request: Request, code: bytes = b"", bodies: bool = False, only: str = ""
-    ) -> LineTable:
-        """A table of the line of the cell that each stretch of its code comes from; of code that
-        was inlined from another cell, of the call, or with `bodies`, of line n of the k-th of the
-        request's bodies: k * BODY + n, both from 1.  With `only`, the lines of that function alone:
-        of code that was inlined there, wherever from, of the call.
+    def lines(self, request: Request, code: bytes = b"") -> LineTable:
+        """A table of the lines that each stretch of a cell's code comes from, as `located` counts
+        them: its own, and where it was inlined, those of the calls.
 
         `code` is the object that the request has become, where that is at hand.  Compiles the text
         again with locations, which leaves the code as it was, and reads the line table.  What
@@ -327,7 +323,7 @@ class CompilerPool:
 
         try:
             code = code or self.compile(request).object
-            asked = located(request, bodies, only)
+            asked = located(request)
             return table_of(code, self.compile(asked).object) if asked is not None else ()
         except CompileError:
             return ()
@@ -366,3 +362,8 @@ class CompilerPool:
     def memory(self) -> list[WorkerMemory]:
         """The memory that each worker process holds."""
         return [memory_of(worker) for worker in self.workers.living]
+
+
+def _text(data: bytes) -> str:
+    """Text that a worker wrote, whatever became of it there."""
+    return data.decode("utf-8", "replace")

@@ -31,13 +31,15 @@ class Prepared:
     """A module's `source` on its way.
 
     `aliases` are aliases and ifuncs, which the C interface cannot list.  `shifts` maps a line to
-    the column after which `count` characters were put in; `pic` says that the code is to be
+    the column after which `count` characters were put in; `near` are symbols of others whose places
+    code may use as those of its own module; `pic` says that the code is to be
     position independent, and `loaded` that its object asks for what a loader does (see
     `without_loader`)."""
 
     def __init__(self, request: Request) -> None:
         self._request, self.source = request, request.source
         self.text = b""
+        self.near = request.near
         self.pic = self.loaded = False
         self.warnings: list[Diagnostic] = []
         self.aliases: list[FunctionInfo | VariableInfo] = []
@@ -158,13 +160,11 @@ def _optnone(ready: Prepared, options: Options) -> None:
 def _place_nowhere(ready: Prepared) -> None:
     """Let code ask where each thread-local variable is, whatever model it was to have: the linker
     knows that form (general dynamic), and in it another cell may define the variable."""
-    edits = [
-        (value.words_at, value.words_at + len(value.words), value.unplaced_words)
-        for value in global_values(ready.source)
-        if "thread_local" in value.words
-    ]
-    if edits:
+    found = [value for value in global_values(ready.source) if "thread_local" in value.words]
+    if found:
         ready.pic = ready.loaded = True
+        ready.near -= {value.name for value in found}  # where they are now, they are no such ones
+        edits = ((v.words_at, v.words_at + len(v.words), v.unplaced_words) for v in found)
         ready.source = replaced(ready.source, edits)
 
 

@@ -17,8 +17,9 @@ from jitkernel.record import NamedTuple
 if TYPE_CHECKING:
     from jitkernel.elf import ElfObject
 
-# One row per stretch of code: (section name, offset of its first byte in that section, line).
-LineTable = tuple[tuple[str, int, int], ...]
+#: One row per stretch of code: section name, offset of its first byte in that section, its line
+#: and, where it was inlined, the lines of the calls, the innermost first; 0 where it is of none.
+LineTable = tuple[tuple[str, int, tuple[int, ...]], ...]
 
 
 #: What code is compiled for a debugger: of which each value has a home in memory, or which is
@@ -111,6 +112,12 @@ class Request(NamedTuple):
 
 #: A line of a request's k-th body, counted from 1, is k * BODY more in tables that have those.
 BODY: Final = 1 << 20
+
+
+def own_line(lines: Iterable[int]) -> int:
+    """The line of a request's own text, of a row's in a table: of what came from elsewhere, the
+    call's."""
+    return next((line for line in lines if 0 < line < BODY), 0)
 
 
 class Part(NamedTuple):

@@ -54,7 +54,7 @@ class Traces:
     ) -> tuple[Remark, ...]:
         """The remarks of LLVM's passes on a module, each once, in order.  Their lines are those of
         `line_table.located`."""
-        asked = located(request, bodies=True) or request
+        asked = located(request) or request
         return self._watched("remarks", "the remarks", Remarks.of, tick, (asked,), asked).found
 
     def passes(
@@ -108,7 +108,7 @@ class Traces:
         whether this is the same code.  Of `only` nothing else gets code, where that makes none that
         is different.  `counted`: the passes are counted, for a `trace`.
         """
-        text = None if request.options.debug else located(request, bodies=True)
+        text = None if request.options.debug else located(request)
         start, size = extent(code, only)
 
         def ask(asked: Request, alone: str) -> MachineTrace:

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import JitError
 from jitkernel.files import memory_file
+from jitkernel.forms import check
 from jitkernel.sockets import SHUT_WR, SOCK_SEQPACKET, SOCK_STREAM, Socket, pair, send_files
 from jitkernel.spawning import spawning
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 _SCRIPT = os.path.join(os.path.dirname(__file__), "worker.py")
 _STDERR_SIZE = 1 << 20
 _STDERR_SHOWN = 4000
+_FIRST = {"ready": int, "who": (str,) * 5}  # the header of its first word
 _STARTED_WITHIN = 30.0  # seconds; a process that does not start by then never will
 
 # Memory that a compile frees is wanted again by the next one: giving it back to the system in
@@ -174,11 +176,12 @@ class WorkerProcess(_Process):
 
     def wait_started(self) -> None:
         """Wait for its first word, unless it has come or the process has ended."""
-        with suppress(EOFError, OSError):
+        with suppress(EOFError, OSError, ValueError):
             self._welcome(_STARTED_WITHIN)
 
     def _welcome(self, timeout: float) -> None:
-        """Take the first word of a process that has started, unless that is done.
+        """Take the first word of a process that has started, unless that is done.  Raises as
+        `receive` does.
 
         Only when what the word says is known is it taken from the socket: a number that is lost
         halfway leaves a process that nobody can wait for.
@@ -191,7 +194,9 @@ class WorkerProcess(_Process):
         except TimeoutError:
             if not self._pid:
                 raise
+        check(header, dict)
         if "ready" in header:  # else it was taken, and then this was ended
+            check(header, _FIRST)
             self._pid = int(header["ready"])
             from jitkernel.compiler.records import Identity  # not needed to start
 
@@ -220,7 +225,8 @@ class WorkerProcess(_Process):
                 raise TimeoutError
 
     def receive(self, timeout: float, spin: int = 0) -> tuple[dict[str, Any], bytes]:
-        """The next answer.  Raises EOFError or OSError where it is gone, TimeoutError.
+        """The next answer.  Raises EOFError or OSError where it is gone, TimeoutError, ValueError
+        for what is none.
 
         `spin`: see `FrameReader.receive`.
         """
@@ -229,7 +235,11 @@ class WorkerProcess(_Process):
             spin = 0
         header, blob = self._inbox.receive(spin, timeout)
         self.compiles += 1
-        self.own_bytes, self.held_bytes = header.get("own", (self.own_bytes, self.held_bytes))
+        if header.__class__ is not dict:
+            raise ValueError("it has no header")
+        own = header.get("own")
+        if own.__class__ is list and len(own) == 2:
+            self.own_bytes, self.held_bytes = own
         self.first_held = self.first_held or self.held_bytes
         return header, blob
 

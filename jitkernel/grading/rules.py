@@ -20,6 +20,7 @@ from jitkernel.ir.model.module import Module
 from jitkernel.ir.model.values import Global, Value
 from jitkernel.ir.module import functions
 from jitkernel.ir.names import written
+from jitkernel.linker import disassembly
 from jitkernel.linker.packed import is_packed
 from jitkernel.wording import counted
 
@@ -106,21 +107,17 @@ def _opcode(session: Session, name: str, opcode: str, wanted: bool, raw: bool) -
 # -- machine code --------------------------------------------------------------------------------
 
 
-def _machine_code(session: Session, name: str) -> list[tuple[int, int, str, str]]:
-    """Rows of address, size, mnemonic, operands."""
-    from capstone import CS_ARCH_X86, CS_MODE_64, Cs
-
+def _machine_code(session: Session, name: str) -> list[disassembly.Instruction]:
     symbol = session.symbols[name]
     code = session.inspect.engine.arena.read(symbol.address, symbol.size)
-    rows = Cs(CS_ARCH_X86, CS_MODE_64).disasm_lite(code, symbol.address)
-    return [row for row in rows if row[2] not in ("nop", "int3")]
+    return disassembly.decode(code, symbol.address)
 
 
 def _at_most(session: Session, name: str, limit: int, what: str) -> Finding:
     if what == "bytes":
         count = session.symbols[name].size
     elif what == "instructions":
-        count = len(_machine_code(session, name))
+        count = sum(i.mnemonic not in ("nop", "int3") for i in _machine_code(session, name))
     else:
         count = len(_instructions(session, name, raw=False))
     return Finding(count <= limit, f"{count} {what if count != 1 else what.removesuffix('s')}")
@@ -131,10 +128,10 @@ def _leaving(session: Session, name: str) -> list[tuple[str, str]]:
     symbol = session.symbols[name]
     inside = range(symbol.address + 1, symbol.address + symbol.size)
     return [
-        (mnemonic, operands)
-        for _, _, mnemonic, operands in _machine_code(session, name)
-        if mnemonic == "call"
-        or (mnemonic == "jmp" and not (_is_number(operands) and int(operands, 16) in inside))
+        (i.mnemonic, i.operands)
+        for i in _machine_code(session, name)
+        if i.mnemonic == "call"
+        or (i.mnemonic == "jmp" and not (_is_number(i.operands) and int(i.operands, 16) in inside))
     ]
 
 
@@ -209,19 +206,15 @@ def _is_number(operands: str) -> bool:
 
 
 def _packed(session: Session, name: str, in_loop: bool = False) -> Finding:
-    rows = _machine_code(session, name)
-    found = [at for at, _, mnemonic, operands in rows if is_packed(mnemonic, operands)]
-    if in_loop:  # from where a jump leads back to, to the jump; to other functions lead tail calls
-        loops = [
-            range(target, at)
-            for at, _, mnemonic, operands in rows
-            if mnemonic.startswith("j") and _is_number(operands)
-            if (target := int(operands, 16)) >= rows[0][0]
-        ]
-        found = [at for at in found if any(at in loop for loop in loops)]
+    code = _machine_code(session, name)
+    depths = disassembly.loop_depths(code, session.inspect.engine.arena.read)
+    found = sum(
+        is_packed(i.mnemonic, i.operands) and (depth > 0 or not in_loop)
+        for i, depth in zip(code, depths, strict=True)
+    )
     where = " in a loop" * in_loop
-    count = counted(len(found), "packed instruction") if found else "no packed instructions"
-    return Finding(bool(found), count + where)
+    count = counted(found, "packed instruction") if found else "no packed instructions"
+    return Finding(found > 0, count + where)
 
 
 _OTHERS: dict[str, Callable[[Session, str], Finding]] = {

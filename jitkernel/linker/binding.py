@@ -32,14 +32,18 @@ class OutOfRange(Exception):
 
 
 class Bindings:
-    """Writes the fields, stubs and GOT slots of symbols into the arena.
+    """Writes the fields, stubs and GOT slots of symbols into the arena; `view` is its bytes from
+    the address `base` on.
 
     `fixed` are symbols whose addresses never change; `jk_raise` there is what stubs of missing
     symbols call.
     """
 
-    def __init__(self, arena: Arena, fixed: Mapping[str, int]):
-        self.arena, self.view, self.base = arena, arena.view, arena.base
+    def __init__(
+        self, arena: Arena, fixed: Mapping[str, int], view: memoryview | None = None, base: int = 0
+    ):
+        self.arena = arena
+        self.view, self.base = (arena.view, arena.base) if view is None else (view, base)
         self.fixed = fixed
         #: an image has had a body or a value of a symbol in its code
         self.holding = False
@@ -48,8 +52,8 @@ class Bindings:
         #: what `_GLOBAL_OFFSET_TABLE_` is: slots lie anywhere in the zone that it begins
         self.got = arena.zones["rodata"].start
         #: what is at a variable that is gone: 200 MiB where nothing is mapped
-        self._low = self.base + arena.capacity <= 1 << 31
-        self.unmapped = 0x0100_0000 if self._low else self.base - (256 << 20)
+        self._low = arena.base + arena.capacity <= 1 << 31
+        self.unmapped = 0x0100_0000 if self._low else arena.base - (256 << 20)
         #: offsets into the slab where writable data begins and ends
         data = arena.zones["data"]
         self.data_start, self.data_stop = data.start - arena.base, data.stop - arena.base
@@ -249,14 +253,10 @@ class Bindings:
 
 
 class CopiedFields(Bindings):
-    """Fields in a copy of the bytes from `address` on: nobody runs what is written there.
+    """Fields in a copy of some bytes, which nobody runs.
 
     No stub or slot is made; raises OutOfRange where a symbol has not the one that it needs.
     """
-
-    def __init__(self, bind: Bindings, address: int, content: bytearray):
-        vars(self).update(vars(bind))
-        self.view, self.base = memoryview(content), address
 
     def stub(self, symbol: Symbol) -> int:
         """The address of a symbol's stub."""

@@ -474,7 +474,8 @@ class Linker(Recorded):
             start = at - _BEFORE
             content = bytearray(self.arena.read(start, _BEFORE + _FIELD))
             try:
-                CopiedFields(self.bind, start, content).apply(symbol, _BEFORE, *rest)
+                copied = CopiedFields(self.arena, self.fixed, memoryview(content), start)
+                copied.apply(symbol, _BEFORE, *rest)
             except OutOfRange as error:
                 raise AssertionError(f"{image}: {symbol} is out of reach: {error}") from None
             self._check_bytes(symbol, start, content)

@@ -6,13 +6,14 @@ cells have moved symbols; it is not a record kept from linking.  Start from `rea
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from jitkernel.elf import ElfObject, read_object
 from jitkernel.elf import constants as c
+from jitkernel.linker.disassembly import plain
 from jitkernel.linker.layout import (
     PRIVATE,
     PinnedRange,
@@ -271,8 +272,13 @@ class _Reader:
         """Those of unwind records: a record lies where the region has the one of its function."""
         where: dict[int, int] = {}
         records = split(self.obj.content(index))
-        for begin, length, cie in records:
-            mine = [e for e in entries if begin <= e[0] < begin + length]
+        begins = [begin for begin, _, _ in records]
+        within: list[list[tuple[int, int, int]]] = [[] for _ in records]
+        for entry in entries:
+            number = bisect_right(begins, entry[0]) - 1
+            if number >= 0 and entry[0] < begins[number] + records[number][1]:
+                within[number].append(entry)
+        for (begin, _, cie), mine in zip(records, within, strict=True):
             if cie < 0 or not mine:
                 continue
             number, addend = mine[0][1] >> 32, mine[0][2]
@@ -282,11 +288,10 @@ class _Reader:
                 where[begin] = fde
                 back = int.from_bytes(self.linker.arena.read(fde + 4, 4), "little")
                 where.setdefault(cie, fde + 4 - back)
-        for begin, length, _ in records:
-            for entry in entries:
-                if begin <= entry[0] < begin + length:
-                    at = where[begin] + entry[0] - begin if begin in where else 0
-                    yield self._made(index, entry, at)
+        for begin, mine in zip(begins, within, strict=True):
+            for entry in mine:
+                at = where[begin] + entry[0] - begin if begin in where else 0
+                yield self._made(index, entry, at)
 
     # -- one field -------------------------------------------------------------------------------
 
@@ -325,7 +330,8 @@ class _Reader:
             elif self.obj.symbol(number).info & 15 == c.STT_SECTION:
                 # It counts from the end of the instruction: `.rodata+0x1c` means +0x20.
                 if section not in self.ends:
-                    self.ends[section] = _instruction_ends(self.obj.content(section))
+                    found = plain(self.obj.content(section), 0)
+                    self.ends[section] = [at + size for at, size, _, _ in found]
                 ends = self.ends[section]
                 refers_to += addend + ends[bisect_left(ends, offset + 4)] - offset
         return MappedRelocation(
@@ -396,12 +402,3 @@ class _Reader:
         if was[0] == 0x8B:
             return "lea", at + 4 + distance, at, distance
         return "immediate", distance & 0xFFFF_FFFF, at, distance & 0xFFFF_FFFF
-
-
-def _instruction_ends(code: bytes) -> list[int]:
-    """The ends of a section's instructions, in order; a byte that is in none stands alone."""
-    from capstone import CS_ARCH_X86, CS_MODE_64, Cs
-
-    disassembler = Cs(CS_ARCH_X86, CS_MODE_64)
-    disassembler.skipdata = True
-    return [at + size for at, size, _, _ in disassembler.disasm_lite(code, 0)]

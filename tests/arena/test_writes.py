@@ -221,7 +221,7 @@ def test_at_random(twice: Twice) -> None:
     plain._known = {}
     table = twice.arena.writes.runner
     behind: list[dict[int, bytes]] = [{}, {}, {}]
-    for _ in range(150):
+    for _ in range(80):
         for _ in range(chance.choice([0, 0, 1, 2, 40])):
             at = chance.randrange(SIZE - 8) & ~(PAGE - 1 if chance.random() < 0.5 else 0)
             data = chance.choice([b"\1", chance.randbytes(8)])

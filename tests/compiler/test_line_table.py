@@ -9,7 +9,8 @@ from elftools.elf.elffile import ELFFile
 
 from jitkernel.compiler.line_table import beside, extent, line_table
 from jitkernel.compiler.pool import CompilerPool
-from jitkernel.compiler.records import Lent, LineTable, Options, Request
+from jitkernel.compiler.records import BODY, Lent, LineTable, Options, Request, own_line
+from jitkernel.elf.dwarf.dies import Die
 from jitkernel.ir.debug_info import with_locations
 
 SOURCE = """; a cell
@@ -52,15 +53,19 @@ define i32 @caller(ptr %p, i32 %n) section ".text.hot" {
 
 def at(table: LineTable, section: str, offset: int) -> int:
     """The line of the byte at `offset`: that of the last row not past it."""
-    return [line for name, start, line in table if name == section and start <= offset][-1]
+    return [lines[0] for name, start, lines in table if name == section and start <= offset][-1]
+
+
+def every(table: LineTable, section: str = ".text") -> set[int]:
+    """The lines that a section's code comes from."""
+    return {line for name, _, lines in table if name == section for line in lines}
 
 
 @pytest.mark.parametrize("level", [0, 1, 2, 3])
 def test_the_line_of_each_instruction(pool: CompilerPool, level: int) -> None:
     request = Request(SOURCE, Options(level))
     table = pool.lines(request)
-    lines = {line for name, _, line in table if name == ".text"}
-    assert lines >= {7, 14, 22, 26}  # the load, the division, the call, the store
+    assert every(table) >= {7, 14, 22, 26}  # the load, the division, the call, the store
     hot = ELFFile(io.BytesIO(pool.compile(request).object)).get_section_by_name(".text.hot")
     assert hot is not None
     divide = hot.data().index(b"\xf7")  # div r/m32
@@ -82,23 +87,45 @@ def test_the_table_as_another_reader_sees_it(pool: CompilerPool) -> None:
                 wanted.setdefault(entry.state.address, 0)
             elif entry.state:
                 wanted[entry.state.address] = entry.state.line
-    assert {(offset, line) for _, offset, line in line_table(code)} == set(wanted.items())
+    found = {(offset, line) for _, offset, (line, *_) in line_table(code)}
+    assert found == set(wanted.items())
 
 
 def test_lines_count_from_the_cell(pool: CompilerPool) -> None:
     source = "%pt = type { i32 }\n; generated\n" + "define void @f() {\n  ret void\n}"
     table = pool.lines(Request(source, first_line=3))
-    assert {line for _, _, line in table} in ({0, 2}, {0, 1, 2})
+    assert every(table) in ({0, 2}, {0, 1, 2})
+
+
+def test_of_inlined_code_the_calls_are_told(pool: CompilerPool) -> None:
+    """From one compile: of a function of the text, and of one of another text."""
+    source = """declare i32 @lent(i32)
+define internal i32 @inner(i32 %x) {
+  %a = mul i32 %x, 3
+  %b = add i32 %a, 7
+  ret i32 %b
+}
+define i32 @outer(i32 %x) {
+  %p = call i32 @inner(i32 %x)
+  %q = call i32 @lent(i32 %p)
+  %r = xor i32 %q, 77
+  ret i32 %r
+}"""
+    text = "define available_externally i32 @lent(i32 %x) {\n  %a = sdiv i32 %x, 3\n  ret i32 %a\n}"
+    table = pool.lines(Request(source, bodies=(Lent("c0de" * 4, "lent", text),)))
+    every_row = {lines for _, _, lines in table}
+    assert {(4, 8), (BODY + 2, 9), (10,), (11,)} <= every_row
+    assert {own_line(lines) for lines in every_row if lines[0] > 9} == {9, 10, 11}
 
 
 def test_debug_information_of_its_own_is_used(pool: CompilerPool) -> None:
     source = with_locations("define void @f() {\n\n\n  ret void\n}")
-    assert 4 in {line for _, _, line in pool.lines(Request(source))}
+    assert 4 in every(pool.lines(Request(source)))
 
 
 def test_braces_before_the_body_are_no_body(pool: CompilerPool) -> None:
     source = "define void @f() prefix { i32, i8 } { i32 1, i8 2 } {\n\n\n  ret void\n}"
-    assert 4 in {line for _, _, line in pool.lines(Request(source))}
+    assert 4 in every(pool.lines(Request(source)))
 
 
 @pytest.mark.parametrize("source", ["", "@g = global i32 0", "define zork"])
@@ -123,7 +150,7 @@ def test_lines_of_code_that_looks_into_a_constant_of_another_cell(pool: Compiler
     request = Request(source, bodies=(lent,))
     compiled = pool.compile(request).object
     assert compiled != pool.compile(Request(source)).object, "the load is gone"
-    assert pool.lines(request, compiled, bodies=True)
+    assert pool.lines(request, compiled)
     made = pool.traces.machine(request, "f", code=compiled)
     assert made.same == extent(compiled, "f")[1] > 0 and made.lines
 
@@ -152,7 +179,23 @@ def test_what_a_loop_says_stands_anywhere(
     for source in (node + f, f + node + g, g + f + node):
         found = pool.lines(Request(source, Options(2)))
         stored = 1 + source[: source.index("@f")].count("\n") + 6
-        assert any(line == stored for _, _, line in found), (source, found)
+        assert stored in every(found), (source, found)
     assert len(with_locations(node + f).split("!1 = ")) == 2
     assert "{!0, !1}" in with_locations(f + g + node)
     assert "invalid debug info" not in capfd.readouterr().err
+
+
+def test_many_calls_that_are_inlined_are_each_looked_up(pool: CompilerPool, monkeypatch) -> None:
+    """Not among all of their function, for each stretch of its code."""
+    asked = []
+    ranges = vars(Die)["ranges"].fget
+    monkeypatch.setattr(Die, "ranges", property(lambda die: asked.append(die) or ranges(die)))
+    calls = "\n".join(f"  %v{n + 1} = call i32 @h(i32 %v{n})" for n in range(60))
+    source = (
+        "@g = global i32 1\ndefine internal i32 @h(i32 %x) alwaysinline {\n"
+        "  %y = load volatile i32, ptr @g\n  %p = xor i32 %y, %x\n  ret i32 %p\n}\n"
+        f"define i32 @f(i32 %v0) {{\n{calls}\n  ret i32 %v60\n}}"
+    )
+    rows = pool.lines(Request(source, Options(2)))
+    assert len({lines for _, _, lines in rows if len(lines) == 2}) >= 60
+    assert len(asked) < 300

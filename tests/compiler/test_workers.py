@@ -25,6 +25,7 @@ from jitkernel.settings import SessionSettings
 from tests.busy import soon, until
 from tests.interruption import Torn, torn
 from tests.processes import gone, python, runs
+from tests.seeds import few
 
 SQUARE = "define i32 @sq(i32 %x) {\n  %r = mul i32 %x, %x\n  ret i32 %r\n}\n"
 
@@ -201,8 +202,10 @@ def state(pid: int) -> str:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
-@pytest.mark.parametrize("spare", [False, True])
-@pytest.mark.parametrize("size", [0, 8 << 20])  # bytes; the second is more than the socket holds
+# Bytes; some are more than the socket holds.
+@pytest.mark.parametrize(
+    ("spare", "size"), few([(False, 8 << 20), (True, 0), (False, 0), (True, 8 << 20)], 2)
+)
 def test_a_request_that_a_killed_worker_never_read_goes_to_another(spare: bool, size: int) -> None:
     """A process that was killed holds its socket for a while: what is sent then is lost."""
     request = Request(SQUARE + ";" * size)
@@ -348,9 +351,9 @@ def test_contexts_come_back() -> None:
                 pool.compile(Request(fresh_types(f"{tag}{i}"), Options(0)))
             return pool.memory()[0].anonymous
 
-        before = compile_fresh(300, "a")
-        after = compile_fresh(700, "b")
-        assert after - before < 700 * 2048
+        before = compile_fresh(200, "a")
+        after = compile_fresh(300, "b")
+        assert after - before < 300 * 2048
         assert pool.workers.restarts == 0
 
 
@@ -362,7 +365,7 @@ def test_what_compiles_leave_does_not_add_up(monkeypatch: pytest.MonkeyPatch) ->
     for spare in (True, False):
         with CompilerPool(SessionSettings(spare=spare)) as pool:
             sizes = []
-            for i in range(1000):
+            for i in range(500):
                 restarts = pool.workers.restarts
                 assert pool.compile(Request(fresh_types(f"a{i}"), Options(0))).object
                 if (
@@ -370,7 +373,7 @@ def test_what_compiles_leave_does_not_add_up(monkeypatch: pytest.MonkeyPatch) ->
                 ):  # else it has compiled nothing yet
                     sizes.append(next(m.anonymous for m in pool.memory() if m.role == "worker"))
             assert max(sizes) < min(sizes) + (3 << 20)
-            assert 2 <= pool.workers.restarts <= 20
+            assert 1 <= pool.workers.restarts <= 10
 
 
 def test_a_worker_that_holds_too_much_gives_way_to_a_fresh_one() -> None:
@@ -554,7 +557,7 @@ def test_many_large_ones_do_not_block_each_other() -> None:
         f"@g{i} = global [8 x i64] [{', '.join(['i64 1'] * 8)}]\n" for i in range(20000)
     )
     with CompilerPool(SessionSettings(workers=2, spare=False)) as pool:
-        results = pool.compile_many([Request(filler, Options(0)) for _ in range(6)])
+        results = pool.compile_many([Request(filler, Options(0)) for _ in range(3)])
     assert all(isinstance(r, Compiled) and len(r.object) > 1 << 20 for r in results)
 
 

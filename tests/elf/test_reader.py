@@ -131,7 +131,7 @@ def test_a_malformed_object_is_placed_or_refused_and_harms_nobody(name):
     variants = [(0, "static", "small"), (2, "static", "small"), (2, "pic", "large")]
     for level, reloc, model in variants:
         data = compile_ir(IR[name], level, reloc, model)
-        for mutant in _mutants(data, 120, rng):
+        for mutant in _mutants(data, 60, rng):
             try:
                 image = linker.place(mutant, 2, kinds=kinds)
             except (LinkError, ArenaFull):

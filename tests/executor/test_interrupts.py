@@ -22,6 +22,7 @@ from jitkernel.executor import interrupt
 from jitkernel.executor.records import Outcome
 from jitkernel.settings import SessionSettings
 from tests.busy import meanwhile, soon, until
+from tests.seeds import sampled
 
 from . import programs as p
 from .conftest import Lab, in_time, timed
@@ -130,7 +131,7 @@ def test_interrupt(lab: Lab, name: str) -> None:
     lab.assert_sound()
 
 
-@pytest.mark.parametrize("name", ENDLESS)
+@pytest.mark.parametrize("name", sampled(ENDLESS, 3))
 @timed
 def test_interrupt_beside_a_thread_that_runs_session_code(fresh: Lab, name: str) -> None:
     ir, bound = ENDLESS[name]

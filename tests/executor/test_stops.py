@@ -24,6 +24,7 @@ from jitkernel.executor.records import Outcome
 from jitkernel.executor.stops import Stop, Stops
 from jitkernel.settings import SessionSettings
 from tests.busy import until
+from tests.seeds import seeds
 
 from . import programs as p
 from .conftest import Lab
@@ -1070,10 +1071,11 @@ void *work(void *x) {
 )
 
 
-def test_random_interleavings(alone: Debugger) -> None:
+@pytest.mark.parametrize("seed", seeds(3, 20))
+def test_random_interleavings(alone: Debugger, seed: int) -> None:
     """Six threads; stops are answered at once, later, or by another thread's job, with pauses
     between.  Every other call is interrupted at a random moment."""
-    lab, chance = alone.lab, random.Random(17)
+    lab, chance = alone.lab, random.Random(seed)
     at = lab.place(CROWD)
     alone.breakpoint_at_hit()
     hits = 0
@@ -1094,7 +1096,7 @@ def test_random_interleavings(alone: Debugger) -> None:
         lab.executor.post(lambda: alone.go_on(stop) if alone.stops.standing is stop else None)
 
     alone.answer = answer
-    for turn in range(30):
+    for turn in range(4):
         over, hits = threading.Event(), 0
         delay = chance.random() * 0.1
 

@@ -13,6 +13,7 @@ from jitkernel.errors import CheckFailed, CompileError, Interrupted, UsageError
 from jitkernel.grading.inputs import kinds_of, told
 from jitkernel.grading.rules import read_rule
 from jitkernel.kernel.magics.grading import report_view
+from jitkernel.linker.disassembly import decode
 
 CLZ = """; task: how many zero bits stand above the highest one bit?
 ; try: 0; 1; -1
@@ -315,6 +316,22 @@ def test_packed_instructions_in_a_loop(s: Session) -> None:
     behind = beside.replace("  ret void", "  tail call void @below(ptr %a)\n  ret void")
     behind = f"{behind}\ndeclare void @below(ptr)"
     assert failure(s, exercise, behind)[0].startswith("@inc: no packed instructions in a loop")
+
+
+def test_a_jump_back_alone_makes_no_loop(s: Session) -> None:
+    """What is seldom run stands behind a function's end, and jumps back."""
+    rest = "".join(f"  store volatile i32 {n}, ptr %a\n" for n in range(20))
+    s.run(
+        "define void @f(ptr %a, i1 %c) {\n  br i1 %c, label %cold, label %rest, !prof !0\ncold:\n"
+        "  %x = load volatile <4 x i32>, ptr %a\n  %y = add <4 x i32> %x, %x\n"
+        f"  store volatile <4 x i32> %y, ptr %a\n  br label %rest\nrest:\n{rest}  ret void\n}}\n"
+        '!0 = !{!"branch_weights", i32 1, i32 100000}'
+    )
+    symbol = s.symbols["f"]
+    code = decode(s.inspect.engine.arena.read(symbol.address, symbol.size), symbol.address)
+    assert code[-1].mnemonic == "jmp" and code[0].address < code[-1].target < code[-1].address
+    assert read_rule("packed instructions").apply(s, "f").holds
+    assert not read_rule("packed instructions in a loop").apply(s, "f").holds
 
 
 def test_the_reference_meets_no_names_of_the_students(s: Session) -> None:

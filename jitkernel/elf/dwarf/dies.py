@@ -40,9 +40,9 @@ _SECTIONS = (
 
 class Die:
     """An entry: `tag` without its `DW_TAG_`, attributes without their `DW_AT_`, and the entries
-    below it where they were asked for."""
+    below it where they were asked for; `scopes` are the ranges of those with code, once known."""
 
-    __slots__ = ("attributes", "children", "entries", "offset", "raw", "tag")
+    __slots__ = ("attributes", "children", "entries", "offset", "raw", "scopes", "tag")
 
     def __init__(self, entries: Entries, raw: Any):
         self.entries, self.raw = entries, raw
@@ -52,6 +52,7 @@ class Die:
             str(name).removeprefix("DW_AT_"): value for name, value in raw.attributes.items()
         }
         self.children: list[Die] = []
+        self.scopes: list[tuple[int, int, Die]] | None = None
 
     def __contains__(self, name: str) -> bool:
         return name in self.attributes

@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import itemgetter
 from typing import NamedTuple
 
 from jitkernel.elf.dwarf.dies import Die, Entries, Ranges
@@ -241,17 +242,9 @@ class DebugInfo:
         """The function, and the blocks and inlined functions in it that an address is in, from the
         outermost."""
         found = [self.entries.tree(function.offset)]
-        while True:
-            inner = next(
-                (
-                    die for die in found[-1].children
-                    if die.tag in _SCOPES
-                    and any(low <= pc < high for low, high in die.ranges)
-                ), None,
-            )  # fmt: skip
-            if inner is None:
-                return found
+        while (inner := _scope_at(found[-1], pc)) is not None:
             found.append(inner)
+        return found
 
     def _file(self, die: Die, name: str) -> str:
         """The file that a number means in its unit's line table."""
@@ -428,3 +421,16 @@ def _below(top: Die) -> Iterator[tuple[Die, Die]]:
 def _has_values(top: Die) -> bool:
     """True of a function of LLVM's whose values are all in blocks that are not around."""
     return any(die.name.startswith("%") for _, die in _below(top))
+
+
+def _scope_at(die: Die, pc: int) -> Die | None:
+    """The block or inlined function right below an entry that an address is in; they do not
+    overlap."""
+    if die.scopes is None:
+        below = (inner for inner in die.children if inner.tag in _SCOPES)
+        die.scopes = sorted(
+            ((low, high, inner) for inner in below for low, high in inner.ranges if low < high),
+            key=itemgetter(0),
+        )
+    at = bisect_right(die.scopes, pc, key=itemgetter(0)) - 1
+    return die.scopes[at][2] if at >= 0 and pc < die.scopes[at][1] else None

@@ -39,6 +39,7 @@ _MEANING = {
 #: The bytes below the stack pointer, and above it, in which an access that fails is of the frame:
 #: pushes and probes, and the upper end of a frame that is all below the last page there is.
 _PROBED, _FRAME = 64 << 10, 1 << 20
+_LARGE = 16 << 20  # bytes below the stack's top: twice the default stack
 _FPE = {1: "integer division by zero or overflow", 3: "floating-point division by zero"}
 _MAX_FRAMES = 32
 # A failed check of clang's undefined behaviour sanitizer is, in trap mode, an `ud1` whose operand
@@ -133,8 +134,8 @@ def _where(at: int, returns: bool, frames: Sequence[Frame], places: Places) -> s
     where = places.code(at, returns)
     if places.owner(at, returns) is not None:
         within = at - 1 if returns else at
-        line, text = places.line(within)
-        if inner := places.inlined(within):
+        line, text, inner = places.line(within)
+        if inner:
             where = f"{inner}, inlined in {where}"
         if line:
             return f"{where}, line {line}: {text.strip()}"
@@ -218,7 +219,9 @@ def _access(record: FaultRecord, places: Places) -> str:
     if address < 4096:
         return f"{verb} address {address:#x} ({counted(address, 'byte')} from a null pointer)"
     if record.sp and record.sp - _PROBED <= address < min(record.stack_top, record.sp + _FRAME):
-        return f"the stack is used up (endless recursion?): {verb} {address:#x}"
+        far = record.stack_top - record.sp > _LARGE
+        why = "endless recursion" + ", or local variables too large for it" * far
+        return f"the stack is used up ({why}?): {verb} {address:#x}"
     if last := places.beyond(address):
         return f"{verb} address {address:#x}, behind all variables: the last one is {last}"
     what = places.name(address) or called(address)
@@ -275,15 +278,13 @@ def _told(frames: Sequence[NamedFrame], pc: int) -> tuple[Frame, ...]:
 
 def _instruction(linker: Linker, pc: int) -> str:
     """The instruction at an address of text, Intel syntax."""
-    from capstone import CS_ARCH_X86, CS_MODE_64, Cs
+    from jitkernel.linker.disassembly import plain
 
     try:
-        code = linker.arena.read(pc, 15)
+        _, _, mnemonic, operands = next(plain(linker.arena.read(pc, 15), pc))
     except IndexError:
         return ""
-    for _, _, mnemonic, operands in Cs(CS_ARCH_X86, CS_MODE_64).disasm_lite(code, pc, 1):
-        return f"{mnemonic} {operands}".strip()
-    return ""
+    return f"{mnemonic} {operands}".strip()
 
 
 def _card(

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from jitkernel.compiler.records import BODY, LineTable, Request
+from jitkernel.compiler.records import LineTable, Request, own_line
 from jitkernel.elf import read_object
 from jitkernel.errors import JitError, present
 from jitkernel.ir.marks import cell_lines
 from jitkernel.linker import Image
 from jitkernel.linker.layout import arrange
-from jitkernel.session.report.sources import Place, Sources
+from jitkernel.record import NamedTuple
+from jitkernel.session.report.sources import Sources
 from jitkernel.session.saved.store import Record
 
 if TYPE_CHECKING:
@@ -20,9 +21,24 @@ if TYPE_CHECKING:
 
 # What is remembered: tables, and rows of all of them together, about 100 bytes each.
 _TABLES_KEPT, _ROWS_KEPT = 256, 20_000
+_LONGEST = 15  # bytes of an instruction. Intel SDM, volume 2, section 2.3.11
 _TEXT_KEPT = 4 << 20  # letters of the module that was printed last
 #: Why code has no line, where it has a table of lines.
 MERGED = "LLVM made it of several lines; %opt --inline=off above the code keeps them apart"
+
+
+class CodeLine(NamedTuple):
+    """The line that code of a function comes from, the call's where it was inlined, and its text;
+    0 where unknown, and perhaps why.  Where a cell's IR names the C line that it comes from, that
+    stands behind the text.
+
+    `inlined` is the function that it was inlined from, `@f (cell 1, line 2)`, "" where it is what
+    it was written as.
+    """
+
+    line: int = 0
+    text: str = ""
+    inlined: str = ""
 
 
 class LineTables:
@@ -41,20 +57,18 @@ class LineTables:
         self.tables: dict[_Key, LineTable] = {}
         #: the module that was printed last, by whose it is: one view often follows another
         self.shown: tuple[_Key, str] | None = None
-        self.running: tuple[tuple[Image, Request, Record], ...] = ()
+        self.running: tuple[_Made, ...] = ()
         # Of code that says its lines itself: its text, and the line in that.
         self.debugged: Callable[[int], tuple[str, int] | None] = lambda address: None
 
-    def find(self, address: int, inside: str) -> tuple[int, str]:
-        """Line and text that an address of code of the function `inside` comes from, the call's
-        where it was inlined; 0 where unknown, and perhaps why.  Where a cell's IR names the C line
-        that it comes from, that stands behind the text."""
+    def find(self, address: int, inside: str) -> CodeLine:
+        """The line that an address of code of the function `inside` comes from."""
         try:
             return self._find(address, inside)
         except JitError:  # the store is damaged
-            return 0, ""
+            return CodeLine()
 
-    def _holding(self, address: int) -> tuple[Image, Request, Record] | None:
+    def _holding(self, address: int) -> _Made | None:
         """The image that has code at an address, and how that was made."""
         found = next((i for i in self._program.images() if i.has_code_at(address)), None)
         made = self.made(found) if found is not None else None
@@ -68,64 +82,49 @@ class LineTables:
         found = self._program.store.get(image.cell)
         return (self._program.lender.stored(found), found) if found is not None else None
 
-    def _find(self, address: int, inside: str) -> tuple[int, str]:
+    def _find(self, address: int, inside: str) -> CodeLine:
         from jitkernel.ir.debug_info import Origins  # only where code was stopped
 
         if (debugged := self.debugged(address)) is not None:
             source, line = debugged
-            return line, Origins(source).line(line)
+            return CodeLine(line, Origins(source).line(line))
         holding = self._holding(address)
         if holding is None:
-            return 0, ""
-        image, request, record = holding
-        within = inside if self._inlined(address, inside) else ""
-        rows = self.rows(image, request, record, within=within)
-        line = _line(rows, address)
+            return CodeLine()
+        _, request, record = holding
+        rows = self._addresses(*holding)
+        start, lines = next((row for row in reversed(rows) if row[0] <= address), (address, (0,)))
+        line_of = cell_lines(record.module, record.first_line, record.source)
+        sources = Sources(self._program, request, record)
+        if lines[-1] and sources.is_head(lines[-1]) and not self._is_prologue(start, address):
+            lines = (0,)  # what has no line is told as what stands before it
+        name, cell, there = sources.function(lines[0])
+        inner = ""
+        if inside and name not in ("", inside):
+            where = f", line {there}" if there else ""
+            inner = f"{self._program.called(name, cell)} (cell {cell}{where})"
+        line = line_of(own_line(lines) if name == inside else lines[-1])
         text = Origins(record.source).line(line)
-        if text or not rows or not request.options.inline:
-            return (line, text) if text else (0, "")
-        return 0, MERGED
+        if not text:
+            line, text = 0, MERGED if rows and request.options.inline else ""
+        return CodeLine(line, text, inner)
 
-    def inlined(self, address: int, inside: str) -> str:
-        """The function that code at an address was inlined from, `@f (cell 1, line 2)`; "" where it
-        is what it was written as, code of the function `inside`."""
-        try:
-            found = self._inlined(address, inside)
-        except JitError:
-            return ""
-        if found is None:
-            return ""
-        name, cell, place = found
-        where = f", line {place.line}" if place is not None and not place.file else ""
-        return f"{self._program.called(name, cell)} (cell {cell}{where})"
+    def _is_prologue(self, start: int, address: int) -> bool:
+        """True if the instruction that holds an address, of those from `start` on, makes a frame on
+        the stack."""
+        from jitkernel.linker.disassembly import plain
 
-    def _inlined(self, address: int, inside: str) -> tuple[str, int, Place | None] | None:
-        """The function, its cell, and the place there."""
-        holding = self._holding(address)
-        if holding is None or not inside:
-            return None
-        image, request, record = holding
-        table = self._table(request, record.object, bodies=bool(request.bodies))
-        line = _line(self._addresses(image, record.object, table), address)
-        sources = Sources(self._program, request, record)
-        name, cell = sources.function(line)
-        return (name, cell, sources.find(line)) if name and name != inside else None
+        code = self._program.linker.arena.read(start, address + 1 - start + _LONGEST)
+        for at, size, mnemonic, operands in plain(code, start):
+            if at <= address < at + size:
+                return mnemonic == "push" or "rsp" in operands
+        return False
 
-    def of_body(self, number: int, request: Request, line: int) -> tuple[str, int, int]:
-        """The function that a line of one of a request's bodies is in (see `CompilerPool.lines`),
-        its cell, and the line there; "", 0 and 0 where those cannot be told."""
-        record = self._program.store.get(number)
-        if record is None:
-            return "", 0, 0
-        sources = Sources(self._program, request, record)
-        name, cell = sources.function(line)
-        place = sources.find(line)
-        return name, cell, place.line if place is not None and not place.file else 0
-
-    def sources(self, number: int) -> Sources:
-        """Texts of the lines of `places` and `printed`.  The cell has IR, here and there."""
+    def sources(self, number: int, request: Request | None = None) -> Sources:
+        """Texts of the lines of `places` and `printed`, or of another request that is made of the
+        cell.  The cell has IR, here and there."""
         record = self._record(number)
-        return Sources(self._program, self._program.lender.stored(record), record)
+        return Sources(self._program, request or self._program.lender.stored(record), record)
 
     def _record(self, number: int) -> Record:
         return present(self._program.store.get(number), f"the record of cell {number}")
@@ -133,15 +132,8 @@ class LineTables:
     def places(self, number: int, only: str = "") -> list[tuple[int, int]]:
         """Addresses from which on a cell's code, or that of its function `only`, comes from a line,
         ascending: of the cell, or of what was inlined.  Empty where the lines cannot be told."""
-        cell, record = self._program.cells.get(number), self._record(number)
-        if cell is None or cell.image is None or cell.image.text is None:
-            return []
-        request = self._program.lender.stored(record)
-        try:
-            table = self._table(request, record.object, bool(request.bodies), only)
-            return self._addresses(cell.image, record.object, table)
-        except JitError:
-            return []
+        made = self._made_of(number)
+        return [(at, lines[0]) for at, lines in self._addresses(*made, only)] if made else []
 
     def of_cell(self, number: int, only: str = "") -> list[tuple[int, int]]:
         """Addresses from which on a cell's code, or that of its function `only`, comes from a line,
@@ -149,54 +141,52 @@ class LineTables:
 
         Empty where the lines cannot be told.
         """
-        cell, record = self._program.cells.get(number), self._program.store.get(number)
-        if cell is None or cell.image is None or cell.image.text is None or record is None:
-            return []
-        return self.rows(cell.image, self._program.lender.stored(record), record, only)
+        made = self._made_of(number)
+        return self.rows(*made, only) if made else []
 
     def rows(
-        self, image: Image, request: Request, record: Record, only: str = "", within: str = ""
+        self, image: Image, request: Request, record: Record, only: str = ""
     ) -> list[tuple[int, int]]:
-        """`of_cell`, of an image that was made in that way; or of lines `within` a function alone:
-        of what was inlined there, of the call."""
+        """`of_cell`, of an image that was made in that way."""
+        line_of = cell_lines(record.module, record.first_line, record.source)
+        rows = self._addresses(image, request, record, only)
+        return [(at, line_of(own_line(lines))) for at, lines in rows]
+
+    def _made_of(self, number: int) -> _Made | None:
+        """The image of a cell that has code in memory, and how that was made."""
+        cell, record = self._program.cells.get(number), self._program.store.get(number)
+        if cell is None or cell.image is None or cell.image.text is None or record is None:
+            return None
+        return cell.image, self._program.lender.stored(record), record
+
+    def _addresses(
+        self, image: Image, request: Request, record: Record, only: str = ""
+    ) -> list[tuple[int, tuple[int, ...]]]:
+        """The table of what an image was made of by address, ascending; of the function `only`
+        that is enough; empty where lines cannot be told."""
+        starts: dict[str, int] = {}
+        text = present(image.text, f"the code of {image}")
         try:
-            table = self._table(request, record.object, only=only, within=within)
-            rows = self._addresses(image, record.object, table)
+            obj = read_object(record.object)
+            for index, place in enumerate(arrange(obj).places):
+                if place is not None and place[0] == "text":
+                    starts[obj.section_name(index)] = text.start + place[1]
+            table = self._table(request, record.object, only)
         except JitError:
             return []
-        line_of = cell_lines(record.module, record.first_line, record.source)
-        return [(at, line_of(line)) for at, line in rows]
-
-    def _addresses(self, image: Image, object: bytes, table: LineTable) -> list[tuple[int, int]]:
-        """A table by address.  Raises LinkError where that is no object."""
-        starts: dict[str, int] = {}
-        text, obj = present(image.text, f"the code of {image}"), read_object(object)
-        for index, place in enumerate(arrange(obj).places):
-            if place is not None and place[0] == "text":
-                starts[obj.section_name(index)] = text.start + place[1]
         return sorted(
-            (starts[section] + offset, line) for section, offset, line in table if section in starts
-        )
+            (starts[section] + offset, lines)
+            for section, offset, lines in table if section in starts
+        )  # fmt: skip
 
-    def _table(
-        self,
-        request: Request,
-        code: bytes,
-        bodies: bool = False,
-        only: str = "",
-        within: str = "",
-    ) -> LineTable:
-        """The line that each stretch of an object's code comes from, the object being what the
-        request has become; see `CompilerPool.lines`.  Of the function `only` that is enough."""
-        key = _key(request, bodies, within=within)
-        for of in ("", only):
-            for with_bodies in (bodies, True):
-                table = self.tables.get((key[0], with_bodies, of, within))
-                if table is not None and (
-                    with_bodies == bodies or all(line < BODY for _, _, line in table)
-                ):
-                    return table
-        self._keep(key, self._pool.lines(request, code, bodies, within))
+    def _table(self, request: Request, code: bytes, only: str) -> LineTable:
+        """The lines of an object's code, the object being what the request has become; see
+        `CompilerPool.lines`."""
+        key = _key(request)
+        for known in (key, _key(request, only)):
+            if known in self.tables:
+                return self.tables[known]
+        self._keep(key, self._pool.lines(request, code))
         return self.tables[key]
 
     def _keep(self, key: _Key, table: LineTable) -> None:
@@ -211,7 +201,7 @@ class LineTables:
         which need no compile of their own after this.  Raises CompileError."""
         record = self._record(number)
         request = self._program.lender.stored(record)
-        key = _key(request, bool(request.bodies))
+        key = _key(request)
         if self.shown is None or self.shown[0] != key:
             text, table = self._pool.located(request, record.object)
             self._keep(key, table)
@@ -225,26 +215,22 @@ class LineTables:
     def last(self, number: int) -> str:
         """The same if it was asked for last, else "": nothing is compiled."""
         request = self._program.lender.stored(self._record(number))
-        known = self.shown is not None and self.shown[0] == _key(request, bool(request.bodies))
+        known = self.shown is not None and self.shown[0] == _key(request)
         return self.shown[1] if self.shown is not None and known else ""
 
     def known(self, number: int, only: str, table: LineTable, text: str) -> None:
         """Take the text that somebody has of a cell, and its table, or that of its function `only`:
         what `printed` would have made."""
         request = self._program.lender.stored(self._record(number))
-        self._keep(_key(request, bool(request.bodies), only), table)
-        self._show(_key(request, bool(request.bodies)), text)
+        self._keep(_key(request, only), table)
+        self._show(_key(request), text)
 
 
-#: Whose table it is: of a request, with or without lines of bodies, all or that of one function,
-#: and with all lines or those within one function.
-_Key = tuple[Request, bool, str, str]
+#: An image, and how it was made.
+_Made = tuple[Image, Request, Record]
+#: Whose table it is: of a request, all or that of one function.
+_Key = tuple[Request, str]
 
 
-def _key(request: Request, bodies: bool, only: str = "", within: str = "") -> _Key:
-    return request._replace(label="", context="throwaway", cell=0), bodies, only, within
-
-
-def _line(rows: list[tuple[int, int]], address: int) -> int:
-    """The line of the last row up to an address."""
-    return next((line for at, line in reversed(rows) if at <= address), 0)
+def _key(request: Request, only: str = "") -> _Key:
+    return request._replace(label="", context="throwaway", cell=0), only

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from jitkernel.session.program.program import Program
 
 _KEPT = 240  # samples; more are thinned out
-_OFTEN = 0.05  # seconds between two of them, doubled whenever they are thinned out
+_OFTEN = 0.25  # seconds between two of them, doubled whenever they are thinned out
 
 
 class Sample(NamedTuple):

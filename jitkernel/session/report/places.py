@@ -22,7 +22,7 @@ from jitkernel.linker import Image, Linker, Symbol, SymbolKind, SymbolState
 from jitkernel.linker.records import sites
 from jitkernel.linker.x86_64 import STUB_SIZE
 from jitkernel.procfs import libraries
-from jitkernel.session.report.line_tables import LineTables
+from jitkernel.session.report.line_tables import CodeLine, LineTables
 
 if TYPE_CHECKING:
     from jitkernel.linker.linkmap import MappedSymbol
@@ -103,22 +103,11 @@ class Places:
             return cell, known if known is not None and known.cell == cell else None, offset
         return None
 
-    def line(self, address: int) -> tuple[int, str]:
-        """The line that code of a cell comes from, and its text, in the function that it is of: of
-        what was inlined, the call's (see `LineTables.find`)."""
-        return self.lines.find(address, self._function(address))
-
-    def inlined(self, address: int) -> str:
-        """The function that code of another one was inlined from, and where that is, else ""."""
-        return self.lines.inlined(address, self._function(address))
-
-    def _function(self, address: int) -> str:
-        """The name of the function that an address of a cell's code is in, "" where unknown."""
-        owner = self.owner(address)
-        if owner is None:
-            return ""
-        local = self._local(owner[0], address) if owner[1] is None else None
-        return owner[1].name if owner[1] is not None else local[0] if local is not None else ""
+    def line(self, address: int) -> CodeLine:
+        """The line that code of a cell comes from, in the function that it is of."""
+        cell, symbol, _ = self.owner(address) or (0, None, 0)
+        local = self._local(cell, address) if cell and symbol is None else None
+        return self.lines.find(address, symbol.name if symbol else local[0] if local else "")
 
     def _local(self, cell: int, address: int) -> tuple[str, int] | None:
         """A function that only its cell knows, and the offset in it."""
@@ -225,15 +214,16 @@ class Places:
         """The function whose code ends at an address of text; empty where other code begins there,
         or did before it was freed."""
         found: Symbol | None = None
-        for symbol in self._program.every_symbol():
-            if symbol.kind is not SymbolKind.FUNCTION or symbol.image is None:
-                continue
-            if symbol.address <= address <= symbol.address + max(symbol.size - 1, 0):
+        for image in self._texts.find(address):
+            if image.text is not None and image.text.start == address:
                 return ""
-            if symbol.size and address == symbol.address + symbol.size:
-                found = symbol
-        begins = (i.text is not None and i.text.start == address for i in self._texts.find(address))
-        if found is None or any(begins):
+            for symbol, at, size in image.exports:
+                if symbol.kind is SymbolKind.FUNCTION and symbol.address == at:
+                    if at <= address <= at + max(size - 1, 0):
+                        return ""
+                    if size and address == at + size:
+                        found = symbol
+        if found is None:
             return ""
         is_padding = address % self.linker.arena.zones["text"].list.granule
         if not is_padding and self._former(address):

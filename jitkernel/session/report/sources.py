@@ -1,7 +1,7 @@
 """Which line of which text the lines of a request to the compiler were written as: the cell's own
 text, a file that it includes, and the same of the bodies that other cells lend to it.
 
-Start from `Sources`.  Lines are those of `CompilerPool.lines` with `bodies`.
+Start from `Sources`.  Lines are those of `CompilerPool.lines`.
 """
 
 from __future__ import annotations
@@ -35,12 +35,14 @@ class Place(NamedTuple):
 
 
 class _Span(NamedTuple):
-    """A function of a module: its lines, the first and the last, and where it says it begins."""
+    """A function of a module: its lines, the first and the last, where it says it begins, and the
+    line of its head, 0 where other code of it comes from the same line of its source."""
 
     name: str
     first: int
     last: int
     begins: int
+    head: int
 
 
 class Text:
@@ -70,7 +72,9 @@ def _spans(found: Iterable[Entity], first: int) -> list[_Span]:
     for entity in found:
         line += entity.source.count("\n", counted, entity.start)
         counted, text = entity.start, entity.text
-        spans.append(_Span(entity.name, line, line + text.count("\n"), begins_at(text)))
+        begins = begins_at(text)
+        head = 0 if f"; line {begins}\n" in text else line + bool(begins)
+        spans.append(_Span(entity.name, line, line + text.count("\n"), begins, head))
     return spans
 
 
@@ -128,15 +132,22 @@ class Sources:
         text = Text(record.module, record.first_line, record.source, record.number)
         return lent.name, text, spans
 
-    def function(self, line: int) -> tuple[str, int]:
-        """The function that a line is in, "" where that is not known, and its cell."""
-        if line < BODY:
-            spans, number = self.own.spans, self.own.cell
-        else:
-            _, owner, spans = self._body(line // BODY - 1)
-            number = owner.cell if owner is not None else 0
+    def function(self, line: int) -> tuple[str, int, int]:
+        """The function that a line is in, "" where that is not known, its cell, and the line there,
+        0 where it is of none or of a file."""
+        text: Text | None = self.own
+        spans = self.own.spans
+        if line >= BODY:
+            _, text, spans = self._body(line // BODY - 1)
+        if text is None:
+            return "", 0, 0
         found = next((s.name for s in spans if s.first <= line % BODY <= s.last), "")
-        return (found, number) if number else ("", 0)
+        place = self.find(line)
+        return found, text.cell, place.line if place is not None and not place.file else 0
+
+    def is_head(self, line: int) -> bool:
+        """True of the line with which a function of the cell begins, and no other code of it."""
+        return any(line == span.head for span in self.own.spans)
 
     def extent(self, name: str) -> tuple[str, range]:
         """The file ("": the cell's text) and the lines that a function of the cell was written as,
