@@ -23,6 +23,8 @@ from jitkernel.regex import regex
 _OWN = regex(r"!llvm\.dbg\.cu\b|!DILocation\(")
 _ATTACHED = r",?[ \t]*!dbg[ \t]+!(\d+|DILocation\([^()\n]*\))"
 _AT = regex(_ATTACHED)
+_LOCATED = regex(r", !dbg !(\d+)")
+_RECORD = regex(r"\n    #dbg_[^\n]*")
 _ATTACHMENTS = regex(_ATTACHED + r"|,[ \t]*![A-Za-z_][\w.]*[ \t]+!\d+")
 # What is to be read over comes first: strings, comments, variables with their own kind of !dbg.
 _REMOVED = regex(
@@ -30,7 +32,7 @@ _REMOVED = regex(
     r"|^[ \t]*(?:#dbg_\w+|(?:tail[ \t]+)?call[ \t]+void[ \t]+@llvm\.dbg\.\w+)\([^\n]*"
     r"|" + _ATTACHED + r"|(?<==)(?P<node>[ \t]*(?:distinct[ \t]+)?!)DILocation\([^\n]*"
 )
-_NODE = regex(r"(?m)^!(\d+)[ \t]*=[ \t]*([^\n]*)")
+_NODE = regex(r"\n!(\d+)[ \t]*=[ \t]*([^\n]*)")
 _FIELD = regex(
     r'(\w+): (?:"((?:[^"\\]|\\.)*)"|!?(\{[^}]*\}|\w*\((?:[^()]|\([^()]*\))*\)|[^,()]*))(?:, |\)?$)'
 )
@@ -61,6 +63,12 @@ def split_location(text: str) -> tuple[str, str]:
     return _AT.sub("", text) if "!dbg" in rest else rest, match[1]
 
 
+def split_at_locations(text: str) -> list[str]:
+    """The text of a body, as LLVM prints it, without its debug records: parts of it, and between
+    two of them the number of the node that an instruction names as its location."""
+    return _LOCATED.split(_RECORD.sub("", text) if "#dbg_" in text else text)
+
+
 def has_locations(source: str) -> bool:
     """True if the text has debug information of its own."""
     return bool(_OWN.search(source))
@@ -86,13 +94,17 @@ def without_attachments(text: str) -> str:
 
 def nodes(text: str) -> dict[str, str]:
     """The nodes of metadata by their numbers, as LLVM prints them: each is a line."""
-    return dict(_NODE.findall(text))
+    return dict(_NODE.findall(f"\n{text}"))
 
 
 def fields(node: str) -> dict[str, str]:
     """The words, numbers, texts and other nodes' numbers that a node has, by the names of its
     fields."""
-    found = _FIELD.findall(node, node.find("(") + 1)
+    begin = node.find("(") + 1
+    if '"' not in node and "{" not in node and node.find("(", begin) < 0:  # mostly
+        parts = [part.partition(": ") for part in node[begin:].removesuffix(")").split(", ")]
+        return {name: word.removeprefix("!") for name, colon, word in parts if colon}
+    found = _FIELD.findall(node, begin)
     return {name: decode_name(f'"{text}"') if text else word for name, text, word in found}
 
 
@@ -179,11 +191,10 @@ def with_locations(
     first_line: int = 1,
     line_of: Callable[[int], int] | None = None,
     emission: str = "LineTablesOnly",
-    only: str = "",
 ) -> str:
-    """`source` with `!dbg` on its instructions, or on those of the function `only`, lines counted
-    from `first_line`; the lines stay where they are, and locations of its own go.  "" where the
-    text is of a kind that this does not understand.
+    """`source` with `!dbg` on its instructions, lines counted from `first_line`; the lines stay
+    where they are, and locations of its own go.  "" where the text is of a kind that this does not
+    understand.
 
     `line_of` maps lines that are counted so to those that are written, see `marks.cell_lines`, 0
     for none; a head that is of none has the line of the first instruction that is of one;
@@ -202,10 +213,6 @@ def with_locations(
         brace, end = function.body()
         if end < 0:
             return ""
-        if only and function.name != only:
-            while latches and latches[-1][0] < end:
-                shared.add(latches.pop()[1])
-            continue
         scope = f"!{number}"
         line += source.count("\n", counted, function.start)
         counted = function.start

@@ -32,7 +32,9 @@ def cell_places(text: str, first_line: int, source: str) -> Callable[[int], tupl
     if are_marked(text, first_line, source):
         return marked_places(text, first_line)
     module = text.split("\n")[first_line - 1 :]
-    own = all(t.strip() in source for t in module if _DEFINE.match(t))
+    lines = {*map(str.strip, source.split("\n"))}  # to look for each in all of it takes long
+    heads = (t.strip() for t in module if _DEFINE.match(t))
+    own = all(head in lines or head in source for head in heads)
     return lambda line: ("", line if own else 0)
 
 

@@ -9,11 +9,11 @@ it is read when it is asked for.  Start from `entities`, `functions` and `global
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import cache
 from itertools import islice
 
-from jitkernel.ir.names import COMMENT, NAME, SKIP, SPACE, symbol_name
+from jitkernel.ir.names import COMMENT, NAME, SKIP, SPACE, decode_name, symbol_name
 from jitkernel.ir.text import after_space, closing, line_end, replaced, split_at_commas, type_at
 from jitkernel.record import NamedTuple
 from jitkernel.regex import regex
@@ -54,6 +54,8 @@ _BEHIND = regex(r" (?:personality|prefix|prologue|gc) .*", re.S)  # only of defi
 _TYPE = regex(r"t(?<![-\w$.@%]t)ype(?![-\w$.:])")
 _SWITCH = regex(r"\bswitch\b[^\[\]]*\[[^\]]*\]")
 _SAID_ARRAY = regex(rf"^@({NAME}) = .*; (\[\d+ x [^;\n]*\])$", re.M)
+# A name that assembly defines: a label, or what a directive gives a value or bytes.
+_LABEL = regex(r'(?:^|[;\s])"?([\w.$]+)"?\s*[:=]|\.(?:set|equ|equiv|l?comm)\s+"?([\w.$]+)')
 _PLACED = regex(r"\((?:localdynamic|initialexec|localexec)\)|\b(?:dso_local|hidden|protected)\b")
 
 #: What only a definition has: labels, and other names.
@@ -325,3 +327,10 @@ def symbols_of(statement: str) -> Iterator[Entity]:
         for each in islice(found, most):
             if not each.spelled.isdigit():
                 yield each
+
+
+def labels_in(assembly: Iterable[str]) -> set[str]:
+    """The names that lines of `module asm` define: labels, and what directives give a value or
+    bytes."""
+    texts = (decode_name(line[line.find('"') :]) for line in assembly)
+    return {name for text in texts for found in _LABEL.findall(text) for name in found if name}

@@ -39,7 +39,11 @@ _IN_QUOTES = regex(r"[ !#-\[\]-~]+")
 _ESCAPE = regex(r"\\([0-9a-fA-F]{2}|.)?", re.DOTALL)
 _C_ESCAPES = dict(zip("ntrabfve0\\'\"", b"\n\t\r\a\b\f\v\x1b\0\\'\"", strict=True))
 _LABELS = regex(rf"(?m)^\s*({NAME}):")
-_MENTIONS = {sign: regex(f"{SKIP}|{re.escape(sign)}({NAME})") for sign in "@%$#!"}
+_SIGNS = {sign: re.escape(sign) for sign in "@%$#!"}
+_MENTIONS = {sign: regex(f"{SKIP}|{plain}({NAME})") for sign, plain in _SIGNS.items()}
+# The search skips to a sign, or to a comment, as it cannot where both are looked for.
+_UNQUOTED = {sign: regex(rf"{plain}([-a-zA-Z$._0-9]+)") for sign, plain in _SIGNS.items()}
+_COMMENTED = {sign: regex(rf";[^\n{plain}]*{plain}") for sign, plain in _SIGNS.items()}
 
 
 def can_be_held(name: str) -> bool:
@@ -131,7 +135,11 @@ def bare(text: str) -> str:
 def mentions(text: str, sign: str) -> frozenset[str]:
     """Every name behind a sign (`@`, `%`, `$`, `#`, `!`) in a text's code, as it is written there;
     none in its strings and comments."""
-    return frozenset(_MENTIONS[sign].findall(text)) - {""} if sign in text else frozenset()
+    if sign not in text:
+        return frozenset()
+    if '"' not in text and "/*" not in text and not _COMMENTED[sign].search(text):
+        return frozenset(_UNQUOTED[sign].findall(text))
+    return frozenset(_MENTIONS[sign].findall(text)) - {""}
 
 
 def renamed(text: str, sign: str, names: Mapping[str, str], new_sign: str | None = None) -> str:

@@ -67,6 +67,8 @@ def _global(m: re.Match[str], shown: str) -> str:
         return f"did you mean `{name} = {rest[:40]}`?"
     if rest.startswith("=="):
         return "an assignment is `@name = value`"
+    if rest.startswith("["):
+        return f"an element's address: `%p = getelementptr i32, ptr {name}, i64 1`, with its type"
     return f"`{name}` alone shows it, `{name}(...)` calls it, `{name} = ...` sets it"
 
 

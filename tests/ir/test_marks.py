@@ -76,3 +76,17 @@ define void @h() {
     assert [alike(n) for n in range(2, 12)] == [3, 3, 3, 5, 5, 7, 7, 5, 5, 5]
     assert [alike(n) for n in (13, 16, -3, 99)] == [14, 15, -3, 99]
     assert [places(alike(n)) for n in (2, 13)] == [("", 3), ("h.h", 2)]
+
+
+def test_functions_are_found_in_a_text_without_looking_through_it_for_each() -> None:
+    class Watched(str):
+        looked = 0
+
+        def __contains__(self, part: object) -> bool:
+            self.looked += 1
+            return super().__contains__(str(part))
+
+    text = "\n".join(f"  define i32 @f{n}() {{\n  ret i32 {n}\n}}" for n in range(50))
+    source = Watched(text)
+    assert cell_lines(text, 1, source)(7) == 7 and source.looked <= 1
+    assert cell_lines(text, 1, text.replace("f49", "f50"))(7) == 0

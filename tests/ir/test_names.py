@@ -9,7 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from llvmlite import binding
 
-from jitkernel.ir.names import NAME, bare, decode_name, locals_in, quote_name, symbols_in, written
+from jitkernel.ir.names import (
+    NAME,
+    bare,
+    decode_name,
+    locals_in,
+    mentions,
+    quote_name,
+    symbols_in,
+    written,
+)
 
 PRINTED = re.compile(rf"^@({NAME}) = global i32 1$", re.M)
 #: Any bytes but NUL, which LLVM refuses in names.
@@ -71,6 +80,15 @@ def test_a_long_name_is_read_and_written() -> None:
     assert decode_name(quote_name(name)) == name
     assert decode_name('"' + "\\\\" * 100_000 + '\\22"') == name
     assert symbols_in(f"call void {written(name)}()") == {name}
+
+
+@pytest.mark.parametrize("sign", "@%$#!")
+def test_names_are_found_whatever_else_stands_in_the_text(sign: str) -> None:
+    plain = f"  call void {sign}f(ptr %p) ; preds = x\n  ret void, {sign}a.b-1 {sign} {sign}7\n"
+    assert mentions(plain, sign) >= {"f", "a.b-1", "7"}
+    for more in (f"; {sign}no\n", f'c"{sign}no"', f"/* {sign}no */", f'; "\n{sign}yes ; {sign}no'):
+        found = mentions(plain + more, sign)
+        assert found == mentions(plain, sign) | ({"yes"} if "yes" in more else set())
 
 
 def test_only_code_mentions_names() -> None:

@@ -95,7 +95,7 @@ types = st.recursive(
 
 
 @given(types)
-@settings(max_examples=200)
+@settings(max_examples=100)
 def test_written_types_read_back(type):
     assert parse_type(str(type)) == type
 

@@ -110,7 +110,7 @@ def test_shortest(bits, form, text):
 
 
 @given(st.floats(allow_nan=False))
-@settings(max_examples=300)
+@settings(max_examples=100)
 def test_double_is_pythons(value):
     bits = pack("d", value)
     text = shortest(bits, DOUBLE)
@@ -123,7 +123,7 @@ def test_double_is_pythons(value):
 
 
 @given(st.integers(0, (1 << 32) - 1))
-@settings(max_examples=300)
+@settings(max_examples=100)
 def test_float_is_structs(bits):
     value = struct.unpack("<f", bits.to_bytes(4, "little"))[0]
     if math.isnan(value):
@@ -135,7 +135,7 @@ def test_float_is_structs(bits):
 
 
 @given(st.decimals(allow_nan=False, allow_infinity=False))
-@settings(max_examples=300)
+@settings(max_examples=100)
 def test_decimals_round_as_pythons(number):
     text = str(number)
     value = float(text)

@@ -250,6 +250,42 @@ CASES = [
         (2, 12),
     ),
     (
+        "declare i32 @f(i32)\ndeclare i64 @f(i32)",
+        "invalid redefinition of function 'f'",
+        "a cell declares a name once: drop one of them",
+        (2, 13),
+    ),
+    (
+        body(" %b = trunc i32 %a to i64", " ret i32 0"),
+        "invalid cast opcode for cast from 'i32' to 'i64'",
+        "from i32 to the wider i64: zext (unsigned) or sext (signed)",
+        (2, 13),
+    ),
+    (
+        body(" %b = sext i32 %a to i8", " ret i32 0"),
+        "invalid cast opcode for cast from 'i32' to 'i8'",
+        "from i32 to the narrower i8: trunc",
+        (2, 12),
+    ),
+    (
+        body(" %b = bitcast i32 %a to double", " ret i32 0"),
+        "invalid cast opcode for cast from 'i32' to 'double'",
+        "from i32 to double: sitofp (signed) or uitofp (unsigned)",
+        (2, 15),
+    ),
+    (
+        body(' %b = "hello"', " ret i32 0"),
+        "expected instruction opcode",
+        'text is a constant: `@text = constant [3 x i8] c"hi\\00"`',
+        (2, 7),
+    ),
+    (
+        "define i32 @f() { }",
+        "function body requires at least one basic block",
+        "a body ends with `ret` and a value, or `ret void`",
+        (1, 19),
+    ),
+    (
         body(" ret i32 0") + "\n" + body(" ret i32 0"),
         "invalid redefinition of function 'f'",
         "one cell defines a name once",

@@ -35,7 +35,7 @@ class Program:
         return TypedValue(type, (5).to_bytes(4, "little"), lambda type: data_type(str(type)))
 
     def nearest(self, name):
-        return "twice" if name.startswith("twic") else None
+        return "twice" if name.startswith("twic") else "printf" if name == "print" else None
 
     def hint(self, name):
         return ""
@@ -129,6 +129,9 @@ def test_the_supplied_functions_are_in_the_module_that_uses_them() -> None:
         ("twice(\u22123)", "'\u2212' is no part of the language\n  twice(\u22123)\n        ^\nhint: write - instead of \u2212"),
         ("def def(x) x", "line 1, column 5: `binary` or `unary` or a name is expected, not `def`"),
         ("twic(1)", "there is no function `twic`; did you mean `twice`?\n  twic(1)\n  ^"),
+        ("print(1)", "there is no function `print`\n  print(1)\n  ^"),
+        ("twice 3", "hint: it is a function: `twice(...)` calls it"),
+        ("def g() 4\ng", "line 2, column 1: there is no variable `g`\n  g\n  ^\nhint: it is a function: `g(...)`"),
         ("\n\n  foo(1)", "line 3, column 3: there is no function `foo`"),
         ("%who\nfoo(1)", "line 2, column 1: there is no function `foo`"),
         ("a", "line 1, column 1: there is no variable `a`\n  a\n  ^\nhint: `var a = ... in ...` makes one"),

@@ -135,7 +135,7 @@ def test_the_hint_is_a_line_that_llvm_takes(
         ("#include <stdio.h>", "need no header"),
         ("ls", "`!ls`"),
         ("define i64 @f() {\n  ret\n}", "the function returns i64: `ret i64 ...`"),
-        ("define void @f() {\n}", "`{ ret void }`"),
+        ("define void @f() {\n}", "a body ends with `ret` and a value, or `ret void`"),
         (
             "load @wide",
             "`@wide` alone shows it; as an instruction, write `%v = load i64, ptr @wide`",

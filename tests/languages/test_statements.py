@@ -97,6 +97,11 @@ def test_kind(line, kind):
             "cannot be understood",
             "`@sq` alone shows it, `@sq(...)` calls it, `@sq = ...` sets it",
         ),
+        (
+            "@sq[1]",
+            "cannot be understood",
+            "an element's address: `%p = getelementptr i32, ptr @sq,",
+        ),
         ("// no", "cannot be understood", "comments start with ;"),
         ("# no", "cannot be understood", "comments start with ;"),
         ("ad i32 1, 2", "'ad' is no instruction", "did you mean `add i32 1, 2`?"),
@@ -289,7 +294,7 @@ pieces = st.sampled_from(
 
 
 @given(st.lists(pieces, max_size=40).map(" ".join))
-@settings(max_examples=400)
+@settings(max_examples=100)
 def test_any_text_is_split_or_refused(source):
     source = normalise(source)
     statements, problems = scan(source)
@@ -306,7 +311,7 @@ def test_any_text_is_split_or_refused(source):
 
 
 @given(st.binary(max_size=200))
-@settings(max_examples=200)
+@settings(max_examples=100)
 def test_binary_garbage(data):
     for text in (data.decode("latin-1"), data.decode("utf-8", "surrogateescape")):
         try:

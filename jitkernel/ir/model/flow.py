@@ -161,6 +161,7 @@ class Loop:
 
     @property
     def depth(self) -> int:
+        """The number of loops that a block of it is in."""
         return 1 + (self.parent.depth if self.parent else 0)
 
     @property

@@ -221,6 +221,7 @@ class Instruction(Value):
         return not self.is_debug and index not in self._soft
 
     def operand(self, index: int) -> Value:
+        """One of `operands`."""
         return self._operands[index]
 
     def set_operand(self, index: int, value: Value) -> None:

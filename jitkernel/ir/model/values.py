@@ -61,6 +61,7 @@ class Value:
 
     @property
     def type(self) -> Type:
+        """The type.  Raises ValueError where it is not known, as a forward reference's."""
         if self._type is None:
             raise ValueError(f"the type of {self.ref} is not known")
         return self._type

@@ -45,15 +45,16 @@ class Changes:
         changed = self._packed_otherwise()
         for note in self._own:
             for key in note.keys:
-                known = self._notes.get(key)
+                known = self._notes.before(key)
                 if known is not None and not known.same(note):
                     if note.kind != "undef":  # what has it keeps what it was
                         changed.add(key)
-        for key, note in self._reading.given.items():
-            known = self._notes.get(key)
-            if known is not None and not known.same(note):
+        own = {key for note in self._own for key in note.keys}
+        given = {key: self._notes.get(key) for key in self._notes.was.keys() - own}
+        for key, other in {**given, **self._reading.given}.items():
+            known = self._notes.before(key)
+            if known is not None and (other is None or not known.same(other)):
                 changed.add(key)
-        changed |= self._notes.hidden.keys()
         read, headers = self._reading, self._reading.headers
         if not (changed or self._own or headers or read.leaving or read.again):
             return []
@@ -83,7 +84,7 @@ class Changes:
         found = [n for key in self.stale if (n := self._notes.get(key)) is not None]
         asserted = [n for n in found if n.kind == "assertion" and n.cell != read.replaces]
         cells = {note.cell for note in found if note.kind != "assertion"}
-        cells |= self._left_over(reached) | read.again
+        cells |= self._left_over(reached) | self._tentative() | read.again
         for note in self._notes if cells else ():
             follows = note.cell in cells and note.cell != read.replaces
             made = note.is_defined and note.kind != "assertion" and note.key not in apart
@@ -119,6 +120,17 @@ class Changes:
         }  # fmt: skip
         users = self._reading.users
         return {cell for name in names for cell in users(name)} - {self._reading.number}
+
+    def _tentative(self) -> set[int]:
+        """The cells that have a variable as a header defines it tentatively, which is the cell's by
+        now: an array may be longer.  C11 6.9.2."""
+        cell_of, users = self._reading.cell_of, self._reading.users
+        names = {
+            note.symbol for note in self._own
+            if note.kind == "variable" and note.is_defined and note.key not in self._notes
+            and cell_of(note.symbol)
+        }  # fmt: skip
+        return {cell for name in names for cell in (cell_of(name), *users(name))}
 
     def _packed_otherwise(self) -> set[str]:
         """The keys of structs and unions that are packed otherwise with the cell than before."""
@@ -160,7 +172,7 @@ def old_objects(notes: Notes, changed: Collection[str], known: Known) -> list[st
     """
     types = {
         note.key: note for key in changed
-        if (note := notes.get(key)) is not None
+        if (note := notes.before(key)) is not None
         and note.kind in ("tag", "typedef") and note.is_laid_out
     }  # fmt: skip
     if not types:

@@ -20,7 +20,6 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from copy import copy
 from functools import cached_property, lru_cache, partial
 
 from jitkernel import procfs
@@ -385,8 +384,8 @@ def clang_for(
     it works.  Raises UsageError."""
     clang, timeout = clang_of(setting), float(setting("timeout") or 60)
     level = clang.asked.level if level is None else level
-    found = copy(_asked(clang, level != 0, sanitize, timeout))
-    object.__setattr__(found, "waiting", waiting)
+    asked, found = _asked(clang, level != 0, sanitize, timeout), object.__new__(Clang)
+    vars(found).update(vars(asked), waiting=waiting)
     return found
 
 

@@ -16,7 +16,7 @@ from jitkernel.languages.c.clang import Complaint
 from jitkernel.languages.c.code import Code
 from jitkernel.languages.c.generated import OWN, file_name
 from jitkernel.languages.c.miswritten import NAMELESS, UNKNOWN, hint_of, is_foreign, python_line
-from jitkernel.languages.c.notes import MACRO, Note, Notes, decoded, keys_of
+from jitkernel.languages.c.notes import MACRO, Notes, keys_of
 from jitkernel.languages.c.pieces import Piece, PieceKind
 from jitkernel.languages.c.tokens import Token, Unfinished, closing, tokens
 from jitkernel.languages.c.unit import Unit
@@ -42,6 +42,8 @@ _ADVICE = regex(r"use '([^']*)' to turn")  # in a note, too
 _RETURN = "no function stands around this `return`: a cell's last expression is its value"
 #: What tells of a line all that is wrong with it.
 _WHOLE_LINE = regex(r"missing terminating .* character|unexpected character <U\+")
+#: What clang calls the text that is not the cell's.
+_SESSION = ("", "session", "-", "<stdin>")
 _HEADER_OF = regex(r"include the header (<[^>]*>)")
 
 
@@ -84,11 +86,10 @@ class Complaints:
     def _left(self, message: str) -> str:
         """A hint at what a name was that clang does not know, in a text that is there no more."""
         name = missed(message)
-        hidden = self._notes.hidden.get(MACRO + name)
-        found = [decoded(hidden) if hidden is not None else None]
+        found = [self._notes.was.get(MACRO + name)]
         found += [n for k in keys_of([name]) if self._notes.is_left(n := self._notes.get(k))]
         for note in found:
-            if isinstance(note, Note):
+            if note is not None:
                 where = f"the text of cell {note.cell} that declared {name} is there no more"
                 return f"{where}: declare it here, or in a cell of its own"
         return ""
@@ -248,11 +249,19 @@ class Complaints:
                 message = f"{what} has empty body [-Wempty-body]"
                 yield Complaint(self._file, end.line, end.column, "warning", message)
 
+    def _is_behind(self, complaint: Complaint) -> bool:
+        """True of a place behind what stands last, which is not whole: clang sees our own text."""
+        if complaint.file != self._file:
+            return complaint.file in _SESSION and complaint.message.startswith("expected ")
+        line = complaint.line
+        return line > 0 and not any(map(str.strip, self._lines[line - 1 :]))
+
     def _diagnostic(self, complaint: Complaint) -> Diagnostic:
         severity = "error" if complaint.is_error else complaint.severity
         line, column = complaint.line, complaint.column
-        if complaint.file == self._file and line > 0:
-            if not any(map(str.strip, self._lines[line - 1 :])):  # behind what stands last
+        behind = self._is_behind(complaint)
+        if behind or (complaint.file == self._file and line > 0):
+            if behind:
                 line = len("\n".join(self._lines).rstrip().split("\n"))
                 column = len(self._lines[line - 1]) + 1
             else:
@@ -266,8 +275,7 @@ class Complaints:
             hint = hint or hint_of(complaint.message, self._lines, line, column, self._is_macro)
             hint = hint or self._meant(complaint.message)
             return Diagnostic(_plain(complaint.message), line, column, text, hint, severity)
-        own = complaint.file in ("", "session", "-", "<stdin>")
-        where = "" if own else f"{_nearer(complaint.file)}, line {line}: "
+        where = "" if complaint.file in _SESSION else f"{_nearer(complaint.file)}, line {line}: "
         gone = _CELL.fullmatch(complaint.file) and "file not found" in complaint.message
         hint = f"put the file there again, or %evict {complaint.file[5:]}" if gone else ""
         return Diagnostic(where + complaint.message, hint=hint, severity=severity)

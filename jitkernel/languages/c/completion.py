@@ -27,6 +27,7 @@ from jitkernel.languages.c.pieces import Mismatch, PieceKind, cut
 from jitkernel.languages.c.reading import Reading
 from jitkernel.languages.c.tokens import CLOSING, Token, Unfinished, tokens
 from jitkernel.languages.c.unit import Unit, unit_of
+from jitkernel.languages.c.words import STANDARD_NAMES
 from jitkernel.languages.language import Completions, StateView, Suggestion, split_commands
 from jitkernel.record import record, replace
 from jitkernel.regex import regex
@@ -34,6 +35,8 @@ from jitkernel.values.c import function_in_c
 
 _SECONDS = 2.0  # for clang, and for man
 _HERE = f"{OWN}here"
+# Where a function may be that `STANDARD_NAMES` has not.
+_COMMON = ("stdio.h", "stdlib.h", "string.h", "math.h", "ctype.h")
 _KINDS = {
     "typedef": "type", "constant": "variable", "variable": "variable", "function": "function",
 }  # fmt: skip
@@ -44,6 +47,7 @@ _DIRECTIVE = regex(r"\s*#\s*(\w*)")
 _LINE = regex(r"COMPLETION: (?P<name>\S+)(?: \([^)]*\))*(?: : (?P<form>.*))?")
 _OVERLOAD = regex(r"OVERLOAD: (?P<form>.*)")
 _NULLABILITY = regex(r"\s*\b_(?:Nonnull|Nullable|Null_unspecified)\b")
+_BUILT_IN_SIZE = regex(r"\b__(?=(?:size|ptrdiff)_t\b)")  # how clang 22 calls those types
 _MARKS = regex(r"<#|#>|\{#|#\}")
 _MAN_LINES = 24
 _LONGEST = 200_000  # characters of a cell that are read while somebody types
@@ -244,6 +248,7 @@ def _plain(form: str) -> tuple[str, str]:
     if bracket and type.startswith("[#"):
         type = type[2:]
         pattern = f"{type}{'' if type.endswith('*') else ' '}{rest}"
+    pattern = _BUILT_IN_SIZE.sub("", pattern)
     text = _NULLABILITY.sub("", _MARKS.sub("", pattern.replace("[#", "").replace("#]", " ")))
     return " ".join(text.replace("restrict  ", "restrict ").split()), comment.strip()
 
@@ -306,11 +311,49 @@ def inspect(source: str, position: int, known: StateView, level: int = 0) -> str
     if word is not None and (text := _described(source, word, known)):
         parts.append(text)
     if not parts or source[:start].rstrip().endswith((",", "(")):
-        place = _place(source[:start], known)
-        if place is not None:
-            calls = filter(None, map(_OVERLOAD.fullmatch, place.ask().split("\n")))
-            parts += [_call(match["form"], place, known) for match in calls]
+        parts += _calls(source[:start], known)
     return "\n\n".join(parts)
+
+
+def _calls(before: str, known: StateView, header: str = "") -> list[str]:
+    """The call around a place, as `header` declares its function, where nothing here does."""
+    lead = f"#include <{header}>\n" if header else ""
+    place = _place(lead + before, known)
+    if place is None:
+        return []
+    forms = [m["form"] for m in map(_OVERLOAD.fullmatch, place.ask().split("\n")) if m]
+    missing = "" if header else _missing(_called(before), place, known)
+    if missing:
+        return _calls(before, known, missing)
+    return [lead + _call(form, place, known) for form in forms]
+
+
+def _called(before: str) -> str:
+    """The name in front of the innermost parenthesis that is open; "" for none."""
+    names = [""]
+    found = tokens(before)
+    for last, token in zip([None, *found], found, strict=False):
+        if token.text == "(":
+            names.append(last.text if last is not None and last.kind == "name" else "")
+        elif token.text == ")" and len(names) > 1:
+            names.pop()
+    return names[-1]
+
+
+def _missing(name: str, place: _Place, known: StateView) -> str:
+    """The header of the standard library that has to be included for a name; "" where something
+    declares it here, and of other names."""
+    if not name:
+        return ""
+    keys = (MACRO + name, IDENTIFIER + name)
+    own = {key for n in place.unit.own for key in n.keys}
+    if known.cell_of(name) or any(key in own or place.notes.get(key) for key in keys):
+        return ""
+    if name in _of_headers(place.clang, place.headers):
+        return ""
+    headers = (STANDARD_NAMES[name],) if name in STANDARD_NAMES else _COMMON
+    every = (h for h in headers if name in _of_headers(place.clang, f"#include <{h}>\n"))
+    return next(every, "")
 
 
 def _call(form: str, place: _Place, known: StateView) -> str:
@@ -345,9 +388,12 @@ def _described(source: str, word: re.Match[str], known: StateView) -> str:
         return ""
     if here is not None and here.kind != "keyword":
         return here.signature
-    if suggestion := _of_headers(place.clang, place.headers).get(name):
+    missing = _missing(name, place, known)
+    lead = f"#include <{missing}>\n" if missing else ""
+    if suggestion := _of_headers(place.clang, lead or place.headers).get(name):
         manual = _manual(name) if suggestion.kind == "function" else ""
-        return f"{suggestion.signature}\n\n{manual}" if manual else suggestion.signature
+        text = lead + suggestion.signature
+        return f"{text}\n\n{manual}" if manual else text
     type = known.signature(name)
     return function_in_c(name, type) if type is not None else ""
 

@@ -52,7 +52,8 @@ _FIXED = THREAD_LOCAL | {"volatile", "_Atomic", *_ATTRIBUTE}
 class Declared:
     """The notes of a cell's pieces, by key.
 
-    `keys` are theirs and those that they give besides, each with the index of its piece.
+    `keys` are theirs and those that they give besides, each with the index of its piece.  What is
+    `beside` declares names that have other cells' definitions.
     `labelled` are declarations by piece that say which symbols earlier cells gave its names,
     `given_back` the directives by piece that define macros as they were when they were put aside.
     """
@@ -62,6 +63,7 @@ class Declared:
         self._pieces, guesses = reading.pieces, reading.guesses
         self._heads = self._leading()
         self.notes: dict[str, Note] = {}
+        self.beside: dict[str, Note] = {}
         self.keys: dict[str, int] = {}
         self._notes.read_with(self.notes, self.keys.keys(), guesses.needed)
         self.labelled: dict[int, list[str]] = {}
@@ -72,7 +74,7 @@ class Declared:
         for index, piece in enumerate(reading.pieces):
             if piece.kind in (PieceKind.DECLARATION, PieceKind.FUNCTION):
                 self._declare_names(index, piece)
-            elif piece.kind is PieceKind.DIRECTIVE and piece.text not in guesses.again:
+            elif piece.kind is PieceKind.DIRECTIVE:
                 self._direct(index, piece)
 
     def _add(self, index: int, note: Note) -> None:
@@ -82,7 +84,7 @@ class Declared:
         if before is not None and before.is_defined and not note.definition:
             self.notes[key] = before  # declared again behind its definition
             return
-        earlier = self._notes.get(key)
+        earlier = self._notes.before(key)
         if labelled and text and not LABEL.search(text):
             known = before or earlier  # a name keeps its symbol, and may be null as before
             if known is not None and _WEAK.search(known.text) and not _WEAK.search(text):
@@ -92,18 +94,21 @@ class Declared:
                 if before is None:
                     self.labelled[index] = [*self.labelled.get(index, ()), text]
         named = earlier is not None and earlier.key == key  # and no constant beside it
-        if earlier is None or not named or note.definition or not self._stands(earlier, note.kind):
-            line, number = self._pieces[index].line, self._reading.number
-            self.notes[key] = replace(
-                note, text=text, cell=number, order=len(self.keys), line=line,
-                definition_line=line, at=self._reading.place,
-            )  # fmt: skip
+        stands = named and not note.definition and self._stands(earlier, note.kind)
+        line, number = self._pieces[index].line, self._reading.number
+        notes = self.beside if stands else self.notes
+        notes[key] = replace(
+            note, text=text, cell=number, order=len(self.keys), line=line,
+            definition_line=line, at=self._reading.place,
+        )  # fmt: skip
         self.keys |= dict.fromkeys((key, *note.also), index)
 
-    def _stands(self, note: Note, kind: NoteKind) -> bool:
+    def _stands(self, note: Note | None, kind: NoteKind) -> bool:
         """True if a note has the definition that there is, which follows what it mentions."""
-        same = note.kind == kind and note.is_defined and note.cell != self._reading.replaces
-        return same and self._reading.cell_of(note.symbol) == note.cell
+        if note is None or note.kind != kind or not note.is_defined:
+            return False
+        is_its = self._reading.cell_of(note.symbol) == note.cell
+        return is_its and note.cell != self._reading.replaces
 
     def _direct(self, index: int, piece: Piece) -> None:
         match = _DIRECTIVE.match(piece.text)
@@ -113,10 +118,12 @@ class Declared:
         plain = aside is None and not is_pack(piece.text)
         known = self._notes.directive(piece.text) if plain else None
         if word in ("include", "import", "include_next"):
-            # That of the cell whose place this one takes goes with it.
-            if known is None or self._reading.is_replaced(known):
-                header = _HEADER.match(piece.text)
-                self._add(index, Note(key, "header" if header else "include", piece.text))
+            kind: NoteKind = "header" if _HEADER.match(piece.text) else "include"
+            if known is not None and not self._reading.is_replaced(known):
+                self._add(index, replace(known, key=key))
+                known = None
+            elif piece.text not in self._reading.guesses.again:  # it is a part of another one
+                self._add(index, Note(key, kind, piece.text))
         elif aside is not None:
             self._put_aside(index, piece, aside[2], aside[1] == "pop")
         elif word == "pragma" and not _ALIASED.match(piece.text):
@@ -125,7 +132,7 @@ class Declared:
             if index < self._heads:
                 self._add(index, Note(key, "header", piece.text))
             last = self._last(name) if word == "undef" else ""
-            kind: NoteKind = "define" if word == "define" else "undef"
+            kind = "define" if word == "define" else "undef"
             self._add(index, Note(MACRO + name, kind, piece.text, definition=last))
         if known is not None and key in self.notes:  # headers stay in their order
             self.notes[key] = replace(self.notes[key], cell=known.cell, order=known.order)
@@ -313,7 +320,7 @@ class Declared:
         return (
             declared.init < 0
             and not declared.function
-            and piece.start not in self._reading.guesses.incomplete
+            and piece.start not in self._reading.guesses.elsewhere
             and not _ALIAS.search(piece.text)
             and not _WEAK.search(piece.text)
             and not declared.name.startswith(BOUNDS)  # of a section, which the linker knows

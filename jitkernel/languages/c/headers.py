@@ -18,6 +18,7 @@ from jitkernel.languages.c.notes import DIRECTIVE, Note, Notes, plan_notes, spel
 from jitkernel.languages.c.pieces import Mismatch, PieceKind, cut
 from jitkernel.languages.c.reading import Reading
 from jitkernel.languages.c.tokens import Unfinished, tokens
+from jitkernel.recent import Recent
 from jitkernel.record import record, replace
 from jitkernel.regex import regex
 
@@ -129,7 +130,7 @@ def macros_included(code: str, notes: Notes, clang: Clang) -> Mapping[str, str]:
     if not any(map(_INCLUDES.match, own)):
         own = []
     included = any(note.kind == "include" for note in notes.directives())
-    earlier = notes.preprocessed() if own or included else []
+    earlier = notes.preprocessed()[1] if own or included else []
     while earlier and not own and earlier[-1].kind != "include":  # no header reads it
         earlier.pop()
     text = "".join(f"{line}\n" for line in (*(note.text for note in earlier), *own))
@@ -153,11 +154,9 @@ def macros_of_headers(clang: Clang, headers: str, more: str = "") -> Mapping[str
     if found is None:
         text = clang.macros(headers, more)
         found = {match[1]: match[0] for match in _DEFINED.finditer(text)}
-        while len(_of_headers) >= _SETS:
-            del _of_headers[next(iter(_of_headers))]
         if found:
             _of_headers[key] = found
     return found
 
 
-_of_headers: dict[tuple[Clang, str, int], Mapping[str, str]] = {}
+_of_headers: Recent[tuple[Clang, str, int], Mapping[str, str]] = Recent(_SETS)

@@ -13,6 +13,7 @@ from hashlib import sha256
 from itertools import chain
 
 from jitkernel.languages.c.included import INCLUDE, LARGEST, files_of
+from jitkernel.recent import Recent
 from jitkernel.record import NamedTuple
 from jitkernel.regex import regex
 
@@ -24,8 +25,8 @@ _APART = regex(
     r"\b(?:diagnostic|_Pragma|embed|__has_\w+|__COUNTER__|__TIME__|__DATE__|__TIMESTAMP__)\b|"
     r"#[ \t]*pragma\b(?![ \t]+once\b)"
 )
-_SEEN = 64
-_seen: dict[bytes, None] = {}  # beginnings that there were once: the next time is worth a while
+#: Beginnings that there were once: the next time is worth a while.
+_seen: Recent[bytes, None] = Recent(64)
 
 
 class Lead(NamedTuple):
@@ -58,8 +59,6 @@ def lead_of(source: str, folders: Sequence[str]) -> Lead | None:
     every = "\0".join((lead, *chain(*found.items())))
     digest = sha256(every.encode("utf-8", "surrogateescape"))
     if digest.digest() not in _seen:
-        if len(_seen) >= _SEEN:
-            _seen.pop(next(iter(_seen)))
         _seen[digest.digest()] = None
         return None
     text, rest = f"{lead}// {digest.hexdigest()}\n", f"{_place(lead)}{source[end:]}"

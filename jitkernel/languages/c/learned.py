@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from jitkernel.ir.names import CONTROL, decode_name
 from jitkernel.languages.c.declarations import unsized
 from jitkernel.languages.c.generated import file_name
+from jitkernel.languages.c.headers import Header
 from jitkernel.languages.c.included import brings, files_of
 from jitkernel.languages.c.notes import (
     DIRECTIVE,
@@ -20,12 +21,13 @@ from jitkernel.languages.c.notes import (
     decoded,
     key_name,
     keys_of,
+    mentioned,
     on_line,
     plan_notes,
 )
-from jitkernel.languages.c.tokens import all_words, tokens, words
+from jitkernel.languages.c.tokens import tokens, words
 from jitkernel.languages.c.unit import Unit
-from jitkernel.languages.llvm.plan import LanguageNote
+from jitkernel.languages.llvm.plan import LanguageNote, under
 from jitkernel.record import replace
 from jitkernel.values.c import declare, promoted
 from jitkernel.values.debug_info import Types
@@ -38,23 +40,19 @@ _SPELLED = 80  # characters of a declaration in a status line
 
 def learned(
     unit: Unit, before: Notes, types: Types, symbols: Iterable[str],
-    macros_of: Callable[[int], Iterable[str]], needed: Collection[str], folders: Sequence[str],
+    macros_of: Callable[[int], Iterable[str]], folders: Sequence[str],
 ) -> dict[str, LanguageNote]:  # fmt: skip
     """The notes of a unit's cell, which defines these symbols; `before` are those of the others,
-    `macros_of` tells the macros that a line was expanded from, `needed` are names that the headers
-    which it includes need, `folders` are where those are looked for."""
+    `macros_of` tells the macros that a line was expanded from, `folders` are where the headers are
+    looked for that it includes."""
     number = unit.reading.number
     notes: dict[str, Note] = {}
-    told = frozenset(key for key in keys_of(needed) if key in unit.owned or key in before)
     for note in unit.own:
         needs, kind = note.needs, note.kind
-        if needed and kind in ("include", "header"):
-            needs, kind = told, "include"
-        if kind == "include":
-            needs |= {MACRO + name for name in unit.reading.guesses.taken_back}
         header = unit.reading.headers.get(note.text)
-        if header is not None:
-            needs |= _macros_read(note, header.text, unit, before)
+        if kind == "include" or header is not None:
+            needs |= _read(note, header, unit, before)
+            kind = "include" if needs else kind
         notes[note.key] = replace(
             _completed(note, types, note.text), kind=kind, needs=needs,
             macros=tuple(sorted(macros_of(note.line))),
@@ -75,8 +73,10 @@ def learned(
                 del notes[key]
                 notes = {n.key: n for n in _given(unit, note, folders)} | notes
 
+    owned = unit.owned
+
     def is_known(key: str) -> bool:
-        return key in unit.owned or key in notes or key in before
+        return key in owned or key in notes or key in before
 
     return plan_notes(
         is_known,
@@ -84,28 +84,54 @@ def learned(
         [
             *_meant_otherwise(unit, before),
             *(note.known_with(is_known) for note in _deduced_again(unit, types)),
-            *_read_again(unit, before, told),
+            *_read_again(unit, before),
             *left(before, unit.reading.replaces, unit.owned),
         ],
-    ) | {key: LanguageNote("") for key in before.hidden if key not in unit.owned}
+    ) | _others_say(unit, before, plan_notes(is_known, unit.declared.beside.values(), ()))
 
 
-def _macros_read(note: Note, text: str, unit: Unit, before: Notes) -> frozenset[str]:
-    """The keys of the macros of cells that a header's text mentions, of those before it."""
-    own = {n.key: n for n in unit.own}
-    found = {}
-    for key in map(MACRO.__add__, all_words(text)):
-        macro = own.get(key) or before.get(key)
-        if macro is not None and macro.kind == "define" and macro.position < note.position:
-            found[key] = macro
-    return frozenset(found)
+def _others_say(
+    unit: Unit, before: Notes, beside: Mapping[str, LanguageNote]
+) -> dict[str, LanguageNote]:
+    """The notes of other cells on names of the cell, and on those that it had, which count again or
+    later, and its own on theirs; empty ones for those that do not count any more."""
+    found = dict.fromkeys(before.gone, LanguageNote(""))
+    found |= {under(key, unit.reading.number): said for key, said in beside.items()}
+    for key in before.was.keys() - unit.owned:
+        found[key] = said = before.said(key)
+        if said.kept:
+            found[under(key, said.cell)] = LanguageNote("")
+    for key in unit.owned:
+        note = before.get(key)
+        if note is not None and note.stands and note.cell != unit.reading.replaces:
+            found[under(key, note.cell)] = before.said(key)
+    return found
+
+
+def _read(note: Note, header: Header | None, unit: Unit, before: Notes) -> frozenset[str]:
+    """The keys of what a header reads of cells: of what stands before it, and it mentions and does
+    not say itself; the macros of its cell where it is not followed."""
+    own = {key: n for n in unit.own for key in n.keys}
+    guesses = unit.reading.guesses
+    keys = {*keys_of(guesses.needed)}
+    if header is None:
+        keys.update(key for key in own if key.startswith(MACRO))
+    else:
+        types = (key for key in header.content if not key.startswith(MACRO))
+        keys |= {*mentioned(header.text)}.difference(types)
+
+    def is_before(key: str) -> bool:
+        other = own.get(key) or before.get(key)
+        return other is not None and other.kind != "undef" and other.position < note.position
+
+    return frozenset(filter(is_before, keys)).union(map(MACRO.__add__, guesses.taken_back))
 
 
 def _meant_otherwise(unit: Unit, before: Notes) -> Iterator[Note]:
     """The notes of what was compiled with a macro that is none now, or the other way round."""
     defined = {note.name for note in unit.own if note.kind == "define"}
     for note in unit.changes.every:
-        if not before.hidden.keys().isdisjoint(note.uses):
+        if not before.was.keys().isdisjoint(note.uses):
             yield replace(note, uses=before.present(note.uses))
         elif asked := defined.intersection(note.asks) if note.key in unit.changes.stale else ():
             uses = note.uses | {MACRO + name for name in asked}
@@ -117,20 +143,21 @@ def left(notes: Notes, cell: int, owned: Collection[str] = ()) -> list[Note]:
     other notes give by now, such as an enumerator of another enum, they give no more."""
     return [
         replace(note, left=True, also=tuple(filter(partial(notes.gives, note), note.also)))
-        for note in (notes if cell else ())
-        if note.cell == cell and not note.left and not note.key.startswith(DIRECTIVE)
+        for note in notes.of_cell(cell)
+        if not note.left and not note.key.startswith(DIRECTIVE)
         and not any(key in owned for key in note.keys)
     ]  # fmt: skip
 
 
-def _read_again(unit: Unit, before: Notes, needed: Set[str]) -> list[Note]:
+def _read_again(unit: Unit, before: Notes) -> list[Note]:
     """The notes of headers that another cell has included, and this one includes again."""
-    own = {note.text for note in unit.own}
+    headers = unit.reading.headers
     return [
-        replace(note, content=unit.reading.headers[note.text].content, needs=note.needs | needed)
-        for note in before.directives()
-        if note.content is not None and note.text in unit.reading.headers and note.text not in own
-    ]
+        replace(note, content=header.content, needs=note.needs | _read(note, header, unit, before))
+        for note in (before if headers else ())
+        if note.content is not None and (header := headers.get(note.text)) is not None
+        and not unit.reading.is_replaced(note)
+    ]  # fmt: skip
 
 
 def _deduced_again(unit: Unit, types: Types) -> Iterator[Note]:
@@ -160,7 +187,7 @@ def _given(unit: Unit, include: Note, folders: Sequence[str]) -> Iterator[Note]:
         if key.startswith(DIRECTIVE):
             if next(files_of(note.text, folders), None) is not None:
                 continue  # it is a part of this one
-            key = f"{DIRECTIVE}{include.cell}.{include.order}.{order}"
+            key = f"{DIRECTIVE}{include.owner}.{include.order}.{order}"
         yield replace(
             note, key=key, cell=include.cell, order=include.order, line=include.line,
             definition_line=include.line, at=include.at,
@@ -219,7 +246,7 @@ def outdated(unit: Unit, before: Notes) -> list[str]:
     and what needs headers that read its types."""
     own = [
         note for note in unit.own
-        if (known := before.get(note.key)) is None or not known.same(note)
+        if (known := before.before(note.key)) is None or not known.same(note)
     ]  # fmt: skip
     gone = left(before, unit.reading.replaces, unit.owned)
     changed = {note.name for note in (*own, *gone) if note.kind in ("define", "undef")}

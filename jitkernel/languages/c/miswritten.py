@@ -134,6 +134,8 @@ def _of_name(name: str, lines: Sequence[str], text: str, rest: str, message: str
     value = _SET.match(rest)
     if value is not None and "identifier" in message:
         return f"declare it first: `{_declared(name, value[2].strip())}`"
+    if "function" in message and (near := get_close_matches(name, STANDARD_NAMES, 1, 0.8)):
+        return f"did you mean `{near[0]}`, of `#include <{STANDARD_NAMES[near[0]]}>`?"
     return ""
 
 
@@ -194,6 +196,11 @@ def _expected(match: re.Match[str], text: str, rest: str) -> str:
         return f"{_CXX}, which has no references: a pointer is `int *p = &x;`"
     if rest[:1] == "[" and before.endswith("="):
         return f"{_PYTHON}: an array is `int a[] = {{1, 2, 3}};`"
+    if rest[:1] == "{" and re.search(r"[^=!<>]=\Z", before):
+        return (
+            "braces give a value where a variable is defined; later `x = (struct s){...};`, and of "
+            "an array `memcpy(a, (int[]){...}, sizeof a);` of <string.h>"
+        )
     if rest[:1] in ("<", ">") and before.endswith("="):
         return f"did you mean `{rest[0]}=`?"
     if first := _FIRST_WORD.match(text):
@@ -227,6 +234,15 @@ _RULES = rules(
     (r"expected ", _expected),
     (r"'([^']*)' file not found", _of_file),
     (r"invalid preprocessing directive", _of_directive),
+    (r"indirection requires pointer operand \('(?:int|double|float|long)'",
+     lambda m, text, rest: f"{_PYTHON}: a power is `pow(x, y)` of <math.h>"
+     * text[: len(text) - len(rest)].endswith("*")),
+    (r"invalid operands to binary expression \('(?:const )?char(?:\[| \*)",
+     lambda m, text, rest: "text is put together by `strcat(to, from);` of <string.h>, or by "
+     "`snprintf`" * (rest[:1] == "+")),
+    (r"incompatible integer to pointer conversion .*'(?:const )?char \*'",
+     lambda m, text, rest: "text stands between \", one character between '"
+     * bool(re.search(r"'[^'\\]{2,}'", rest))),
     (r"array type 'char\[", "text is copied by `strcpy(to, from);` of <string.h>"),
     (r"member reference base type '.*\]' is not",
      "an array has no members, but `sizeof a / sizeof *a` elements"),

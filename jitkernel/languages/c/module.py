@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 from jitkernel.files import absolute
 from jitkernel.ir import module as ir
 from jitkernel.ir.attributes import cpu, without_cpu
-from jitkernel.ir.debug_info import fields, nodes, split_location
+from jitkernel.ir.debug_info import fields, nodes, split_at_locations, split_location
 from jitkernel.ir.instructions import Instruction
 from jitkernel.ir.names import (
     decode_name,
@@ -109,6 +109,12 @@ class Module:
     assembly: dict[int, list[str]] = field(default_factory=dict)  # by cell; 0: its own
     metadata: dict[str, str] = field(default_factory=dict)
     debug: bool = False  # its debug information stays
+    tentative: set[str] = field(default_factory=set)  # variables of headers; see `share`
+
+    @property
+    def labels(self) -> set[str]:
+        """The names that its assembly defines."""
+        return ir.labels_in(line for said in self.assembly.values() for line in said)
 
     def reach(self, roots: Iterable[str]) -> list[str]:
         """These names, what is local behind them, and what they use of others', in the text's
@@ -228,24 +234,41 @@ class Module:
 
         In C each file that includes the header has another copy.  A session is one program, whose
         cells are pieces of one file: so there is one for all cells, a symbol that is called after
-        the header, with the cell of its `#include`.
+        the header, with the cell of its `#include`.  The same holds for what a header that defines
+        nothing else defines tentatively for all (C11 6.9.2): these are `tentative`.
         """
         names: dict[str, str] = {}
+        tentative: dict[str, str] = {}
         for name, entity in self.entities.items():
-            if entity.kind != "variable" or not entity.local or name.startswith(OWN):
+            if entity.kind != "variable" or entity.external or name.startswith(OWN):
                 continue
-            if " constant " not in entity.text:
-                if path := self._header_of(entity.text):
+            if entity.local and " constant " in entity.text:
+                continue
+            if (entity.local or entity.is_zero) and (path := self._header_of(entity.text)):
+                if entity.local:
                     names[name] = quote_name(f"{path}:{decode_name(name)}")
+                else:
+                    tentative[name] = path
+        others = {
+            self._header_of(entity.text.partition("\n")[0])
+            for name, entity in (self.entities.items() if tentative else ())
+            if not (entity.local or entity.is_declaration) and name not in tentative
+        }  # fmt: skip
+        self.tentative = {name for name, path in tentative.items() if path not in others}
+        for name in filter(lambda name: has(decode_name(name)), self.tentative):
+            entity = self.entities[name]
+            entity.text, entity.external = self.declaration(name), True
         own = [new for new in names.values() if not has(decode_name(new))]
         self._publish(names, own)
         return [new for new in own if self.entities[new].is_zero]
 
     def _header_of(self, text: str) -> str:
-        """The header that a variable's debug information names, "" for none."""
+        """The header that debug information names of a variable, or of a function by its first
+        line; "" for none."""
         node = self.metadata.get(split_location(text)[1], "")
         for key in ("var", "file"):
-            node = self.metadata.get(fields(node).get(key, ""), "")
+            if key == "file" or key in fields(node):
+                node = self.metadata.get(fields(node).get(key, ""), "")
         name = fields(node).get("filename", "")
         if not name or name.startswith(("cell ", "session")):
             return ""
@@ -310,30 +333,29 @@ class Module:
                 if "!dbg" in entity.text:
                     entity.text = split_location(entity.text)[0]
                 continue
-            head, *body = entity.text.split("\n")
+            head = entity.text.partition("\n")[0]
+            body = entity.text[len(head) :]
             head, scope = split_location(head)
             said = fields(metadata.get(scope, ""))
             files[scope] = file = said.get("file", "")
             own = named if entity.name.startswith(prefix) else {file} if scope else set()
-            lines = [head]
             now = "0"
             suffix = "" if own <= named else f' in "{self._path(min(own))}"'
             if scope and (first := said.get("line")):
-                lines.append(f"  ; begins at line {first}")
-            for text in body:
-                if text.startswith("    #dbg_"):
-                    continue
-                if "!dbg" in text:
-                    text, at = split_location(text)
-                    if at and at not in places:
-                        place = fields(metadata.get(at, ""))
-                        places[at] = place.get("line", "0"), file_of(place.get("scope", ""))
-                    line, where = places.get(at, ("0", ""))
-                    if line not in ("0", now) and where in own:
-                        lines.append(f"  ; line {line}{suffix}")
-                        now = line
-                lines.append(text)
-            entity.text = "\n".join(lines)
+                head += f"\n  ; begins at line {first}"
+            parts = split_at_locations(body)
+            for number in range(1, len(parts), 2):
+                at, parts[number] = parts[number], ""
+                if at not in places:
+                    place = fields(metadata.get(at, ""))
+                    places[at] = place.get("line", "0"), file_of(place.get("scope", ""))
+                line, where = places[at]
+                if line not in ("0", now) and where in own:
+                    before = parts[number - 1]
+                    begin = before.rfind("\n") + 1
+                    parts[number - 1] = f"{before[:begin]}  ; line {line}{suffix}\n{before[begin:]}"
+                    now = line
+            entity.text = head + "".join(parts)
 
     def _path(self, file: str) -> str:
         """The path of a file by the number of its node."""

@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
 from functools import lru_cache
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from jitkernel.errors import UsageError
 from jitkernel.forms import Maybe, check
@@ -20,7 +20,7 @@ from jitkernel.languages.c.declarations import parameter_names
 from jitkernel.languages.c.pointed import forward, pointers
 from jitkernel.languages.c.tokens import all_words, asked_for, tokens, words
 from jitkernel.languages.c.words import ASSEMBLY, ASSERTIONS
-from jitkernel.languages.llvm.plan import Kept, LanguageNote
+from jitkernel.languages.llvm.plan import Kept, LanguageNote, Snapshot, above
 from jitkernel.reach import reached
 from jitkernel.record import NamedTuple, fields, record, replace
 from jitkernel.regex import regex
@@ -39,6 +39,7 @@ NoteKind: TypeAlias = Literal[
     "assembly",
     "assertion",
 ]
+T = TypeVar("T")
 IDENTIFIER, TAG, MACRO, DIRECTIVE = "c:i:", "c:t:", "c:m:", "c:d:"
 #: What gives a name another symbol. GCC manual, "Controlling Names Used in Assembler Code".
 LABEL = regex(r'\b(?:asm|__asm__|__asm)\s*\(\s*"((?:[^"\\]|\\.)*)"\s*\)')
@@ -46,6 +47,9 @@ _TYPE_NAME = regex(
     r"(?:\b(struct|union|enum)\s+)?\b([A-Za-z_]\w*)\b"
     r"(?!\s*(?:(?:const|volatile|restrict)\b\s*)*\*)"
 )  # that no pointer goes to
+_WORD = regex(r"\b[A-Za-z_]\w*")
+_OBJECT_LIKE = regex(r"#\s*define\s+\w+(?!\()\b(.*)", re.DOTALL)
+_WITHIN = 8  # macros within macros that are followed
 _LOOKS_INTO = regex(r"[\[{]|\b(?:__)?typeof")
 _LAID_OUT = regex(r"\b(?:struct|union)\b[^;{}]*\{")
 _ASKS_TYPE = regex(r"\b(?:__)?typeof|\bsizeof\b|alignof\b|\boffsetof\b")
@@ -113,6 +117,11 @@ class Note:
         return bool(self.definition) and self.kind != "undef"
 
     @property
+    def stands(self) -> bool:
+        """True if its cell's text is all of it, and says it: there is no code."""
+        return not (self.is_defined or self.left)
+
+    @property
     def meant(self) -> str:
         """The text that says what it is to others: of a macro that was taken back its last
         definition, and all of what tells a type or a value by its initialiser."""
@@ -124,6 +133,12 @@ class Note:
     def name(self) -> str:
         """The name without the kind of its key."""
         return key_name(self.key)
+
+    @property
+    def owner(self) -> int:
+        """The cell whose it is: directives stay in their order, though their cell is run again."""
+        key = self.key
+        return int(key[4:].partition(".")[0]) if key.startswith(DIRECTIVE) else self.cell
 
     @property
     def place(self) -> tuple[int, int]:
@@ -274,8 +289,10 @@ class Notes:
 
     def __init__(self, kept: Mapping[str, Kept]):
         self._kept = kept
-        #: what names meant in the text whose place the cell takes, as macros or as none
-        self.hidden: Mapping[str, Kept] = {}
+        #: what names meant in the text whose place the cell takes that mean something else now:
+        #: macros or none, or what another cell says of them
+        self.was: dict[str, Note] = {}
+        self.gone = set[str]()  # keys of headers that the cell has no more, and so on
         #: True if the text takes the place of a cell that has left notes
         self.takes_place = False
         self._replaced = 0  # the cell whose place it takes
@@ -285,7 +302,44 @@ class Notes:
         self._needs: dict[Note, frozenset[str]] = {}
         self._behind: dict[Note, frozenset[str]] = {}
         self._directives: list[Note] | None = None
-        self._by_text: dict[str, Note] | None = None
+        self._by_text: dict[str, Note] = {}
+
+    def _found(self, what: str, find: Callable[[Iterable[str]], dict[str, T]]) -> Mapping[str, T]:
+        """Find something among all keys: what was there when the cell before was read, but for
+        those that have changed since."""
+        kept = self._kept
+        if not isinstance(kept, Snapshot):
+            return find(kept)
+        if what not in kept.memo:
+            before, keys = kept.before.get(what), filter(kept.__contains__, kept.changed)
+            kept.memo[what] = find(kept) if before is None else {
+                **{key: found for key, found in before.items() if key not in kept.changed},
+                **find(keys),
+            }  # fmt: skip
+        found: Mapping[str, T] = kept.memo[what]
+        return found
+
+    def _all_left(self, keys: Iterable[str]) -> dict[str, Note]:
+        return {n.key: n for n in self._notes(keys) if n.left and n.kind != "undef"}
+
+    def _all_directives(self, keys: Iterable[str]) -> dict[str, Note]:
+        return {n.key: n for n in self._notes(keys) if n.kind in _DIRECTIVES}
+
+    def _all_macros(self, keys: Iterable[str]) -> dict[str, Note]:
+        return {n.key: n for n in self._notes(keys) if n.kind in ("define", "undef")}
+
+    def _all_under(self, keys: Iterable[str]) -> dict[str, Kept]:
+        return {key: self._kept[key] for key in keys if key.startswith("c:") and "@" in key}
+
+    def of_cell(self, cell: int) -> Collection[Note]:
+        """The notes that a cell has left; 0: none."""
+        if not cell:
+            return ()
+
+        def of_it(keys: Iterable[str]) -> dict[str, Note]:
+            return {n.key: n for n in self._notes(keys) if n.owner == cell}
+
+        return self._found(f"c:{cell}", of_it).values()
 
     def __contains__(self, key: str) -> bool:
         return key in self._kept
@@ -295,6 +349,10 @@ class Notes:
         kept = self._kept.get(key)
         note = kept if kept is None or kept.__class__ is Note else decoded(kept)
         return self.get(note.of) if isinstance(note, Alias) else note
+
+    def before(self, key: str) -> Note | None:
+        """The note of a key as the text had it whose place the cell takes."""
+        return self.was.get(key) or self.get(key)
 
     def in_cell(self, key: str) -> Note | None:
         """The note of a key as the text of the cell means it that is read."""
@@ -316,7 +374,7 @@ class Notes:
     def names(self) -> list[str]:
         """The identifiers and macros that cells have declared."""
         kinds = IDENTIFIER, MACRO
-        return [key[len(IDENTIFIER) :] for key in self._kept if key.startswith(kinds)]
+        return [key_name(k) for k in self._kept if k.startswith(kinds) and "@" not in k]
 
     def meaning(self, name: str) -> Literal["type", "value", ""]:
         """The kind of a name: a type or anything else, "" where it has no note."""
@@ -330,27 +388,37 @@ class Notes:
         return note.text if note is not None and note.kind == "define" else ""
 
     def __iter__(self) -> Iterator[Note]:
-        for key, kept in self._kept.items():
-            if key.startswith("c:"):
-                note = kept if kept.__class__ is Note else decoded(kept)
-                if note.__class__ is Note:
-                    yield note
+        return self._notes(self._kept)
 
-    def without(self, cell: int) -> dict[str, Kept]:
-        """The notes without those that a cell has left."""
-        left = {key for n in self if n.cell == cell for key in n.keys} if cell else ()
-        own = f"{DIRECTIVE}{cell}."
-        return {k: t for k, t in self._kept.items() if k not in left and not k.startswith(own)}
+    def _notes(self, keys: Iterable[str]) -> Iterator[Note]:
+        """The notes of keys that are there, but for names that others have given, and for what
+        stands under what others say."""
+        for key in keys:
+            if key.startswith("c:") and "@" not in key:
+                kept = self._kept[key]
+                note = kept if kept.__class__ is Note else decoded(kept)
+                if isinstance(note, Note):
+                    yield note
 
     def hide(self, cell: int, source: str) -> None:
         """Forget what names were that are macros in a text and were none, or were macros and are
         none, of cell `cell`, whose place the text takes, and of what is in no text any more; and
-        macros that the cell took back."""
+        macros that the cell took back, and headers that it has no more.  What others say of its
+        names counts again."""
         self._replaced = cell
-        notes = [n for n in self if n.cell == cell or (n.left and n.kind != "undef")]
+        others: dict[str, dict[int, Kept]] = {}
+        for key, kept in self._found("c:under", self._all_under).items() if cell else ():
+            name, other = above(key)
+            if other != cell:
+                others.setdefault(name, {})[other] = kept
+            else:
+                self.gone.add(key)
+        own = self.of_cell(cell)
+        self.takes_place = bool(own or self.gone)
+        notes = dict.fromkeys((*self._found("c:left", self._all_left).values(), *own))
         if not notes:
             return
-        self.takes_place = bool(cell) and any(n.cell == cell for n in notes)
+        again: dict[str, Kept] = {}
         said = all_words(source)
         macros = {word: {*re.findall(rf"(?m)^[ \t]*#[ \t]*{word}[ \t]+([A-Za-z_]\w*)", source)}
                   for word in ("define", "undef")}  # fmt: skip
@@ -365,29 +433,56 @@ class Notes:
             there = other is not None and other.kind != "undef" and not other.left
             return there and note.cell == cell
 
-        hidden = {
-            key: self._kept[key]
-            for note in notes for key in note.keys
-            # an enumerator whose name is a macro by now has none
-            if key in self._kept and is_otherwise(note, key)
-        }  # fmt: skip
-        if hidden:
-            self.hidden = hidden
-            self._kept = {key: t for key, t in self._kept.items() if key not in hidden}
+        for note in notes:
+            for key in note.keys:
+                is_above = note.owner == cell and (key in others or note.key in others)
+                if is_above and self.gives(note, key):
+                    if key in others:  # else what they say gives no such name
+                        again[key] = others[key][max(others[key])]
+                elif key not in self._kept or not is_otherwise(note, key):
+                    continue  # an enumerator whose name is a macro by now has none
+                self.was[key] = note
+        headers = (n for n in own if n.kind in ("include", "header") and n.text not in source)
+        self.gone.update(note.key for note in headers)
+        without = self.gone | self.was.keys()
+        if without:
+            self._kept = {k: kept for k, kept in self._kept.items() if k not in without} | again
+
+    def said(self, key: str) -> LanguageNote:
+        """The note of a key, as its cell has left it."""
+        note = self.get(key)
+        return self._left(self._kept[key], note.cell) if note is not None else LanguageNote("")
+
+    def _left(self, kept: Kept, cell: int) -> LanguageNote:
+        note = decoded(kept)
+        needs = frozenset((note.of,)) if isinstance(note, Alias) else self.needs(note)
+        return LanguageNote(kept, needs, cell)
 
     def is_left(self, note: Note | None) -> bool:
         """True if no text declares a name any more, when the cell that is read has the place of the
         one whose it was: it is there for those that were compiled with it alone."""
         return (
             note is not None and note.kind not in ("define", "undef")
-            and (note.left or note.cell == self._replaced != 0)
+            and self._is_gone(note)
         )  # fmt: skip
 
+    def _is_gone(self, note: Note) -> bool:
+        return note.left or note.cell == self._replaced != 0
+
+    def present_in_text(self, keys: Iterable[str]) -> list[str]:
+        """Those of the keys that mean something that a text still declares: few of the words of a
+        cell do."""
+        return [key for key in keys if key in self._kept and not self.is_left(self.get(key))]
+
     def present(self, keys: Iterable[str]) -> frozenset[str]:
-        """These keys, those of hidden names as what the names are now: macros, or none."""
-        return frozenset(
-            _OTHER[key[: len(MACRO)]] + key_name(key) if key in self.hidden else key for key in keys
-        )
+        """These keys, those of names that are nothing of the kind now as macros, or as none."""
+
+        def now(key: str) -> str:
+            kind = key[: len(MACRO)]
+            is_there = key not in self.was or key in self._kept or key in self._own_keys
+            return key if is_there else _OTHER.get(kind, kind) + key_name(key)
+
+        return frozenset(map(now, keys))
 
     def read_with(
         self, own: Mapping[str, Note], keys: Collection[str], needed: Iterable[str]
@@ -400,18 +495,17 @@ class Notes:
         self._behind.clear()
 
     def directives(self) -> list[Note]:
-        """Headers and pragmas, in the order in which they were written."""
+        """Headers, each once, and pragmas, in the order in which they were written."""
         if self._directives is None:
-            kept = self._kept
-            found = (self.get(key) for key in kept if key.startswith(DIRECTIVE))
-            named = (n for n in found if n is not None and n.kind in _DIRECTIVES)
-            self._directives = sorted(named, key=lambda note: note.place)
+            found = self._found("c:directives", self._all_directives).values()
+            every = sorted(found, key=lambda note: note.place)
+            first = self._by_text = {note.text: note for note in reversed(every)}
+            self._directives = [n for n in every if n.kind == "pragma" or first[n.text] is n]
         return self._directives
 
     def directive(self, text: str) -> Note | None:
         """The first header or pragma with this text."""
-        if self._by_text is None:
-            self._by_text = {note.text: note for note in reversed(self.directives())}
+        self.directives()
         return self._by_text.get(text)
 
     def needs(self, note: Note) -> frozenset[str]:
@@ -419,13 +513,13 @@ class Notes:
         before it is defined, and so may anything in a macro."""
         found = self._needs.get(note)
         if found is None and note.kind == "include":
-            needs = note.needs if note.content is None else note.needs | self._needed
+            needs = note.needs | self._needed
             found = self._needs[note] = frozenset(key for key in needs if key in self)
         elif found is None:
-            known = {**self._kept, **self.hidden} if self.hidden else self._kept
-            found = frozenset(filter(known.__contains__, note.mentions(note.meant)))
+            kept, was = self._kept, self.was
+            found = frozenset(k for k in note.mentions(note.meant) if k in kept or k in was)
             found -= {*note.keys}
-            now = self.present(found & self.hidden.keys())
+            now = self.present(found & self.was.keys())
             found |= {key for key in now if key in self._own_keys or key in self._kept}
             self._needs[note] = found
         return found
@@ -445,11 +539,15 @@ class Notes:
         needs = self.needs(note)
         if note.kind == "include":
             return needs
-        if any(key.startswith(MACRO) for key in needs):
-            return self._expanded(needs)  # what it says, clang alone knows
-        if note.kind in ("tag", "typedef"):
-            needs -= self._forward(note)
         text = note.meant
+        if macros := self._walk(needs, self.needs, MACRO):
+            needs = needs.union(*map(self.needs, macros.values()))
+            if not all(_OBJECT_LIKE.match(macro.meant) for macro in macros.values()):
+                texts = (found.meant for found in (note, *macros.values()))
+                return needs.union(*map(self._complete, texts)) - {*note.keys}  # clang alone knows
+            text = self._without_macros(text)
+        if note.kind in ("tag", "typedef"):
+            needs -= self._forward(text)
         computed = note.folded or note.deduced or _ASKS_TYPE.search(text)
         if not computed:  # a function's name is a member's or a parameter's
             others = ((key, self.get(key)) for key in needs)
@@ -461,15 +559,22 @@ class Notes:
         whole = set() if named else self._complete(text) - {*note.keys}
         return frozenset(k for k in needs if not k.startswith(TAG) or k in enums).union(whole)
 
-    def _expanded(self, keys: frozenset[str]) -> frozenset[str]:
-        """These keys, and what the macros among them mention, directly or within others."""
-        macros = self._walk(keys, self.needs, MACRO)
-        return keys.union(*map(self.needs, macros.values()))
+    def _without_macros(self, text: str, within: Set[str] = frozenset()) -> str:
+        """A text with macros that have no parameters in place of their names: `FAR`, which may be
+        nothing.  What a macro is `within` is not put in again.  C11 6.10.3.4."""
 
-    def _forward(self, note: Note) -> set[str]:
-        """The keys of typedefs of structs that a note's text points at alone: their names are
-        declared before it."""
-        names = {name for found in pointers(note.text) for name in found.to}
+        def meant(match: re.Match[str]) -> str:
+            name = match[0]
+            macro = self.in_cell(MACRO + name) if name not in within else None
+            body = _OBJECT_LIKE.match(macro.meant) if macro is not None else None
+            return self._without_macros(body[1], within | {name}) if body is not None else name
+
+        return _WORD.sub(meant, text) if len(within) < _WITHIN else text
+
+    def _forward(self, text: str) -> set[str]:
+        """The keys of typedefs of structs that a text points at alone: their names are declared
+        before it."""
+        names = {name for found in pointers(text) for name in found.to}
         return {
             IDENTIFIER + name for name in names
             if (other := self.in_cell(IDENTIFIER + name)) is not None
@@ -483,7 +588,7 @@ class Notes:
         names: set[str] = set()
         todo = [text]
         while todo:
-            for match in _TYPE_NAME.finditer(todo.pop()):
+            for match in _TYPE_NAME.finditer(self._without_macros(todo.pop())):
                 if match[1]:
                     found.add(TAG + match[2])
                 elif match[2] not in names:
@@ -517,10 +622,15 @@ class Notes:
         """The directives that bring the headers of earlier cells."""
         return "".join(f"{n.text}\n" for n in self.directives() if n.kind == "header")
 
-    def preprocessed(self) -> list[Note]:
-        """The notes of earlier cells that are preprocessed besides `header`, in their order."""
-        kinds = ("define", "undef", "include")
-        return sorted((n for n in self if n.kind in kinds), key=lambda note: note.place)
+    def preprocessed(self) -> tuple[str, list[Note]]:
+        """The lines that are preprocessed before the cell, apart from macros that no text defines
+        any more, or this one anew: directives that bring the headers, and notes in order."""
+        macros = self._found("c:macros", self._all_macros).values()
+        gone = {n.text for n in macros if n.kind == "define" and self._is_gone(n)}
+        header = (n.text for n in self.directives() if n.kind == "header" and n.text not in gone)
+        found = [n for n in macros if n.text not in gone]
+        found += (n for n in self.directives() if n.kind == "include")
+        return "".join(f"{text}\n" for text in header), sorted(found, key=lambda n: n.place)
 
     def taken_back(self, text: str) -> list[Note]:
         """The macros that a text has, directly or within others, and that are none any more."""
@@ -580,7 +690,7 @@ def plan_notes(
     """The notes as a plan leaves them, and `others`, which stay their cells'; each needs what it
     mentions of the keys that are known."""
     found: dict[str, LanguageNote] = {}
-    for note, cell in (*((n, 0) for n in notes), *((n, n.cell) for n in others)):
+    for note, cell in (*((n, 0) for n in notes), *((n, n.owner) for n in others)):
         said = note.mentions(note.meant) if note.kind != "include" else ()
         needs = note.needs.union(note.uses, filter(is_known, said)) - {*note.keys}
         found[note.key] = LanguageNote(note, needs, cell)

@@ -27,7 +27,7 @@ from jitkernel.languages.c.declarations import (
 )
 from jitkernel.languages.c.generated import OWN, value_type
 from jitkernel.languages.c.module import Module, parse
-from jitkernel.languages.c.notes import Note, Notes, on_line
+from jitkernel.languages.c.notes import IDENTIFIER, MACRO, Note, Notes, on_line
 from jitkernel.languages.c.pieces import Mismatch, cut
 from jitkernel.languages.c.reading import Reading
 from jitkernel.languages.c.tokens import Token, Unfinished, closing, tokens
@@ -347,24 +347,40 @@ def foreign(name: str, type: str, number: int, known: StateView) -> Foreign | No
     if function.variadic:
         raise UsageError(f"{name}: a Python function takes no `...` from a cell")
     returns = function.element.bare.kind != "void"
-    parameters = [declare(p, f"a{at}") for at, p in enumerate(function.parameters)]
-    head = declare(function.element, f"{name}({', '.join(parameters) or 'void'})")
-    frame = _frame([*([function.element] if returns else []), *function.parameters])
-    # Copied byte by byte, since types may ask for more or less alignment than a place has.
-    given = [
-        f"  __builtin_memcpy(frame + {member.offset}, (void *)&a{at}, sizeof a{at});"
-        for at, member in enumerate(frame.members[returns:])
-    ]
-    result = f"  {declare(function.element.unqualified, 'r')};"
+    names = [f"a{at}" for at in range(len(function.parameters))]
+    for at, each in enumerate(names):
+        if IDENTIFIER + each in notes or MACRO + each in notes:  # a type's, which this would hide
+            names[at] = OWN + each
+    head = declare(
+        function.element,
+        f"{name}({', '.join(map(declare, function.parameters, names)) or 'void'})",
+    )
+    own, result = f"{OWN}frame", f"{OWN}result"
+    handed = [*([result] if returns else []), *names]
+    members = [f"{OWN}{at}" for at in range(len(handed))]
+    # Copied byte by byte, since types may ask for more or less alignment than a place has.  Nothing
+    # is said of their sizes: this is compiled again when one is defined again.
+    places = (
+        f"_Alignas({_PLACE}) char {member}[sizeof {each}];"
+        for member, each in zip(members, handed, strict=True)
+    )
     lines = [
         f"{head} {{",
-        f"  _Alignas({_PLACE}) char frame[{frame.size or _PLACE}] = {{0}};",
-        *given,
+        *([f"  {declare(function.element.unqualified, result)};"] if returns else []),
+        f"  struct {{ {' '.join(places)} }} {own};",
+        f"  __builtin_memset(&{own}, 0, sizeof {own});",
+        *(
+            f"  __builtin_memcpy({own}.{member}, (void *)&{each}, sizeof {each});"
+            for member, each in zip(members[returns:], names, strict=True)
+        ),
         f"  void {ASK}(long, void *, long);",
-        f"  {ASK}({number}, frame, {frame.size});",
-        *([result, "  __builtin_memcpy(&r, frame, sizeof r);", "  return r;"] if returns else []),
-        "}",
+        f"  {ASK}({number}, &{own}, sizeof {own});",
     ]
+    if returns:
+        copied = f"__builtin_memcpy(&{result}, {own}.{members[0]}, sizeof {result})"
+        lines += [f"  {copied};", f"  return {result};"]
+    lines.append("}")
+    frame = _frame([*([function.element] if returns else []), *function.parameters])
     return Foreign("\n".join(lines), frame, returns)
 
 

@@ -23,9 +23,9 @@ from jitkernel.languages.c.expansion import Expansion, written
 from jitkernel.languages.c.generated import LENGTH, OWN, VALUE, file_name, value_type
 from jitkernel.languages.c.headers import Header, macros_included, read_header
 from jitkernel.languages.c.included import brings, is_of, refuse_others
-from jitkernel.languages.c.learned import included, learned, left, outdated, reasons, spelled
+from jitkernel.languages.c.learned import included, learned, outdated, reasons, spelled
 from jitkernel.languages.c.module import Module, parse
-from jitkernel.languages.c.notes import IDENTIFIER, MACRO, TAG, Notes, plan_notes
+from jitkernel.languages.c.notes import IDENTIFIER, MACRO, Notes, plan_notes
 from jitkernel.languages.c.pieces import Mismatch, Piece, PieceKind, cut
 from jitkernel.languages.c.reading import Guesses, Reading, Written
 from jitkernel.languages.c.tokens import Unfinished, tokens, without_digraphs, words
@@ -33,7 +33,7 @@ from jitkernel.languages.c.unit import Unit, unit_of
 from jitkernel.languages.c.values import present
 from jitkernel.languages.c.words import TAGS
 from jitkernel.languages.language import NOTHING, Known, LazyMapping, Once, plan, split_commands
-from jitkernel.languages.llvm.plan import LanguageNote, Plan, Remake
+from jitkernel.languages.llvm.plan import Plan, Remake
 from jitkernel.record import replace
 from jitkernel.regex import regex
 from jitkernel.values.c import function_in_c, type_in_c
@@ -108,9 +108,9 @@ class _Reader:
         if code.endswith("\\"):
             code += "\n"  # what follows is no part of its last line
         if not code.strip():
-            empty = plan(self._source, "", [], self._commands, declared=self._notes.takes_place)
-            gone = left(self._notes, self._known.replaces)
-            return replace(empty, notes=plan_notes(self._notes.__contains__, (), gone))
+            if not self._notes.takes_place:
+                return plan(self._source, "", [], self._commands)
+            code = ";"  # what the cell had is none any more
         self._clang = self._compiler()
         try:
             if self._known.file:
@@ -144,7 +144,7 @@ class _Reader:
             refuse_others(text, folders)
         for note in self._notes.directives():
             if note.kind in ("include", "header"):
-                hint = f"\nhint: put the file there again, or %evict {note.cell}"
+                hint = f"\nhint: put the file there again, or %evict {note.owner}"
                 refuse_others(note.text, folders, hint)
         headers = {text: read_header(text, folders) for text in directives}
         return self._understood({text: header for text, header in headers.items() if header})
@@ -239,9 +239,9 @@ class _Reader:
 
     def _preprocessed(self, text: str) -> str:
         """A text of the cell with its conditions and macros resolved.  Raises CompileError."""
-        macros = "".join(f"\n{note.text}\n" for note in self._notes.preprocessed())
-        text = f'{macros}\n# 1 "{self._file}"\n{text}'
-        output = self._clang.preprocess(text, self._notes.header)
+        header, notes = self._notes.preprocessed()
+        macros = "".join(f"\n{note.text}\n" for note in notes)
+        output = self._clang.preprocess(f'{macros}\n# 1 "{self._file}"\n{text}', header)
         if any(c.is_error for c in output.complaints):
             raise self._complaints.refused(output.complaints)
         return output.text
@@ -297,7 +297,7 @@ class _Reader:
             learn(first=any(c.is_error and _is_header(c.file) for c in complaints))
             or learn(declares=any(_declares_type(c, p) for c in complaints for p in pieces[-1:]))
             or new_types
-            or learn(incomplete={pieces[i].start for i in incomplete if pieces[i].head.extern})
+            or learn(elsewhere={pieces[i].start for i in incomplete if pieces[i].head.extern})
             or learn(computed=computed)
         ):
             raise _Again
@@ -356,6 +356,18 @@ class _Reader:
             self._pieces = self._cut(self._code)
             raise _Again
 
+    def _find_labels(self, unit: Unit, module: Module) -> None:
+        """Another attempt where `extern` has made a variable of what assembly of the text has."""
+        if not (labels := module.labels):
+            return
+        found = {
+            piece.start for piece in unit.reading.pieces
+            if piece.kind is PieceKind.DECLARATION and piece.head.extern
+            and any(declared.name in labels for declared in piece.declared)
+        }  # fmt: skip
+        if self._guesses.learn(elsewhere=found):
+            raise _Again
+
     def _length(self, text: str) -> int:
         """The constant that a function returns, as clang compiles it."""
         output = self._clang.compile(text, self._notes.header)
@@ -377,6 +389,7 @@ class _Reader:
         module = parse(output.text, self._clang.asked.processor)
         types = Types(module.metadata)
         self._find_declarations(unit, types)
+        self._find_labels(unit, module)
         zeros = module.share(lambda name: self._is_elsewhere(name, unit))
         value = self._value_type(unit, module, types)
         changes = unit.changes
@@ -389,8 +402,12 @@ class _Reader:
             if type is not None and type.bare.kind == "array":
                 module.say_array(name, type.bare.sides)
         own = names[0]
-        found = self._learned(unit, types, own)
-        told = [*included(unit, types, own, self._clang.asked.folders)]
+        said = [name for name in own if name not in module.tentative]
+        folders = self._clang.asked.folders
+        found = LazyMapping(
+            partial(learned, unit, self._notes, types, said, self._macros_of, folders)
+        )
+        told = [*included(unit, types, said, folders)]
         told += outdated(unit, self._notes)
         told += self._how_to_run(unit)
         told += old_objects(self._notes, changes.keys, self._known)
@@ -437,34 +454,6 @@ class _Reader:
                     return [f"run it: %run main{arguments}"]
         return []
 
-    def _learned(self, unit: Unit, types: Types, own: list[str]) -> Mapping[str, LanguageNote]:
-        """The cell's notes.  A header that it includes may need what stands before it; what that
-        is, clang tells when it compiles what later cells are given."""
-        number, needed = self._known.number, set(self._guesses.needed)
-        folders = self._clang.asked.folders
-        last = max((n.order for n in unit.own if n.kind in ("include", "header")), default=-1)
-        before = [n for n in unit.own if n.order < last] + list(unit.wanted.values())
-        others = any(n.key.startswith((IDENTIFIER, TAG)) for n in before)
-        made = partial(
-            learned, unit, self._notes, types, own, self._macros_of, needed, folders
-        )  # fmt: skip
-        if last < 0 or not others:
-            return LazyMapping(made)
-        while True:
-            found = made()
-            earlier = self._notes.without(self._known.replaces)
-            notes = Notes(earlier | {key: note.kept for key, note in found.items()})
-            later = unit_of(Reading(number + 1, ";", cut(";"), notes, defines=notes.knows))
-            names = {
-                missed(complaint.message)
-                for complaint in self._clang.compile(later.text, notes.header).complaints
-                if complaint.is_error and _is_header(complaint.file)
-            }  # fmt: skip
-            names = {n for n in names if n and n not in needed and notes.knows(n)}
-            if not names:
-                return found
-            needed |= names
-
     @staticmethod
     def _symbols(unit: Unit, names: Collection[str]) -> frozenset[str]:
         """The symbols of names that the cell declares."""
@@ -484,7 +473,8 @@ class _Reader:
     def _is_elsewhere(self, name: str, unit: Unit) -> bool:
         """True if a cell has a symbol that is not made again now."""
         cell = self._known.cell_of(name)
-        return cell not in (0, self._known.replaces) and cell not in unit.changes.remade
+        own = IDENTIFIER + name in unit.owned
+        return not own and cell not in (0, self._known.replaces) and cell not in unit.changes.remade
 
     def _owned(self, unit: Unit, module: Module) -> dict[int, list[str]]:
         """The definitions of the module by the cell that they belong to; 0: this one."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from jitkernel.languages.c.notes import DIRECTIVE, Note, Notes
+from jitkernel.languages.c.notes import Note, Notes
 from jitkernel.languages.c.pieces import Piece
 from jitkernel.record import field, record
 
@@ -22,11 +22,11 @@ Written: TypeAlias = tuple[int, int, str]
 class Guesses:
     """Guesses at what clang alone can tell, assumed until it says otherwise: whether the value is a
     bit-field or an array that is no variable's, or declares a type, pieces whose initialisers are
-    computed when they run, declarations of `extern` variables whose types are not known yet, how
-    many elements such initialisers have, by piece and name, names of earlier cells that macros put
-    together or headers declare, those that headers were first seen to declare, those that headers
-    need, where declarations begin that look like statements, and names of types that parameters of
-    old-style functions hide.
+    computed when they run, declarations of `extern` variables that are others' (their types are not
+    known yet, or assembly defines them), how many elements such initialisers have, by piece and
+    name, names of earlier cells that macros put together or headers declare, those that headers
+    were first seen to declare, those that headers need, where declarations begin that look like
+    statements, and names of types that parameters of old-style functions hide.
     `again` are the directives of headers that earlier cells include and that do not bear to be
     included twice. `taken_back` are macros of earlier cells' headers, with the directives that
     define them, under whose names headers of the cell declare something else. `first`: the cell's
@@ -38,7 +38,7 @@ class Guesses:
     first: bool = False
     again: set[str] = field(default_factory=set)
     computed: set[int] = field(default_factory=set)
-    incomplete: set[int] = field(default_factory=set)
+    elsewhere: set[int] = field(default_factory=set)
     lengths: dict[tuple[int, str], int] = field(default_factory=dict)
     names: set[str] = field(default_factory=set)
     declared: set[str] = field(default_factory=set)
@@ -107,4 +107,4 @@ class Reading:
 
     def is_replaced(self, note: Note) -> bool:
         """True if a directive is of the cell whose place this one takes."""
-        return note.key.startswith(f"{DIRECTIVE}{self.replaces}.")
+        return note.owner == self.replaces

@@ -90,7 +90,7 @@ def _wanted(reading: Reading, declared: Declared, changes: Changes) -> dict[str,
     words = {*all_words(reading.source)}
     for name in reading.guesses.names:
         keys += IDENTIFIER + name, TAG + name, MACRO + name
-    keys = [key for key in keys if not notes.is_left(notes.get(key))]
+    keys = notes.present_in_text(keys)
     for note in changes.every:
         keys += notes.present(note.uses) | {note.key}
         words |= all_words(note.definition)
@@ -98,7 +98,8 @@ def _wanted(reading: Reading, declared: Declared, changes: Changes) -> dict[str,
     for note in notes.directives():
         again = note.text in reading.headers or note.text not in texts
         apart = note.kind == "header" or is_pack(note.text) or PUSHED.match(note.text)
-        if not apart and not (again and reading.is_replaced(note)):
+        below = note.kind == "pragma" and note.position >= (reading.place, 0)  # or the cell's own
+        if not (apart or below or (again and reading.is_replaced(note))):
             keys.append(note.key)
     own = {*declared.keys, *reading.given} - _used_before(reading)
     found = reached(notes, keys, words, own)
@@ -186,8 +187,12 @@ class _Writer:
         return found
 
     def _is_known(self, name: str) -> bool:
-        keys = (IDENTIFIER + name, MACRO + name)
-        return any(key in self._notes or key in self._declared.keys for key in keys)
+        notes, own = self._notes, self._declared.keys
+        key, macro = IDENTIFIER + name, MACRO + name
+        note = notes.identifier(name)
+        if note is not None and notes.is_left(note) and key not in own:
+            return self._reading.cell_of(name) in (0, note.cell)  # else another language says it
+        return key in notes or macro in notes or key in own or macro in own
 
     # -- notes in the text -----------------------------------------------------------------------
 
@@ -450,10 +455,11 @@ class _Writer:
 
     def _same(self, piece: Piece, declared: Declarator) -> bool:
         """True if an earlier cell has the variable with the same type, and keeps its value."""
-        note = self._notes.identifier(declared.name)
+        key = IDENTIFIER + declared.name
+        note = self._notes.before(key)
         if note is None or note.kind != "variable" or piece.head.extern:
             return False
-        own = self._declared.notes.get(IDENTIFIER + declared.name)
+        own = self._declared.notes.get(key)
         return own is not None and own.same(note)
 
 

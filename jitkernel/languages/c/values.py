@@ -158,7 +158,7 @@ def _elements(type: DataType, data: bytes, memory: Memory, depth: int) -> str:
 
     def element(index: int) -> str:
         part = data[index * size : (index + 1) * size]
-        return (_elements if is_rows else value_text)(of, part, memory, depth + 1)
+        return value_text(of, part, memory, depth + 1)
 
     parts = _elided(count, element)
     if is_rows and not depth and sum(map(len, parts)) + 2 * len(parts) > _LINE:

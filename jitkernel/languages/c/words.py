@@ -43,27 +43,31 @@ STANDARD_HEADERS = tuple(
     " math setjmp signal stdalign stdarg stdatomic stdbool stddef stdint stdio stdlib stdnoreturn"
     " string tgmath threads time uchar wchar wctype unistd pthread".split()
 )  # fmt: skip
-# Of the functions those that clang itself does not know by name, as it knows printf.
 _NAMES = {
     "stddef.h": "NULL size_t ptrdiff_t offsetof wchar_t",
     "stdio.h": "FILE EOF stdin stdout stderr SEEK_SET SEEK_CUR SEEK_END BUFSIZ getline getchar getc"
     " fgetc fgets putc ungetc fopen fdopen fclose fseek ftell rewind feof ferror fileno perror"
-    " remove rename tmpfile setvbuf setbuf popen pclose",
+    " remove rename tmpfile setvbuf setbuf popen pclose"
+    " printf fprintf sprintf snprintf scanf fscanf sscanf puts fputs putchar fread fwrite fflush",
     "stdlib.h": "EXIT_SUCCESS EXIT_FAILURE RAND_MAX div_t atoi atol atoll atof strtod strtol"
-    " strtoll strtoul strtoull rand srand qsort bsearch getenv setenv system atexit div mkstemp",
-    "string.h": "strerror strsignal strtok strtok_r strsep strcoll",
+    " strtoll strtoul strtoull rand srand qsort bsearch getenv setenv system atexit div mkstemp"
+    " malloc calloc realloc free abs exit abort",
+    "string.h": "strerror strsignal strtok strtok_r strsep strcoll"
+    " strlen strcmp strncmp strcpy strncpy strcat strchr strstr memcpy memset memcmp",
     "stdint.h": "int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t intptr_t"
     " uintptr_t INT8_MAX INT16_MAX INT32_MAX INT64_MAX UINT8_MAX UINT16_MAX UINT32_MAX UINT64_MAX"
     " SIZE_MAX",
     "limits.h": "INT_MAX INT_MIN UINT_MAX LONG_MAX LONG_MIN ULONG_MAX LLONG_MAX LLONG_MIN CHAR_BIT"
     " CHAR_MAX CHAR_MIN SHRT_MAX SHRT_MIN UCHAR_MAX",
     "float.h": "DBL_MAX DBL_MIN DBL_EPSILON FLT_MAX FLT_MIN FLT_EPSILON",
-    "math.h": "M_PI M_E INFINITY NAN HUGE_VAL isnan isinf",
+    "math.h": "M_PI M_E INFINITY NAN HUGE_VAL isnan isinf"
+    " sqrt pow fabs floor ceil sin cos tan exp log fmod round",
+    "ctype.h": "isalpha isdigit isalnum isspace isupper islower toupper tolower",
     "errno.h": "errno ENOENT EINVAL ERANGE",
     "time.h": "time_t clock_t CLOCKS_PER_SEC time clock clock_gettime CLOCK_MONOTONIC nanosleep"
     " localtime gmtime mktime strftime difftime ctime",
     "signal.h": "SIGINT SIGTERM SIGSEGV SIGALRM sig_atomic_t signal sigaction raise kill",
-    "setjmp.h": "jmp_buf setjmp",
+    "setjmp.h": "jmp_buf setjmp longjmp",
     "stdarg.h": "va_list va_start va_arg va_end",
     "assert.h": "assert",
     "complex.h": "complex I",

@@ -82,9 +82,7 @@ class _Module:
     def callee(self, at: Token, name: str, given: int) -> ir.Function:
         """The function that a call with so many arguments calls."""
         shown = name.removeprefix("unary").removeprefix("binary") if name != at else name
-        count = self.own.get(name)
-        if count is None:
-            count = self.find(name, at)
+        count = self.own[name] if name in self.own else self.find(name, at)
         if count is None and name in SUPPLIED:
             count = 1
             self.supply(name)
@@ -154,12 +152,13 @@ class _Function(Interpreter[Token, ir.Value]):
     def find(self, name: Any) -> ir.AllocaInstr:
         if name not in self.names:
             hint = f"`var {name} = ... in ...` makes one, for what stands behind `in`"
+            if name in self.module.own or self.module.find(name, name) is not None:
+                hint = f"it is a function: `{name}(...)` calls it"
             raise self.module.complain(name, f"there is no variable `{name}`", hint)
         return self.names[name]
 
     def number(self, node: Node) -> ir.Value:
-        value = float(str(node.children[0]))
-        text = repr(value)
+        text = repr(value := float(str(node.children[0])))
         plain = "." in text and "e" not in text  # as LLVM writes decimals
         return ir.FormattedConstant(DOUBLE, text) if plain else ir.Constant(DOUBLE, value)
 
@@ -227,8 +226,7 @@ class _Function(Interpreter[Token, ir.Value]):
         self.visit(body)
         by = self.visit(step) if step is not None else ONE
         goes_on = self.is_true(condition)
-        current = builder.load(place, name=str(name), typ=DOUBLE)
-        builder.store(builder.fadd(current, by), place)
+        builder.store(builder.fadd(builder.load(place, name=str(name), typ=DOUBLE), by), place)
         builder.cbranch(goes_on, block, after)
         self.begin(after)
         self.names = before

@@ -42,7 +42,9 @@ def read(source: str, known: Known) -> Plan:
 def _plan(source: str, commands: Commands, items: list[Node], known: Known) -> Plan:
     def complain(at: Token, message: str, hint: str = "") -> CompileError:
         near = known.nearest(at) if "there is no function" in message else None
-        return complaint(source, at, message, f"did you mean `{near}`?" if near else hint)
+        type = known.signature(near) if near and near.isidentifier() else None
+        fits = type is not None and all_doubles(type)
+        return complaint(source, at, message, f"did you mean `{near}`?" if fits else hint)
 
     def find(name: str, at: Token) -> int | None:
         type = known.signature(name)
@@ -61,8 +63,8 @@ def _plan(source: str, commands: Commands, items: list[Node], known: Known) -> P
         known_as = own.get(name)
         if item.data == "definition":
             if name in defined:
-                where = f"in line {defined[name].line} of this cell too"
-                raise complain(head.at, f"`{name}` is defined {where}")
+                before = f"line {defined[name].line} of this cell"
+                raise complain(head.at, f"`{name}` is defined in {before} too")
             defined[name] = head.at
         else:
             known_as = find(name, head.at) if known_as is None else known_as

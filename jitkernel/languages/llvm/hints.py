@@ -212,6 +212,8 @@ def _expected_opcode(m: Match[str], spot: _Spot) -> str:
         )
     if rest.startswith("@"):
         return "a call is written `call TYPE @f(...)` inside a function"
+    if rest.startswith(('"', 'c"')):
+        return 'text is a constant: `@text = constant [3 x i8] c"hi\\00"`'
     word = spot.has("opcode")
     if not word:
         return ""
@@ -283,8 +285,31 @@ def _no_value(m: Match[str], spot: _Spot) -> str:
 
 def _redefinition(m: Match[str], spot: _Spot) -> str:
     if any(found.name == m[1] for found in functions(spot.source, "declare")):
-        return "declare and define of one name in one cell: drop the declare"
+        if any(found.name == m[1] for found in functions(spot.source, "define")):
+            return "declare and define of one name in one cell: drop the declare"
+        return "a cell declares a name once: drop one of them"
     return "one cell defines a name once; in another cell the new definition replaces the old"
+
+
+_CASTS = {
+    ("int", "float"): "sitofp (signed) or uitofp (unsigned)",
+    ("float", "int"): "fptosi (signed) or fptoui (unsigned)",
+    ("ptr", "int"): "ptrtoint",
+    ("int", "ptr"): "inttoptr",
+}
+
+
+def _kind_of(type: str) -> str:
+    return "int" if integer_bits(type) else "float" if type in literals.FORMATS else type
+
+
+def _cast(m: Match[str], spot: _Spot) -> str:
+    have, want = integer_bits(m[1]), integer_bits(m[2])
+    if not have or not want or have == want:
+        how = _CASTS.get((_kind_of(m[1]), _kind_of(m[2])), "")
+        return f"from {m[1]} to {m[2]}: {how}" if how else ""
+    how = "trunc" if have > want else "zext (unsigned) or sext (signed)"
+    return f"from {m[1]} to the {'narrower' if have > want else 'wider'} {m[2]}: {how}"
 
 
 def _operand_type(m: Match[str], spot: _Spot) -> str:
@@ -316,7 +341,10 @@ _RULES = rules(
     (r"got type '([^']*)' but expected '([^']*)'", _string_size),
     (r"expected type", _expected_type),
     (r"expected '{' in function body", _no_body),
-    (r"function body requires at least one basic block", "an empty body is written `{ ret void }`"),
+    (
+        r"function body requires at least one basic block",
+        "a body ends with `ret` and a value, or `ret void`",
+    ),
     (r"invalid redefinition of function '(.*)'", _redefinition),
     (r"redefinition of global '@(.*)'", _redefinition),
     (
@@ -333,6 +361,7 @@ _RULES = rules(
         lambda m, spot: f"%{int(m[1]) - 1} is taken (the unlabelled first block counts too)",
     ),
     (r"expected value token", _no_value),
+    (r"invalid cast opcode for cast from '([^']*)' to '([^']*)'", _cast),
     (
         r"expected top-level entity",
         "what stands at the top is define, declare, @name = or %name = type",

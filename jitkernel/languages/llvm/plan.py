@@ -6,9 +6,9 @@ on the cell's text alone.  Start from `parse_cell`; `assemble` makes the module'
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from jitkernel.errors import CompileError, Diagnostic
 from jitkernel.ir.constants import truncated
@@ -87,6 +87,32 @@ class LanguageNote(NamedTuple):
     kept: Kept
     needs: frozenset[str] = frozenset()
     cell: int = 0
+
+
+class Snapshot(dict[str, Kept]):
+    """Notes by key as they are while a cell is read.
+
+    In `memo` a language keeps what it has found out by looking at all of them; `before` is that of
+    the snapshot before this one, since when the notes of the keys `changed` alone are others."""
+
+    def __init__(
+        self, notes: Mapping[str, Kept], before: Mapping[str, Any], changed: Iterable[str]
+    ):
+        super().__init__(notes)
+        self.before, self.changed = before, dict.fromkeys(changed)
+        self.memo: dict[str, Any] = {}
+
+
+def under(key: str, cell: int) -> str:
+    """The key of what a cell says of one that a younger cell says anew: it counts again when that
+    one goes, or says it no more."""
+    return f"{key}@{cell}"
+
+
+def above(key: str) -> tuple[str, int]:
+    """The key that stands above such a one, and the cell; 0 of any other key."""
+    found, _, cell = key.rpartition("@")
+    return (found, int(cell)) if found and cell.isdecimal() else (key, 0)
 
 
 @record
@@ -192,12 +218,13 @@ class Plan:
     @property
     def has_code(self) -> bool:
         """True if there is more than magics, so that the cell is one of the session's."""
-        if self.entities or self.notes or self.remakes or self.translated:
+        # A language's notes may be made when they are first asked for: last.
+        if self.entities or self.remakes or self.translated:
             return True
         for action in self.actions:
             if not isinstance(action, (MagicAction, ShellAction, InspectAction)):
                 return True
-        return False
+        return bool(self.notes)
 
 
 _MOST_TRUNCATIONS = 20  # told, of a cell's definitions and of its instructions

@@ -16,6 +16,7 @@ from jitkernel.ir.names import symbols_in
 from jitkernel.linker import SymbolState
 from jitkernel.linker.layout import ReadObject
 from jitkernel.linker.records import holds
+from jitkernel.recent import Recent
 from jitkernel.record import NamedTuple
 from jitkernel.session.settings import stored_options, stored_request
 
@@ -38,7 +39,7 @@ class Lender:
 
     def __init__(self, linker: Linker, store: Store, cells: Mapping[int, Cell]):
         self._linker, self._store, self._cells = linker, store, cells
-        self._known: dict[Image, Module | None] = {}
+        self._known: Recent[Image, Module | None] = Recent(_KEPT)
 
     def stored(self, record: Record, own: frozenset[str] = frozenset()) -> Request:
         """The request for a stored cell, with the bodies that its object holds; of functions, `own`
@@ -84,8 +85,6 @@ class Lender:
         if image.cell in changing:
             return None
         if image not in self._known:
-            if len(self._known) >= _KEPT:
-                self._known.pop(next(iter(self._known)))
             self._known[image] = self._read(image)
         return self._known[image]
 

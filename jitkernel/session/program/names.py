@@ -10,14 +10,23 @@ cells of a language have left for later cells of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from itertools import chain, count
 from typing import Any
 
 from jitkernel.ir.module import entities
-from jitkernel.languages.llvm.plan import BlockAction, Kept, LanguageNote, Plan
+from jitkernel.languages.llvm.plan import (
+    BlockAction,
+    Kept,
+    LanguageNote,
+    Plan,
+    Snapshot,
+    above,
+    under,
+)
 from jitkernel.reach import reached
-from jitkernel.rollback import Recorded, RecordedDict
+from jitkernel.recent import Recent
+from jitkernel.rollback import Recorded, RecordedDict, log_undo
 from jitkernel.session.program.cell import Cell
 from jitkernel.session.program.signatures import Signature
 
@@ -29,8 +38,8 @@ class HiddenNames:
     """Values of instructions (`%x`) and private symbols (`@.str`), each with its cell's number."""
 
     def __init__(self) -> None:
-        self.locals: dict[str, int] = {}
-        self.private: dict[str, int] = {}
+        self.locals: Recent[str, int] = Recent(_KEPT)
+        self.private: Recent[str, int] = Recent(_KEPT)
 
     def add(self, plan: Plan, number: int) -> None:
         """The names that a cell has for itself alone."""
@@ -39,10 +48,8 @@ class HiddenNames:
                 name, equals, _ = statement.text.partition("=")
                 if equals and name.startswith("%"):
                     self.locals[name[1:].strip()] = number
-        self.private.update(dict.fromkeys(plan.local_names, number))
-        for names in (self.locals, self.private):
-            while len(names) > _KEPT:
-                del names[next(iter(names))]
+        for name in plan.local_names:
+            self.private[name] = number
 
 
 class Uses:
@@ -132,6 +139,24 @@ class LanguageNotes(Recorded):
         self.found: RecordedDict[str, LanguageNote] = RecordedDict()
         self._of: RecordedDict[int, RecordedDict[str, LanguageNote]] = RecordedDict()  # by cell
         self.version = 0  # another one whenever a note changes, and the same after a rollback
+        # The latest, which is none of what a rollback takes back, and keys of notes that may be
+        # others than there.
+        self._snapshots, self._changed = [Snapshot({}, {}, ())], dict[str, None]()
+
+    def snapshot(self) -> Snapshot:
+        """The notes by key for who has the session's lock: the same one until a note changes."""
+        (before,) = self._snapshots
+        if not self._changed:
+            return before
+        now = Snapshot(before, before.memo, self._changed)
+        for key in now.changed:
+            if (note := self.found.get(key)) is not None:
+                now[key] = note.kept
+            else:
+                now.pop(key, None)
+        self._snapshots[0] = now
+        self._changed.clear()
+        return now
 
     @property
     def kept(self) -> dict[str, Kept]:
@@ -144,9 +169,25 @@ class LanguageNotes(Recorded):
         going = {key for cell in gone for key in self._of.get(cell.number, ())}
         if not going:
             return going
-        others = (n.needs & going for key, n in self.found.items() if key not in going)
-        needed = reached(chain.from_iterable(others), lambda key: self.found[key].needs & going)
+        others = (self._needs(key) & going for key in self.found if key not in going)
+        needed = reached(chain.from_iterable(others), lambda key: self._needs(key) & going)
         return going - needed.keys()
+
+    def _needs(self, key: str) -> frozenset[str]:
+        """The keys of the notes that one needs; not what stands above others of its cell: of these
+        it means what that says."""
+        needs, cell = self.found[key].needs, above(key)[1]
+        return frozenset(k for k in needs if under(k, cell) not in self.found) if cell else needs
+
+    def again(self, gone: Set[str]) -> dict[str, str]:
+        """The keys of what counts again where these notes are gone, by theirs: what the youngest
+        cell says that is `under` them."""
+        found: dict[str, int] = {}
+        for below in self.found if gone else ():
+            key, cell = above(below)
+            if cell and key in gone:
+                found[key] = max(found.get(key, 0), cell)
+        return {key: under(key, cell) for key, cell in found.items()}
 
     def language_of(self, cell: int) -> str:
         """The name of a cell's language, with which its keys begin; "" where it has left none."""
@@ -164,6 +205,7 @@ class LanguageNotes(Recorded):
     def clear(self) -> None:
         """Forget all."""
         self.version = next(_versions)
+        self._change(self.found)
         self.found.clear()
         self._of.clear()
 
@@ -176,6 +218,7 @@ class LanguageNotes(Recorded):
     def set(self, key: str, note: LanguageNote | None) -> None:
         """Have a note, or none, of this key."""
         self.version = next(_versions)
+        self._change((key,))
         before = self.found.get(key)
         if before is not None:
             keys = self._of[before.cell]
@@ -187,3 +230,9 @@ class LanguageNotes(Recorded):
         else:
             self.found[key] = note
             self._of.setdefault(note.cell, RecordedDict())[key] = note
+
+    def _change(self, keys: Iterable[str]) -> None:
+        """The notes of these keys are about to be others, and may be what they were again."""
+        changed = dict.fromkeys(keys)
+        log_undo(self._changed.update, changed)
+        self._changed.update(changed)

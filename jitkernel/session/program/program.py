@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from operator import attrgetter, itemgetter
 from sys import intern
 from typing import TYPE_CHECKING, Any
@@ -131,7 +132,7 @@ class Program(Recorded):
         if cell is None:
             cell = self.owner(name.removeprefix(CONTROL))
         language = self.state.notes.language_of(cell)
-        if not language and self.speaks != "llvm" and not self.is_ir(cell):
+        if not language and self.speaks != "llvm" and not self._is_ir(cell):
             language = self.speaks
         return find(language or "llvm").called(name, self.state.notes.kept_of(cell))
 
@@ -146,7 +147,7 @@ class Program(Recorded):
         """The first four of some names as the user knows them, and how many more there are."""
         return cut_list(list(map(self.called, names)), 4)
 
-    def is_ir(self, cell: int) -> bool:
+    def _is_ir(self, cell: int) -> bool:
         """True if a cell, which has left no notes, has IR of its own."""
         record = self.store.get(cell) if cell in self.cells else None
         return record is not None and not record.is_linked
@@ -410,15 +411,18 @@ class Program(Recorded):
 
     def learn_notes(self, cell: Cell, notes: Mapping[str, LanguageNote], change: Change) -> None:
         """Keep what a cell's language leaves for later ones; a cell may have nothing else."""
-        self.say(cell, notes, change)
         if cell.number not in self.cells:
             self._join(cell, change)
+        self.say(cell, notes, change)
 
     def say(self, cell: Cell, notes: Mapping[str, LanguageNote], change: Change) -> None:
         """Have a cell's notes in place of those of their keys; what it says of notes of others is
-        for those that are still there."""
+        for those that are still there, or whose cells stand in the notebook."""
+        found = self.state.notes.found
+        others = {owner for key, (*_, owner) in notes.items() if owner and key not in found}
+        gone = others.difference(self.state.ids.values()) if others else others
         for key, (kept, needs, owner) in notes.items():
-            if owner and key not in self.state.notes.found:
+            if owner in gone and key not in found:
                 continue
             note = LanguageNote(kept, needs, owner or cell.number) if kept else None
             self.state.put("note", key, note, change.before)
@@ -516,8 +520,12 @@ class Program(Recorded):
         """Forget the named types of cells that left, those that no cell mentions any more, and
         their notes."""
         gone = list(gone)
-        for key in self.state.notes.unneeded(gone):
+        keys = self.state.notes.unneeded(gone)
+        for key in keys:
             self.state.put("note", key, None, change.before)
+        for key, under in self.state.notes.again(keys).items():
+            self.state.put("note", key, self.state.notes.found[under], change.before)
+            self.state.put("note", under, None, change.before)
         for name in self.uses.unused_types(gone):
             if name in self.state.types:
                 self.state.put("type", name, None, change.before)
@@ -564,15 +572,16 @@ class Program(Recorded):
     def abandon(self, symbols: Iterable[Symbol]) -> None:
         """Nobody defines these now: the address of one is null where all who are left refer to it
         weakly.  gABI, "Symbol Table", STB_WEAK."""
+        weak = cache(self._weak_names)
         for symbol in symbols:
-            if symbol.users and all(self._is_weak(symbol.name, user.cell) for user in symbol.users):
+            if symbol.users and all(symbol.name in weak(user.cell) for user in symbol.users):
                 self.linker.redefine(symbol, (SymbolState.NULL, 0, 0, None, symbol.kind, ""))
 
-    def _is_weak(self, name: str, number: int) -> bool:
-        """True if a cell's object refers to a name weakly."""
+    def _weak_names(self, number: int) -> frozenset[str]:
+        """The names that a cell's object refers to weakly."""
         record = self.store.get(number)
         names = ReadObject.of(record.object).names.imports if record is not None else ()
-        return any(weak and other == name for _, other, weak in names)
+        return frozenset(name for _, name, weak in names if weak)
 
     def has_notes(self, number: int) -> bool:
         """True if a cell has left notes: its text stands in the notebook, be its code gone."""

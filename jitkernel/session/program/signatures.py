@@ -137,6 +137,8 @@ def variable_of(info: VariableInfo, types: Mapping[str, str]) -> Variable:
 
 #: The names of a module, functions first: the type of each, and whether it defines it.
 Described: TypeAlias = list[tuple[str, Signature | Variable, bool]]
+#: The names that the text of each cell mentions, of those that were read; None: it has no text.
+_Mentions: TypeAlias = dict[int, frozenset[str] | None]
 
 
 def described(summary: Summary) -> Described:
@@ -264,6 +266,7 @@ def check_types(
     changed: dict[str, None] = {}
 
     others: list[Cell] = []
+    read: _Mentions = {}
 
     def excluding() -> list[Cell]:
         if not others:
@@ -276,7 +279,7 @@ def check_types(
             _check_threads(program, name, excluding)
         same = defined and name.removeprefix(CONTROL) in unchanged
         if symbol is not None and symbol.info is not None and not same:
-            _compare(program, symbol, info, defined, excluding, changed)
+            _compare(program, symbol, info, defined, excluding, changed, read)
         if defined and isinstance(info, Signature) and name not in changed:
             for _, declared in program.uses.of_library(name, (old, cell)):
                 if not info.same(declared):
@@ -332,12 +335,13 @@ def _compare(
     defined: bool,
     excluding: Callable[[], list[Cell]],
     changed: dict[str, None],
+    read: _Mentions,
 ) -> None:
     known = symbol.info
     if known is new or same_type(known, new):
         return
     if defined:
-        if _users(program, symbol, excluding()):
+        if _users(program, symbol, excluding(), read):
             changed[symbol.name] = None
         return
     if symbol.state == SymbolState.FAR or symbol.state == SymbolState.FIXED:
@@ -358,13 +362,19 @@ def _compare(
     )
 
 
-def _users(program: Program, symbol: Symbol, excluding: Iterable[Cell]) -> list[int]:
+def _users(
+    program: Program, symbol: Symbol, excluding: Iterable[Cell], read: _Mentions
+) -> list[int]:
     """The cells that rely on the type of a symbol, except those of `excluding`: whoever has it only
-    in a body of others that it holds is made anew with those."""
+    in a body of others that it holds is made anew with those.  What was `read` is not read
+    again."""
     users, name = [], symbol.name.removeprefix(CONTROL)
     for number in program.users(symbol, excluding):
-        record = program.store.get(number)
-        if record is None or not record.module or name in symbols_in(record.module):
+        if number not in read:
+            record = program.store.get(number)
+            read[number] = symbols_in(record.module) if record and record.module else None
+        names = read[number]
+        if names is None or name in names:
             users.append(number)
     return users
 
@@ -379,12 +389,13 @@ def refuse_change(
     """Raise the TypeMismatch that names who relies on the old types."""
     excluding = _leaving(program, known, old)
     news = {name: str(info) for name, info, _ in known}
-    lines = []
+    lines: list[str] = []
+    read: _Mentions = {}
     for name in names:
         symbol = program.linker.symbols.get(name)
         library = dict(program.uses.of_library(name, (old,)))
         was = symbol.info if symbol is not None else next(iter(library.values()))
-        users = _users(program, symbol, excluding) if symbol is not None else []
+        users = _users(program, symbol, excluding, read) if symbol is not None else []
         cells = sorted({*users, *library})
         lines.append(
             f"{program.called(name)} is {_shown(was)} and would become "

@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING
 
 from jitkernel.compiler.records import Options
 from jitkernel.elf import read_object
-from jitkernel.errors import ArenaFull, JitError, LinkError, present
+from jitkernel.errors import ArenaFull, Damaged, JitError, LinkError, present
 from jitkernel.linker.hibernation import hibernate, reclaimable, rewrite_stubs, wake
 from jitkernel.linker.pinning import has_own_functions, pin_reason
 from jitkernel.reach import reached
 from jitkernel.rollback import RecordedDict
 from jitkernel.session.program.cell import Cell, CellState
-from jitkernel.session.saved.damaged import Damaged
 
 if TYPE_CHECKING:
     from jitkernel.linker import Image

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from jitkernel.session.run.thunks import Thunk
     from jitkernel.values.datatype import DataType
 
+#: What fits any pointer, or is refused elsewhere: no prototype is asked for it.
+_UNCHECKED = SIMPLE - {str}
 _WORD = 8  # bytes: what is passed by value in registers, is so in parts of that size
 _REGISTERS = 2 * _WORD  # what is no larger, and has nothing but padding, is not passed at all
 
@@ -299,14 +301,15 @@ class Caller(Scratch):
     ) -> list[TypedValue]:
         """The values that IR's function takes, which passes some of a language in parts, or in
         memory.  Raises UsageError."""
-        core, called = self.core, self.called(name)
+        core = self.core
         signature, symbol = self.full_signature(name), self.known(name)
         if signature is None or symbol is None:
             hint = self.hint(name)
-            raise UsageError(f"no function {called}{f'; {hint}' * bool(hint)}")
+            raise UsageError(f"no function {self.called(name)}{f'; {hint}' * bool(hint)}")
         types = said.parameters if said is not None else None
         if types is None and symbol.state == SymbolState.MISSING:
-            raise UsageError(f"{called} is not defined: {symbol.why or 'nobody defines it yet'}")
+            why = symbol.why or "nobody defines it yet"
+            raise UsageError(f"{self.called(name)} is not defined: {why}")
         function = signature.function
         fixed = function.parameters
         wanted = len(fixed if types is None else types)
@@ -314,11 +317,11 @@ class Caller(Scratch):
         if len(arguments) < wanted or (len(arguments) > wanted and not function.variadic):
             spelled = core.spelling(name) if not text else None
             raise UsageError(
-                f"{called} takes {counted(wanted, 'argument')} "
+                f"{self.called(name)} takes {counted(wanted, 'argument')} "
                 f"({text or (spelled.text if spelled else function)}), {len(arguments)} given"
             )
         if core.has_prototypes and (
-            types is not None or not SIMPLE.issuperset(map(type, arguments))
+            types is not None or not _UNCHECKED.issuperset(map(type, arguments))
         ):
             self._pointees = core.prototypes.check(name, arguments)
         refusal = UsageError(

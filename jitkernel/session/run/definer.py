@@ -350,13 +350,13 @@ class Definer(Execution):
                 holders = [remade for remade in holders if remade.cell != old.number]  # it leaves
             self.remake(holders, frozenset())
         program.supersede(cell, old, change)
-        linked = time.perf_counter_ns() - began
         if program.leaving:
             program.let_go(change, self.core.finish)
         if again:
             with program.world_stopped:
                 for other, record in again:
                     replace_object(program, other, record)
+        linked = time.perf_counter_ns() - began
         t = compiled.times
         cell.times = (
             self.read_time, t["parse"], t["verify"], t["optimise"], t["emit"], linked,

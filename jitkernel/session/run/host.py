@@ -137,6 +137,8 @@ class SessionHost:
         if symbol is not None and symbol.info is None and symbol.state is SymbolState.DEFINED:
             called = self.called(name)
             return f"an object has it, and objects say no types: declare {called} in a cell"
+        if (number := self.core.hidden.private.get(name)) is not None:
+            return f"it is private to cell {number}"
         near = self.nearest(name)
         return f"did you mean {self.called(near)}?" if near else ""
 
@@ -389,6 +391,11 @@ class Execution(SessionView):
         """These are the cell's options from now on."""
         self.options, self.cpu, self.opt_level = options, options.cpu, options.opt_level
         self.sanitize, self.file = options.sanitize, options.file
+
+    @cached_property
+    def notes(self) -> Mapping[str, Kept]:
+        """The notes that cells of languages have left, by key, as they are when it is read."""
+        return self.program.state.notes.snapshot()
 
     @property
     def replaces(self) -> int:

@@ -158,7 +158,8 @@ class Prototypes:
         """The types that pointers lead to, by parameter: None, or nothing, where nothing is said.
 
         Raises UsageError for an array whose elements are others than a pointer's.  Only what says
-        what it holds is looked at, numpy's arrays, `array` and ctypes; plain bytes may be anything.
+        what it holds is looked at, numpy's arrays, `array`, ctypes and text; plain bytes may be
+        anything.
         """
         said = self.of(name)
         found = said.pointees
@@ -166,12 +167,14 @@ class Prototypes:
             wanted = found[number - 1] if number <= len(found) else None
             if thing.__class__ in _LISTS and wanted is not None:
                 _refuse_list(thing, wanted, self._argument(name, number))
+            if isinstance(thing, str) and wanted is not None:
+                _refuse_text(wanted, self._argument(name, number))
             if thing.__class__ in PLAIN:
                 continue
             if wanted is not None:
                 held = elements_of(thing)
                 if held is not None and not _fits(held[0], wanted):
-                    _refuse_other(thing, held[1], wanted, self._argument(name, number))
+                    _refuse_other(thing, str(held[1]), wanted, self._argument(name, number))
             records = getattr(dtype := getattr(thing, "dtype", None), "names", None)
             if records or _sides(thing) > 1:
                 if (of := said.pointed(number - 1)) is not None:
@@ -198,6 +201,14 @@ def _refuse_list(thing: Any, wanted: DataType, what: str) -> None:
         raise UsageError(f"{given}: an array of addresses (uint64) fits")
     name = named(code_of_elements(wanted))
     raise UsageError(f"{given}: numpy.array(a, {name!r}) makes one of it that fits")
+
+
+def _refuse_text(wanted: DataType, what: str) -> None:
+    """Raises UsageError where a pointer does not lead to bytes, which text is."""
+    if not code_of_elements(wanted).endswith("1"):
+        raise UsageError(
+            f"{what} is {wanted.name}, and a Python str is given: text is UTF-8 bytes, for char *"
+        )
 
 
 def _refuse_other(thing: Any, held: str, wanted: DataType, what: str) -> None:

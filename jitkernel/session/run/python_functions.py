@@ -31,7 +31,9 @@ from jitkernel.values.conversion import to_bytes
 from jitkernel.values.python import to_python
 
 if TYPE_CHECKING:
+    from jitkernel.linker import Image
     from jitkernel.session.core import Core
+    from jitkernel.values.datatype import DataType
 
 _OWN = "python_function_"  # what the names of functions begin with that were given as arguments
 _MOST = 200
@@ -39,12 +41,14 @@ _MOST = 200
 
 class _Exported(NamedTuple):
     """A function, its name and type as the user wrote it; `frame` is what is handed over: a type of
-    IR, or what a language says of it."""
+    IR, or what a language says of it, for the code `image`: that is made again when a type that it
+    mentions has changed."""
 
     function: Callable[..., Any]
     name: str
     type: str
     frame: FunctionType | Foreign
+    image: Image | None = None
 
 
 class PythonFunctions:
@@ -132,7 +136,7 @@ class PythonFunctions:
                 not isinstance(by.result, VoidType),
             )
         else:  # with the signs, structs and names of a language
-            layout, returns = by.frame, by.returns
+            layout, returns = self._present(number, exported, by)
         if len(frame) != layout.size:
             raise UsageError(
                 f"{written(exported.name)} was called with {len(frame)} bytes of arguments"
@@ -146,6 +150,15 @@ class PythonFunctions:
             return frame
         value = to_bytes(layout.members[0].type, result, host, f"what {called} returned")
         return value + frame[len(value) :]
+
+    def _present(self, number: int, exported: _Exported, by: Foreign) -> tuple[DataType, bool]:
+        """The struct that the present code of a function hands over."""
+        symbol = self._core.program.named(exported.name)
+        if symbol is not None and symbol.image is not exported.image:
+            view = SessionView(self._core)
+            by = find("c").foreign(exported.name, exported.type, number, view) or by
+            self._functions[number - 1] = exported._replace(frame=by, image=symbol.image)
+        return by.frame, by.returns
 
     def _in_time(self, function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
         """Call a function, which is ended as a cell is that takes too long."""

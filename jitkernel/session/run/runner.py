@@ -419,9 +419,6 @@ class Runner(Definer):
         signature = self.full_signature(name)
         if signature is None:
             hint, called = self.hint(name), self.program.called(name)
-            if name in self.core.hidden.private:
-                number = self.core.hidden.private[name]
-                raise CompileError(f"{called} is private to cell {number}")
             raise CompileError(f"{called} is not defined{f'; {hint}' * bool(hint)}")
         symbol = self.program.named(name)
         cell = self.program.cells.get(self.program.owner(name))

@@ -24,7 +24,7 @@ from jitkernel.linker import Image, Linker, Symbol, SymbolKind
 from jitkernel.printable import shortened
 from jitkernel.procfs import memory, write_memory
 from jitkernel.record import record
-from jitkernel.rollback import RecordedDict, log_undo
+from jitkernel.rollback import log_undo
 from jitkernel.session.program.signatures import Signature, attributes_of
 from jitkernel.values.datatype import DataType
 from jitkernel.values.ir import data_type
@@ -46,13 +46,15 @@ _OPTIMISED = Options(opt_level=1, internal=True)
 @record(frozen=False, eq=False)
 class Thunk:
     """A thunk that is linked: by which key it is found, the layouts of its arguments (None: it
-    takes none) and of its result (None: void).  `image` is None where it is a common one's."""
+    takes none) and of its result (None: void).  `image` is None where it is another's, a `common`
+    one's, which many signatures share: that stays."""
 
     key: tuple[object, ...]
     address: int
     image: Image | None
     arguments: DataType | None
     result: DataType | None
+    common: bool = False
 
 
 class Thunks:
@@ -61,15 +63,11 @@ class Thunks:
     def __init__(self, pool: CompilerPool, linker: Linker):
         self._pool, self._linker = pool, linker
         self._thunks: OrderedDict[tuple[object, ...], Thunk] = OrderedDict()
-        # Those that many signatures share, by the size of their block and what they return: address
-        # and image.  They stay.
-        self._common: RecordedDict[tuple[int, str], tuple[int, Image]] = RecordedDict()
 
     @property
     def images(self) -> list[Image]:
         """The extents of the thunks."""
-        own = [thunk.image for thunk in self._thunks.values() if thunk.image is not None]
-        return [*(image for _, image in self._common.values()), *own]
+        return [thunk.image for thunk in self._thunks.values() if thunk.image is not None]
 
     def __contains__(self, address: int) -> bool:
         """True if an address of text is in a thunk."""
@@ -105,29 +103,34 @@ class Thunks:
         if not (signature.convention or signature.features):
             layout, type = passed(types, on_parameter), returned(result, on_result)
             if layout is not None and type:
-                address = self._common_to(layout.size, type)
+                address = self._common(layout.size, type).address
                 of = data_type(result) if result != "void" else None
                 return self._keep(Thunk(key, address, None, layout, of))
         return self._make(key, _source(_call(signature, types), result, types), types, result)
 
-    def _common_to(self, size: int, result: str) -> int:
-        """The address of the thunk for arguments in a block of so many bytes, as `passed` lays them
-        out, and results that are returned as `result` is."""
-        if (found := self._common.get((size, result))) is None:
-            name, request = common(next(block for block in BLOCKS if block.size == size), result)
-            code = built(name, crc32(request.source.encode()))
-            code = code or self._pool.compile(request).object
-            with self._linker.arena.rollback.atomic():
-                found = self._common[size, result] = self._place(code)
-        return found[0]
+    def _found(self, key: tuple[object, ...]) -> Thunk | None:
+        """A thunk that is there, which is the one used last from now on."""
+        if key in self._thunks:
+            self._thunks.move_to_end(key)
+        return self._thunks.get(key)
+
+    def _common(self, size: int, result: str) -> Thunk:
+        """The thunk for arguments in a block of so many bytes, as `passed` lays them out, and
+        results that are returned as `result` is."""
+        key = ("common", size, result)
+        if found := self._found(key):
+            return found
+        name, request = common(next(block for block in BLOCKS if block.size == size), result)
+        code = built(name, crc32(request.source.encode())) or self._pool.compile(request).object
+        with self._linker.arena.rollback.atomic():
+            return self._keep(Thunk(key, *self._place(code), None, None, common=True))
 
     def timer_of(self, results: tuple[str, ...]) -> Thunk:
         """The thunk that takes a count and the addresses of functions without parameters, with
         results of such types (without names), and gives the nanoseconds that calling all of them,
         one after another, took so often."""
         key = ("timer of", *results)
-        if found := self._thunks.get(key):
-            self._thunks.move_to_end(key)
+        if found := self._found(key):
             return found
         called = [f"call {result} %a{i}()" for i, result in enumerate(results)]
         calls = "\n  ".join(
@@ -150,8 +153,7 @@ class Thunks:
         """The thunk that calls an intrinsic, which has no address, with `arguments`: types, each
         with its constant or "" where the value comes from `args`."""
         key = ("intrinsic", name, result, arguments)
-        if found := self._thunks.get(key):
-            self._thunks.move_to_end(key)
+        if found := self._found(key):
             return found
         types = tuple(type for type, constant in arguments if not constant)
         values = iter(range(len(types)))
@@ -183,7 +185,7 @@ class Thunks:
             log_undo(thunks.pop, found.key, None)
             thunks[found.key] = found
             if len(thunks) > _KEPT:
-                first, oldest = next(iter(thunks.items()))
+                first, oldest = next(one for one in thunks.items() if not one[1].common)
                 log_undo(thunks.setdefault, first, oldest)
                 del thunks[first]
                 if oldest.image is not None:

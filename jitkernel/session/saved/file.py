@@ -8,10 +8,9 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeVar
 
-from jitkernel.errors import UsageError
+from jitkernel.errors import Damaged, Unopened, UsageError
 from jitkernel.files import create_private, scratch_folder
 from jitkernel.publishing import keep
-from jitkernel.session.saved.damaged import Damaged, Unopened
 from jitkernel.session.saved.tables import (
     UNREADABLE,
     WAIT,

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from jitkernel.collecting import without_collections
 from jitkernel.compiler.worker_process import WorkerProcess, close_first, first_worker
-from jitkernel.errors import JitError, UsageError, present
+from jitkernel.errors import Damaged, JitError, UsageError, present
 from jitkernel.files import scratch_folder
 from jitkernel.record import replace
-from jitkernel.session.saved.damaged import Damaged
 from jitkernel.session.saved.file import copied
 from jitkernel.session.saved.rows import numbering
 from jitkernel.session.saved.store import Store

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from jitkernel.compiler.pool import CompilerPool
 from jitkernel.compiler.records import Identity, Request
-from jitkernel.errors import CompileError, JitError, UsageError
+from jitkernel.errors import CompileError, Damaged, JitError, UsageError
 from jitkernel.languages.llvm.plan import ENTRY
 from jitkernel.linker.editing import unname
 from jitkernel.session.program.relinking import replace
 from jitkernel.session.run.definer import Definer
-from jitkernel.session.saved.damaged import Damaged
 from jitkernel.session.saved.restoring import TRUST, Restored, find_libraries, named_libraries
 from jitkernel.session.saved.store import Record, read_record
 from jitkernel.session.saved.tables import UNREADABLE, is_whole

@@ -14,15 +14,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from jitkernel import languages
 from jitkernel.arena import Arena, Extent
 from jitkernel.collecting import without_collections
-from jitkernel.errors import Interrupted, UsageError
-from jitkernel.forms import check
+from jitkernel.errors import Damaged, Interrupted, UsageError
+from jitkernel.forms import Maybe, check
 from jitkernel.ir.types import FloatType, IntType, PointerType, parse_type
 from jitkernel.linker import Symbol
 from jitkernel.linker.editing import file, rebind_all, set_image
 from jitkernel.session.history.snapshot import far_words
-from jitkernel.session.saved.damaged import Damaged
 from jitkernel.session.saved.rows import FACTS, Index, read_cell, read_symbol
 from jitkernel.session.saved.tables import Part, Parts
 from jitkernel.session.saved.writing import LAST, PAGE, ZONES
@@ -122,10 +122,8 @@ def restore(
             )
         _read_results(results, at.each("results", rows), head["order"], program.layouts)
         words.append("what was run before cannot be undone")
-        notes = program.state.notes
-        latest = max((note.cell for note in notes.found.values()), default=0)
-        if not any(cell > latest and program.is_ir(cell) for cell in program.cells):
-            program.speaks = notes.language_of(latest) or program.speaks
+        if head.get("speaks") in languages.names():
+            program.speaks = head["speaks"]
         number = max([head["number"], *program.cells])
         return Restored(len(program.cells), saved, words, number)
 
@@ -195,6 +193,7 @@ def _lay_out(arena: Arena, extents: list[Extent], pages: Iterable[Part]) -> None
 _HEAD = {
     "number": int, "settings": dict, "identity": (str,) * 5, "libraries": [str],
     "withheld": [str], "archives": [str], "memory": [(int, int)], "order": [int],
+    "speaks": Maybe(str),
 }  # fmt: skip
 
 

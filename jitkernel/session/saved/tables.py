@@ -27,9 +27,8 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from jitkernel.errors import UsageError
+from jitkernel.errors import Damaged, Unopened, UsageError
 from jitkernel.files import refuse_irregular
-from jitkernel.session.saved.damaged import Damaged, Unopened
 
 SCHEMA = 5
 WAIT = 1.0  # seconds for a session that has the file, and may be about to end

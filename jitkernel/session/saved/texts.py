@@ -16,10 +16,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from jitkernel.errors import Fault
+from jitkernel.errors import Damaged, Fault
 from jitkernel.forms import check, decompress
 from jitkernel.record import field, fields, record
-from jitkernel.session.saved.damaged import Damaged
 from jitkernel.session.settings import USUAL
 
 if TYPE_CHECKING:

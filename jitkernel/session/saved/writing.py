@@ -247,6 +247,7 @@ class Writer:
                 "archives": list(session.program.state.archives),
                 "memory": services.memory(),
                 "order": list(session.results),
+                "speaks": session.program.speaks,
             }
         )
 

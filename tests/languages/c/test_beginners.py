@@ -94,7 +94,7 @@ def notebook():
         yield Notebook(session, settings)
 
 
-@pytest.mark.parametrize("number", sampled(range(len(PROGRAMS)), 2))
+@pytest.mark.parametrize("number", sampled(range(len(PROGRAMS)), 4))
 def test_a_program_runs_and_a_mistake_is_told_with_its_line(notebook, number):
     program = PROGRAMS[number]
     shown = notebook.program(program.source, program.input)

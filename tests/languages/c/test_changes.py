@@ -340,3 +340,161 @@ def test_objects_of_an_old_layout_are_told(s):
     )
     run(s, "head = calloc(1, sizeof *head); all.first = 0; table[2] = 0;")
     assert not any("malloc" in note for note in run(s, "struct other { int x; };").notes)
+
+
+DEFINED = "int g(void) { return f(1); }\nint f(int x) { return x + K; }"
+
+
+@pytest.mark.parametrize("first", ["int f(int);", "int f(int); int f(int y);"])
+def test_a_name_is_known_by_each_text_that_declares_it(s, first):
+    """A prototype in one cell, the definition below its use in another, run again and again."""
+    run(s, first, cell_id="p")
+    run(s, DEFINED.replace("K", "1"), cell_id="d")
+    run(s, DEFINED.replace("K", "2"), cell_id="d")
+    assert s.call("g") == 3
+    s.evict("f", force=True)
+    run(s, DEFINED.replace("K", "3"), cell_id="d")
+    assert s.call("g") == 4
+    run(s, "int g(void) { return 5; }", cell_id="d")
+    run(s, "int h(void) { return f(3); }", cell_id="h")
+    run(s, "", cell_id="p")
+    with pytest.raises(CompileError, match="undeclared function 'f'"):
+        run(s, "int h(void) { return f(4); }", cell_id="h")
+    s.undo()
+    run(s, "int f(long x) { return x; }", cell_id="d")
+    assert s.call("h") == 3
+
+
+def test_a_prototype_and_a_definition_change_one_after_the_other(s):
+    run(s, "int f(int); extern int v; typedef int t;", cell_id="p")
+    text = (
+        "int g(void) {{ return f(1) + v; }} int v = 3; typedef int t; int f({} x) {{ return x; }}"
+    )
+    run(s, text.format("int"), cell_id="d")
+    run(s, "int f(long); extern int v; typedef int t;", cell_id="p")
+    run(s, text.format("long"), cell_id="d")
+    assert s.call("g") == 4
+    run(s, "t g(void) { return 7; }", cell_id="d")
+    assert s.call("g") == 7
+
+
+def test_a_macro_that_is_defined_where_there_is_none_stays_when_its_cell_runs_again(s):
+    """`#ifndef` asks what stands before the text, not what it said itself the last time."""
+    text = "#ifndef _GNU_SOURCE\n#define _GNU_SOURCE 1\n#endif\n#include <stddef.h>\n"
+    text += "#ifndef K\n#define K 3\n#endif\nint a;"
+    for number in range(3):
+        run(s, text + " " * number, cell_id="k")
+        run(s, f"int f(void) {{ return 10 * K + _GNU_SOURCE + {number}; }}", cell_id="f")
+        assert s.call("f") == 31 + number
+    run(s, "int a;", cell_id="k")
+    run(s, text.replace("3", "4"), cell_id="k")
+    run(s, "int f(void) { return K; }", cell_id="f")
+    assert s.call("f") == 4
+
+
+@pytest.mark.parametrize(
+    "macro, member", [("#define N 4", "T m; char c[N];"), ("#define N T", "N m;")]
+)
+def test_a_struct_with_a_macro_stands_behind_what_a_typedef_of_its_members_names(s, macro, member):
+    text = "struct t; typedef struct t T; T *made(void); struct t {{ {} a; }};"
+    run(s, macro, cell_id="n")
+    run(s, text.format("int"), cell_id="t")
+    run(s, f"typedef struct {{ {member} }} S; int size(void) {{ return sizeof(S); }}")
+    assert s.call("size") in (4, 8)
+    run(s, text.format("long"), cell_id="t")
+    assert s.call("size") in (8, 16)
+
+
+def test_a_macro_between_a_struct_and_its_pointer(s):
+    """It is one that is pointed at, however that is written: zlib's `FAR`."""
+    run(s, "#define FAR")
+    run(s, "typedef struct z { int n; struct st FAR *at; } z_t; typedef z_t FAR *z_p;", cell_id="z")
+    text = "typedef struct st {{ z_p z; {} }} FAR state;"
+    run(s, text.format("short k;"), cell_id="st")
+    run(s, "int f(z_p z) { static state t = {0, 5}; t.z = z; z->at = &t; return t.z->at->k; }")
+    run(s, "int g(void) { z_t z; return f(&z) + sizeof(state); }")
+    for members in "int k;", "long k;", "long k, more;":
+        run(s, text.format(members), cell_id="st")
+        assert s.call("g") == 5 + run(s, "sizeof(state)").value
+
+
+def test_pragmas_that_push_and_pop_in_two_cells_run_again(s):
+    push, pop = (
+        "#pragma GCC visibility push(default)\nint a = {};",
+        "#pragma GCC visibility pop\nint b = {};",
+    )
+    for number in range(3):
+        run(s, push.format(number), cell_id="push")
+        run(s, f"int get(void) {{ return a + {number}; }}", cell_id="get")
+        run(s, pop.format(number), cell_id="pop")
+        assert s.call("get") == 2 * number
+    run(s, push.format(5), cell_id="push")
+    assert s.call("get") == 7
+
+
+@pytest.mark.parametrize(
+    "first, second, value, size",
+    [
+        ("enum e { A = 1 };", "enum e { A = 2, B };", "A", 1),
+        ("typedef struct { int a; } T;", "typedef struct s { int a, b; } T;", "sizeof(T)", 4),
+        ("typedef struct s { int a; } T;", "typedef struct s { long a; } T, *P;", "sizeof(T)", 4),
+    ],
+)
+@pytest.mark.parametrize("leave", ["emptied", "edited", "evicted"])
+def test_what_is_said_with_more_names_leaves_what_was_said_before(
+    s, first, second, value, size, leave
+):
+    run(s, first, cell_id="first")
+    number = run(s, second, cell_id="second").cell
+    if leave == "evicted":
+        s.evict(number)
+    else:
+        run(s, "" if leave == "emptied" else "int z;", cell_id="second")
+    assert run(s, value).value == size
+    s.undo()
+    assert run(s, value).value != size
+
+
+def test_a_name_of_an_enum_that_others_say_without_it_has_users(s):
+    run(s, "enum e { A = 1 };", cell_id="first")
+    run(s, "enum e { A = 2, B };", cell_id="second")
+    run(s, "int g(void) { return B; }")
+    with pytest.raises(CompileError, match=r"cell \d+, line 1: use of undeclared identifier 'B'"):
+        run(s, "", cell_id="second")
+    assert s.call("g") == 3 and run(s, "A").value == 2
+    for value in 5, 7:
+        run(s, f"enum e {{ A = {value}, B }};", cell_id="second")
+        assert s.call("g") == value + 1
+
+
+def test_a_cell_all_of_which_another_says_anew_is_emptied(s):
+    run(s, "struct s { int a; };", cell_id="first")
+    run(s, "struct s { int a, b; };", cell_id="second")
+    run(s, "", cell_id="first")
+    assert run(s, "sizeof(struct s)").value == 8
+    run(s, "", cell_id="second")
+    with pytest.raises(CompileError, match="incomplete type 'struct s'"):
+        run(s, "sizeof(struct s)")
+
+
+def test_a_variable_that_others_declare_otherwise_keeps_its_value_when_its_cell_runs_again(s):
+    run(s, "int a[3];", cell_id="a")
+    run(s, "a[0] = 7;")
+    run(s, "extern int a[];")
+    run(s, "int a[3];\n", cell_id="a")
+    assert run(s, "a[0]").value == 7
+
+
+def test_a_macro_that_is_the_same_again_is_no_news(s):
+    run(s, "#define N 3", cell_id="first")
+    run(s, "#define N 4", cell_id="n")
+    run(s, "#if N == 4\nint v = 4;\n#endif")
+    assert not run(s, "\n#define N 4", cell_id="n").notes
+
+
+def test_memory_of_a_type_that_an_earlier_cell_only_names(s):
+    run(s, "#include <stdlib.h>\ntypedef struct s T;", cell_id="name")
+    run(s, "typedef struct s { int a; } T;", cell_id="s")
+    run(s, "T *p;", "p = malloc(sizeof *p);")
+    (note,) = run(s, "typedef struct s { int a; long b; } T;", cell_id="s").notes
+    assert "p leads to memory from malloc" in note

@@ -151,6 +151,19 @@ def test_a_return_without_a_function_is_told(s, cell):
 
 
 @pytest.mark.parametrize(
+    "cell",
+    ["while (1)", "if (1)", "for (;;)", "do", "switch (3)", "int n = 1;\nif (n) n = 2; else"],
+)
+def test_a_statement_that_is_not_whole_is_told_with_its_end(s, cell):
+    with pytest.raises(CompileError) as raised:
+        run(s, cell)
+    (found,) = raised.value.diagnostics
+    lines = cell.split("\n")
+    assert (found.line, found.column) == (len(lines), len(lines[-1]) + 1)
+    assert found.message == "expected statement" and found.source == lines[-1]
+
+
+@pytest.mark.parametrize(
     ("cell", "hint"),
     [
         (
@@ -177,6 +190,14 @@ def test_a_return_without_a_function_is_told(s, cell):
         ("lambda x: x", "this is Python"),
         ("help", "%help lists"),
         ("clear", "%clear"),
+        ('puts("a");', "write `#include <stdio.h>`"),
+        ('prinft("a");', "did you mean `printf`, of `#include <stdio.h>`?"),
+        ('strlne("a")', "did you mean `strlen`, of `#include <string.h>`?"),
+        ("char *s = 'hello';", 'text stands between "'),
+        ('"abc" + "def"', "`strcat(to, from);`"),
+        ('const char *t = "a"; t + "b"', "`strcat(to, from);`"),
+        ("int x = 3; x ** 2", "`pow(x, y)` of <math.h>"),
+        ("int a[] = {1, 2}; a = {3, 4};", "`memcpy(a, (int[]){...}, sizeof a);`"),
         ("gcc x.c", "`%run x.c`"),
         ("gcc -o x x.c -lm", "`%run x.c`"),
         ("ls -l", "!ls"),

@@ -141,6 +141,25 @@ def test_what_is_said(session: Session, source: str, expected: str) -> None:
     assert said(session, source) == expected
 
 
+@pytest.mark.parametrize(
+    ("source", "first", "second"),
+    [
+        ("mallo|c(3)", "#include <stdlib.h>", "void *malloc(size_t size)"),
+        ("qsort|", "#include <stdlib.h>", "void qsort(void *base, size_t nmemb,"),
+        ("strlen|", "#include <string.h>", "size_t strlen(const char *s)"),
+        ("malloc(|", "#include <stdlib.h>", "the call around it: void *malloc(»size_t size«)"),
+        ("int r = atoi(|", "#include <stdlib.h>", "the call around it: int atoi(»const char *nptr«)"),
+        ("#include <stdlib.h>\nfree(|", "the call around it: void free(»void *ptr«)", ""),
+        ("fibo(|", "the call around it: double fibo(»double«)", ""),
+    ],
+)  # fmt: skip
+def test_a_header_that_is_missing_is_named(
+    session: Session, source: str, first: str, second: str
+) -> None:
+    lines = [*said(session, source).split("\n"), ""]
+    assert lines[0] == first and lines[1].startswith(second), lines
+
+
 @pytest.mark.skipif(shutil.which("man") is None, reason="there is no man")
 def test_the_manual_where_there_is_one(session: Session) -> None:
     text = said(session, "put|s")

@@ -16,6 +16,7 @@ import pytest
 
 from jitkernel import Session, views
 from jitkernel.errors import LinkError, UsageError
+from tests.seeds import sampled
 
 pytest.importorskip("ziglang")
 
@@ -37,7 +38,7 @@ def kept() -> Iterator[Session]:
 
 @pytest.mark.parametrize(
     "flags",
-    [
+    sampled([
         "-O0 -g -fPIC -fno-inline -fcommon", "-O1 -g3 -ggdb -fpic -fstack-protector-all",
         "-O3 -g0 -fPIE -funroll-loops -fno-plt", "-Ofast -march=native -mtune=native",
         "-Os -fno-pic -fno-common -ffunction-sections -fdata-sections", "-march=x86-64-v2",
@@ -47,7 +48,7 @@ def kept() -> Iterator[Session]:
         "-std=gnu99 -Wall -Wextra -Werror", "-w -DX=1 -UX -D X -I. -isystem /tmp", "-fno-builtin",
         "-ffreestanding -fvisibility=default", "-fshort-enums -funsigned-char -fms-extensions",
         "-Xclang -fwrapv",
-    ],
+    ], 2),
 )  # fmt: skip
 def test_taken_and_then_cells_run(kept: Session, flags: str) -> None:
     kept.configure("clang_flags", flags)

@@ -7,15 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from jitkernel import Session
+from jitkernel import Session, views
 from jitkernel.errors import CompileError, EvictError
 from tests.languages.c.running import run
+from tests.seeds import few, sampled
 
 pytest.importorskip("ziglang")
 IR = "define i32 @a(i32 %x) {\n  ret i32 1000\n}"
 
 
-@pytest.mark.parametrize("words", ["", "static ", "inline ", "static inline "])
+@pytest.mark.parametrize("words", sampled(["", "static ", "inline ", "static inline "], 3))
 @pytest.mark.parametrize("how", ["c", "llvm", "python", "object"])
 def test_callers_in_its_own_cell_follow_whoever_defines_a_function(s, words, how, tmp_path):
     run(s, f"{words}int a(int x) {{ return x + 1; }}\nint b(int x) {{ return a(x) * 2; }}")
@@ -792,6 +793,22 @@ def test_assembly_follows_a_macro(s, tmp_path):
     s.check()
 
 
+def test_extern_means_a_variable_that_assembly_beside_it_has(s):
+    """Elsewhere it makes the variable, where nobody has it."""
+    text = '__asm__(".data\\n.globl v; v: .long " K "\\n.text");\nextern int v; int get(void) {{ return {}v; }}'
+    run(s, '#define K "5"', cell_id="k")
+    run(s, text.format(""), cell_id="v")
+    assert s.call("get") == s["v"].value == 5
+    run(s, '#define K "6"', cell_id="k")
+    run(s, text.format("2 * "), cell_id="v")
+    assert s.call("get") == 12
+    run(s, "int v = 7; int get(void) { return v; }", cell_id="v")
+    assert s.call("get") == 7
+    s.undo(2)
+    assert s.call("get") == 6
+    s.check()
+
+
 def test_a_cell_that_cannot_be_made_again_says_what_to_do(s):
     label = '__asm__(".if " K "\\n.globl q\\nq: mov $5, %eax\\nret\\n.endif");\nint q(void);\n'
     run(s, '#define K "1"', cell_id="k")
@@ -889,7 +906,9 @@ def test_a_gnu_inline_function_and_its_definition_in_one_cell(s):
         ("#define x 4", "int v = x;"),
     ],
 )
-@pytest.mark.parametrize("keeper", ["", "unsigned long keeper(void) { return sizeof(KEPT); }"])
+@pytest.mark.parametrize(
+    "keeper", few(["unsigned long keeper(void) { return sizeof(KEPT); }", ""], 1)
+)
 def test_a_cell_has_nothing_of_what_its_text_was_before(s, declares, uses, keeper):
     """As in a session that begins anew: it may not lean on what no text declares."""
     first = run(s, declares, cell_id="x").cell.number
@@ -925,3 +944,92 @@ def test_dead_code_of_what_has_moved_follows_a_type(s):
     run(s, struct.format("int"), cell_id="s")
     assert run(s, "go(0) + w + v.k").value == 50
     s.check()
+
+
+HEADERS = ("<stdint.h>", '"own.h"')
+RESTATED = "typedef {} T; struct S {{ {} a; }}; enum {{ K = {} }};\n#define M {}\n"
+
+
+@pytest.mark.parametrize("header", HEADERS)
+@pytest.mark.parametrize("goes", ["edited", "emptied", "evicted"])
+def test_a_header_is_known_while_a_cell_includes_it(s, tmp_path, monkeypatch, header, goes):
+    monkeypatch.chdir(tmp_path)
+    Path("own.h").write_text("typedef unsigned char uint8_t; struct of_own { int a; };\n")
+    for cell in "ab":
+        run(s, f"#include {header}\nint {cell};", cell_id=cell)
+    run(s, "struct s { int a; };", cell_id="s")
+    run(s, f"#include {header}\nunsigned long f(uint8_t x) {{ return sizeof(struct s) + x; }}")
+    for cell, text in (("a", "int a;"), ("b", "int b;")):
+        if goes == "evicted":
+            s.evict(next(c.number for c in s.cells if cell in c.names))
+        else:
+            run(s, text if goes == "edited" else "", cell_id=cell)
+        assert run(s, "(uint8_t) 257").value == 1
+    run(s, "struct s { long a; };", cell_id="s")  # what includes it is compiled again
+    assert s.call("f", 1) == 9
+    s.undo()
+    assert s.call("f", 1) == 5
+
+
+def test_a_header_that_a_cell_includes_no_more_is_unknown_to_it(s):
+    run(s, "#include <stdint.h>\nuint8_t f(void) { return 3; }", cell_id="f")
+    with pytest.raises(CompileError, match="unknown type name 'uint8_t'"):
+        run(s, "uint8_t f(void) { return 4; }", cell_id="f")
+    assert (s.call("f"), run(s, "(uint8_t) 257").value) == (3, 1)
+    run(s, "unsigned char f(void) { return 4; }", cell_id="f")
+    with pytest.raises(CompileError, match="undeclared"):
+        run(s, "(uint8_t) 257")
+    s.undo()
+    assert run(s, "(uint8_t) 257").value == 1
+
+
+@pytest.mark.parametrize("goes", ["int other;", "int T(void) { return 1; }", "", "evicted"])
+@pytest.mark.parametrize("type, number", [("int", 3), ("short", 5)])
+def test_what_another_cell_says_counts_again(s, type, number, goes, tmp_path):
+    """A type, a constant or a macro that two cells declare is there while one of them is."""
+    uses = "1" if goes == "evicted" else "sizeof(struct S) * 100 + K * 10 + M"  # what is used stays
+    run(s, RESTATED.format("int", "int", 3, 3), cell_id="a")
+    last = run(s, RESTATED.format(type, type, number, number), cell_id="b").cell
+    run(s, f"int f(void) {{ return {uses}; }}", cell_id="f")
+
+    def values() -> list[int]:
+        return [*run(s, "(int[]){sizeof(struct S), K, M}").value, s.call("f")]
+
+    size = 2 if type == "short" else 4
+    before = [size, number, number, 1 if uses == "1" else size * 100 + number * 11]
+    after = [4, 3, 3, 1 if uses == "1" else 433]
+    assert values() == before
+    assert "@" not in str(views.cells(s))
+    s.evict(last.number) if uses == "1" else run(s, goes, cell_id="b")
+    assert values() == after
+    s.undo()
+    assert values() == before
+    s.save(tmp_path / "a.jks")
+    with Session.restore(tmp_path / "a.jks") as again:
+        again.evict(last.number) if uses == "1" else run(again, goes, cell_id="b")
+        assert list(run(again, "(int[]){sizeof(struct S), K, M}").value) == after[:3]
+        run(again, "int f(void) { return 0; }", cell_id="f")
+        run(again, "", cell_id="a")
+        with pytest.raises(CompileError):
+            run(again, "sizeof(struct S)")
+        again.check()
+
+
+def test_what_includes_a_header_follows_it_as_it_was_again(s, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for cell, number in zip("abcd", (4, 8, 4, 8), strict=True):
+        Path("c.h").write_text(f"#pragma once\n#define K {number}\n")
+        run(s, f'#include "c.h"\nint {cell}(void) {{ return K; }}', cell_id=cell)
+        assert [s.call(name) for name in "abcd" if name <= cell] == [number] * (ord(cell) - 96)
+    s.evict("a")
+    Path("c.h").write_text("#pragma once\n#define K 5\n")
+    run(s, '#include "c.h"\nint c(void) { return K; }', cell_id="c")
+    assert [s.call(name) for name in "bcd"] == [5, 5, 5]
+
+
+def test_a_function_that_has_left_c_stays_known_when_its_old_cell_is_edited(s):
+    run(s, "int left(int x) { return x; } int beside;", cell_id="a")
+    run(s, "int user(void) { return left(2); }")
+    s.export_python("left", lambda x: x + 5, "i32 (i32)")
+    run(s, "int beside; int also(void) { return left(3); }", cell_id="a")
+    assert (run(s, "left(1)").value, s.call("user"), s.call("also")) == (6, 7, 8)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from jitkernel.errors import CompileError, LinkError
+from tests.seeds import few, sampled
 
 pytest.importorskip("ziglang")
 
@@ -50,7 +51,7 @@ HEADS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("head", ["int ", "__attribute__((noinline)) static int "])
+@pytest.mark.parametrize("head", few(["__attribute__((noinline)) static int ", "int "], 1))
 @pytest.mark.parametrize(("function", "call"), OLD_STYLE)
 def test_old_style_parameters_may_have_types_of_headers(s, own_header, head, function, call):
     s.run(f"{BASE}\n{own_header}\n#include <stddef.h>", "c")
@@ -72,7 +73,7 @@ HIDING = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("header", [False, True])
+@pytest.mark.parametrize("header", few([True, False], 1))
 @pytest.mark.parametrize(("function", "call"), HIDING)
 def test_an_old_style_parameter_hides_the_type_that_has_its_name(
     s, tmp_path, header, function, call
@@ -115,7 +116,7 @@ def test_a_type_may_come_after_the_old_style_parameter_that_hides_it(s, tmp_path
 @pytest.mark.parametrize(
     ("head", "where"),
     [
-        *((head, "header") for head in HEADS),
+        *sampled(((head, "header") for head in HEADS), 3),
         *((HEADS[n], "own cell's header") for n in (1, 4, 9)),
         *((HEADS[n], "earlier cell") for n in (2, 3, 14)),
         *((HEADS[n], "own cell") for n in (5, 7, 10)),

@@ -6,6 +6,7 @@ Work is counted in lines of Python; `benchmarks.rows.c_growth` has the times, cl
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import Any
 from unittest import mock
 
@@ -59,6 +60,34 @@ def test_work_grows_in_proportion(kind: str) -> None:
     assert few.keys() == many.keys() and few
     grew = {step: round(many[step] / few[step], 2) for step in few if many[step] > 20 * N}
     assert {step: times for step, times in grew.items() if times > 4.8} == {}
+
+
+def test_a_cell_costs_the_same_whatever_was_declared_before(s: Session) -> None:
+    s.run("int f(int x) { return x; }\nint counted;", "c")
+
+    def costs(n: int) -> list[int]:
+        """Of cells of three kinds, behind one of each, which see what is new."""
+        cells = [[f"int d{n + k}(void) {{ return {k}; }}", "f(1)", f"counted += {k};"]
+                 for k in range(2)]  # fmt: skip
+        for cell in cells[0]:
+            s.run(cell, "c")
+        return [lines(partial(s.run, cell, "c")) for cell in cells[1]]
+
+    costs(0)
+    few = costs(10)
+    s.run("".join(f"int g{i}(int x) {{ return x + {i}; }}\n" for i in range(500)), "c")
+    assert all(now < before + 100 for before, now in zip(few, costs(20), strict=True))
+
+
+@pytest.mark.parametrize("said", ["typedef int t;", "int abs(int);", "#define K 1"])
+def test_a_cell_costs_the_same_however_many_say_the_same(s: Session, said: str) -> None:
+    def costs(numbers: range) -> int:
+        cells = [f"{said}\nint f{n}(void) {{ return {n}; }}" for n in numbers]
+        return [lines(partial(s.run, cell, "c", cell_id=cell)) for cell in cells][-1]
+
+    costs(range(3))
+    few = costs(range(3, 6))
+    assert costs(range(6, 60)) < few + 20 * 54  # to say it again for each takes a hundred lines
 
 
 def given(cell: str, before: str) -> tuple[object, list[int]]:

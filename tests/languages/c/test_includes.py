@@ -8,6 +8,7 @@ from jitkernel import Session
 from jitkernel.errors import CompileError
 from jitkernel.languages.c import headers
 from tests.languages.c.running import run
+from tests.seeds import few
 
 pytest.importorskip("ziglang")
 
@@ -28,7 +29,7 @@ def s(tmp_path):
         session.check()
 
 
-@pytest.mark.parametrize("include", ['#include "list.h"', "#include <list.h>"])
+@pytest.mark.parametrize("include", few(['#include "list.h"', "#include <list.h>"], 1))
 @pytest.mark.parametrize(
     "cells",
     [
@@ -289,7 +290,7 @@ def test_files_of_a_library_are_pasted_one_by_one(pasted):
     assert run(pasted, *USED).value == 1352
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", few(FILES, 2))
 def test_they_are_run_again_in_any_order_undone_and_saved(pasted, name, tmp_path):
     run(pasted, USED[0])
     pasted.run(FILES[name], "c", cell_id=name)
@@ -345,3 +346,43 @@ def test_what_conditions_decide_in_such_a_header_is_left_to_it(s, tmp_path):
     text = "#ifdef WIDE\ntypedef long T;\n#else\ntypedef int T;\n#endif\nT v = 5;\n"
     (tmp_path / "wide.h").write_text(text)
     assert any("not its types and macros" in n for n in run(s, '#include "wide.h"').notes)
+
+
+#: A header as those of libraries are that are made of pieces: macros that stand before it decide,
+#: and it defines variables tentatively.
+PRIVATE = """#ifndef PRIVATE_H
+#define PRIVATE_H
+#ifdef PRIVATE
+typedef unsigned u32;
+struct Expr { u32 op; int value; };
+#else
+#error "PRIVATE is not defined"
+#endif
+PRIVATE u32 trace; PRIVATE const unsigned char table[]; PRIVATE struct config { int n; } config;
+#endif
+"""
+PIECE = '#define PRIVATE\n#include "private.h"\n'
+
+
+@pytest.mark.parametrize("long", ["", "// long\n" * 10_000])
+def test_pieces_of_a_library_set_macros_for_its_header(tmp_path, long):
+    (tmp_path / "private.h").write_text(long + PRIVATE)
+    with Session(capacity=64 << 20, clang_flags=f"-I '{tmp_path}'") as s:
+        told = run(
+            s, f"{PIECE}int op(struct Expr *e) {{ trace++; return e->op + table[0]; }}"
+        ).notes
+        assert not [note for note in told if "later cells" in note]
+        run(s, "struct Expr e = {4, 5}; u32 n = 3;")
+        run(s, f"{PIECE}int more(struct Expr *e) {{ trace += 10; return op(e) + config.n; }}")
+        assert run(s, "(u32) (op(&e) + more(&e) + n)").value == 11
+        assert (s["trace"].value, run(s, "trace").value) == (12, 12)
+        run(s, f"{PIECE}const unsigned char table[] = {{7, 8, 9}}; struct config config = {{100}};")
+        assert (run(s, "more(&e) + sizeof table").value, s["trace"].value) == (114, 23)
+        s.undo(2)
+        assert (s["trace"].value, run(s, "more(&e)").value) == (12, 4)
+        s.save(tmp_path / "pieces.jks")
+        with Session.restore(tmp_path / "pieces.jks") as again:
+            assert again["trace"].value == 23
+            assert run(again, "u32 z = 4; z + sizeof(struct Expr)").value == 12
+            again.check()
+        s.check()

@@ -96,7 +96,7 @@ def test_what_is_not_closed_is_unfinished(source):
         cut(source)
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(
     st.lists(st.sampled_from(list("(){}[];,=*&#\"'\\/\n :?") + ["int", "x", "if", "struct", "3"]))
 )

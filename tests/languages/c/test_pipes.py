@@ -94,7 +94,7 @@ OTHERS: dict[str, tuple[Callable[[str], object], str]] = {
 
 
 @pytest.mark.parametrize("inner", [False, True], ids=["included", "within another"])
-@pytest.mark.parametrize("name", sampled(OTHERS, 2))
+@pytest.mark.parametrize("name", sampled(OTHERS, 4))
 def test_a_header_becomes_something_else(tmp_path: Path, name: str, inner: bool) -> None:
     """Its cell run again, another cell that includes it, and one that only uses it."""
     make, words = OTHERS[name]

@@ -237,7 +237,7 @@ def lasting(tmp_path_factory):
             yield s, home / "jitkernel" / "c"
 
 
-@pytest.mark.parametrize("kind", sampled(DAMAGE, 3))
+@pytest.mark.parametrize("kind", sampled(DAMAGE, 5))
 def test_damage_is_repaired_in_the_same_cell(lasting, kind):
     s, folder = lasting
     for line in INCLUDES.splitlines():

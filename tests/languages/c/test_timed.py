@@ -9,6 +9,7 @@ pytest.importorskip("ziglang")
 from jitkernel import Session
 from jitkernel.errors import CompileError, Fault, Interrupted, UsageError
 from jitkernel.session.run.results import Collector
+from tests.seeds import sampled
 
 CELL = """#include <stdio.h>
 int a[4] = {1, 2, 3, 4}, calls, seen;
@@ -35,12 +36,12 @@ def text(s: Session, source: str) -> str:
 
 @pytest.mark.parametrize(
     "source",
-    [
+    sampled([
         "sum(a, 4)", "sq(7) + 1", "for (int i = 0; i < 10; i++) sq(i);", "sq(2); sq(3);",
         "sq(2); sq(3)", "sq('a')", "a", "*a", "p", '"text"', "sum((int[]){1, 2}, 2)", "cube(2)",
         "{ int t = 0; for (int i = 0; i < 3; i++) t += i; seen = t; }", "half(3)", "(void)sq(1)",
         "static_cast: if (sq(1)) goto static_cast_end;\nstatic_cast_end: ;", "&p", "sq",
-    ],
+    ], 2),
 )  # fmt: skip
 def test_what_is_timed(c: Session, source: str) -> None:
     found = timed(c, source)
