@@ -27,6 +27,7 @@ from jitkernel.linker.layout import SPECIAL
 from jitkernel.linker.thread_locals import emulate
 from jitkernel.portable.content import Content
 from jitkernel.portable.gathering import Gathered, Gathering
+from jitkernel.recent import Recent
 from jitkernel.session.program.signatures import Signature
 from jitkernel.wording import cut_list
 
@@ -38,7 +39,7 @@ _ADDRSIG = 0x6FFF4C03  # SHT_LLVM_ADDRSIG: it names symbols by their numbers
 _NOBITS = c.SHT_NOBITS
 _AGAIN = 8  # times; a name that only code mentions that the optimiser took away
 _KEPT = 32  # functions of a session
-_packed: WeakKeyDictionary[Program, dict[Hashable, Content]] = WeakKeyDictionary()
+_packed: WeakKeyDictionary[Program, Recent[Hashable, Content]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +195,7 @@ def pack(core: ExportSource, name: str, present: bool) -> Content:
     name, entry = bare(name), f"{bare(name)}.travels"
     cells = sorted(Gathering(core, [name]).cells.items())
     key = name, tuple((number, cell.image, tuple(cell.names)) for number, cell in cells)
-    known = _packed.setdefault(core.program, {})
+    known = _packed.setdefault(core.program, Recent(_KEPT))
     if not present and (found := known.get(key)) is not None:
         return found
     built = build(core, [name], present, forms=("bitcode",), called={name: entry})
@@ -210,7 +211,5 @@ def pack(core: ExportSource, name: str, present: bool) -> Content:
         b"" if built.gathered.objects else built.made["bitcode"], core.prototypes.declared(name),
     )  # fmt: skip
     if not built.gathered.present:
-        while len(known) >= _KEPT:
-            del known[next(iter(known))]
         known[key] = content
     return content

@@ -131,11 +131,11 @@ def named(code: str) -> str:
     return f"{_NAMES[code[0]]}{8 * int(code[1:])}" if code[0] in _NAMES else "bool"
 
 
-def elements_of(thing: Any) -> tuple[DataType, str] | None:
+def elements_of(thing: Any) -> tuple[DataType, object] | None:
     """The numbers in an array of numpy's or a buffer (PEP 3118), or those that a pointer of ctypes
-    leads to, and what numpy calls them; None for bytes and all that it does not say."""
+    leads to, and what numpy calls them, as text; None for bytes and all that it does not say."""
     if (dtype := getattr(thing, "dtype", None)) is not None:
-        return (of_dtype(dtype), str(dtype)) if hasattr(dtype, "isnative") else None
+        return (of_dtype(dtype), dtype) if hasattr(dtype, "isnative") else None
     if isinstance(thing, _Pointer):
         if not thing:
             return None

@@ -302,7 +302,9 @@ class VariableHandle:
 
         type, address, constant, host = self._place()
         if address not in self._session._core.engine.arena:
-            raise UsageError(f"{_called(self)} is a library's: session.read({address:#x}, n)")
+            program = self._session._core.program
+            whose = "each thread's own" if program.owner(self.name) else "a library's"
+            raise UsageError(f"{_called(self)} is {whose}: session.read({address:#x}, n)")
         layout = host.layout(type)
         part = self._part(address, layout.size)
         view: NDArray[Any] = view_of(self._seen() or layout, part, constant)

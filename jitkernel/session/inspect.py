@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from jitkernel.errors import UsageError
 from jitkernel.ir.names import CONTROL, bare
+from jitkernel.linker.records import SymbolState
 from jitkernel.session.operation import operation
 from jitkernel.wording import did_you_mean
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from jitkernel.compiler.records import Request
     from jitkernel.compiler.traces import Traces
     from jitkernel.languages.llvm.plan import Plan
+    from jitkernel.languages.prototypes import Spelling
     from jitkernel.linker.linkmap import LinkMap, MappedSymbol
     from jitkernel.session.core import Core
     from jitkernel.session.debugging.debugger import Debugger
@@ -37,6 +39,13 @@ if TYPE_CHECKING:
     from jitkernel.values.value import TypedValue
 
 T = TypeVar("T")
+
+#: Words for where a symbol is that no cell defines.
+_WHERE = {
+    SymbolState.MISSING: "it is only declared", SymbolState.NULL: "it is only declared",
+    SymbolState.DEFINED: "an archive has it", SymbolState.FAR: "a library has it",
+    SymbolState.FIXED: "its address is fixed",
+}  # fmt: skip
 
 
 class Inspect:
@@ -86,13 +95,19 @@ class Inspect:
         name = bare(target)
         owner = session.program.owner(name)
         if owner not in cells:
-            from jitkernel.session.handles import SymbolTable
-
-            table = SymbolTable(session)
-            called = self.program.called
-            words = did_you_mean(name, table, called, "; %symbols lists what there is")
-            raise UsageError(f"nothing of the session is called {called(name)}{words}")
+            raise UsageError(self._without_cell(name))
         return cells[owner], [name]
+
+    def _without_cell(self, name: str) -> str:
+        """The reason why no cell has a name."""
+        from jitkernel.session.handles import SymbolTable
+
+        symbol, called = self.program.named(name), self.program.called
+        if symbol is None:
+            table = SymbolTable(self._core)
+            words = did_you_mean(name, table, called, "; %symbols lists what there is")
+            return f"nothing of the session is called {called(name)}{words}"
+        return f"no cell defines {called(name)}: {symbol.why or _WHERE[symbol.state]}"
 
     def plan(self, source: str, language: str, level: int) -> Plan:
         """The plan of a cell of a language at an optimisation level; nothing is compiled or run.
@@ -107,10 +122,14 @@ class Inspect:
         symbol = self.program.named(name)
         return symbol.info if symbol is not None else self.program.state.declared.get(name)
 
+    def spelling(self, name: str) -> Spelling | None:
+        """The form that the language of a name's definition gives it; None where IR is that."""
+        return self._core.spelling(name.removeprefix(CONTROL))
+
     def spelled(self, name: str) -> str:
         """The declaration of a name in the language of its definition, "" where that is as IR
         does."""
-        said = self._core.spelling(name.removeprefix(CONTROL))
+        said = self.spelling(name)
         return said.text if said is not None else ""
 
     def type_of(self, symbol: SessionSymbol) -> str:
@@ -198,10 +217,6 @@ class Inspect:
         record = self.store.get(number)
         source = record.source if record is not None else ""
         return cell_lines(request.source, request.first_line, source)
-
-    def line_of_body(self, number: int, request: Request, line: int) -> tuple[str, int, int]:
-        """The function, the cell and the line there of a line of what a cell was lent."""
-        return self.places.lines.of_body(number, request, line)
 
     def link_map(self, number: int) -> LinkMap | None:
         """The fate of each section, symbol and relocation of a cell's object; None where it is not

@@ -117,7 +117,7 @@ def function_in_c(name: str, type: FunctionType) -> str:
     if not result or "" in parts:
         return ""
     arguments = ", ".join([*parts, *["..."] * type.variadic]) or "void"
-    return f"{result} {name}({arguments});"
+    return f"{result}{' ' * (result[-1] != '*')}{name}({arguments});"
 
 
 def code_of(words: Iterable[str]) -> str:

@@ -85,7 +85,8 @@ def to_bytes(
     `Host.buffer`); sequences and arrays for aggregates, text and bytes for arrays of i8 or of C's
     characters, which are filled up with NULs.  A struct whose members have names is a sequence of
     them in order, a mapping by their names, an object that has them all (of a dataclass, say), or
-    one of numpy's records; what ctypes has of the same size is as it is.
+    one of numpy's records; a union is its bytes, or a mapping with one member; what ctypes has of
+    the same size is as it is.
     """
     if isinstance(thing, TypedValue):
         if str(thing.type) not in (type.name, str(ir_type(type))):
@@ -112,11 +113,7 @@ def to_bytes(
         case "struct" | "array" | "vector":
             return _aggregate(type, thing, host, what, called)
         case _:
-            if _is_of_ctypes(thing, *_AGGREGATES):
-                thing = bytes(thing)
-            if isinstance(thing, bytes) and len(thing) == type.size:
-                return thing
-            raise _refusal(type, thing, what)
+            return _raw(type, thing, host, what)
     raise UsageError(f"{what}: a Python {_name(thing)} cannot be {called() or type.words}")
 
 
@@ -339,7 +336,8 @@ def _aggregate(
 
 
 def _struct(type: DataType, thing: Any, host: Host, what: str) -> bytes:
-    """The bytes of a struct whose members have names; of those that are not given they are zero."""
+    """The bytes of a struct whose members have names; of those that are not given they are zero.
+    Of a union, one is given."""
     names = [member.name for member in type.members]
     if isinstance(thing, Mapping):
         if unknown := [name for name in thing if name not in names]:
@@ -362,6 +360,17 @@ def _struct(type: DataType, thing: Any, host: Host, what: str) -> bytes:
             value = bits.to_bytes(len(value), "little")
         data[place] = value
     return bytes(data)
+
+
+def _raw(type: DataType, thing: Any, host: Host, what: str) -> bytes:
+    """The bytes of a union, and of what is not known."""
+    if type.members and isinstance(thing, Mapping) and len(thing) < 2:
+        return _struct(type, thing, host, what)
+    if isinstance(thing, bytes) or _is_of_ctypes(thing, *_AGGREGATES):
+        given = bytes(thing)
+        if len(given) == type.size:
+            return given
+    raise _refusal(type, thing, what)
 
 
 def _bytes_of(text: str, what: str) -> bytes:
@@ -410,6 +419,9 @@ def _refusal(type: DataType, thing: Any, what: str) -> UsageError:
             return UsageError(f"{what} is an array of {type.count} elements: {given}")
         case "complex":
             return UsageError(f"{what} is a complex number: {given}")
+    if type.members:
+        names = ", ".join(member.name for member in type.members)
+        return UsageError(f"{what} is a union, one of {names} in a dict, or its bytes: {given}")
     return UsageError(f"{what} is {type.size} bytes: {given}")
 
 

@@ -198,7 +198,7 @@ def number(code: str, name: str = "") -> DataType:
 
 def plain(type: DataType, depth: int = 0) -> DataType:
     """The type as Python sees it: without names and qualifiers, pointers lead nowhere, each member
-    of a struct has a name; unions, and what is not known, are bytes."""
+    of a struct has a name; unions, with members, and what is not known are bytes."""
     bare, of = type.bare, type.bare.element
     if depth <= _DEEPEST:
         match bare.kind:
@@ -213,13 +213,12 @@ def plain(type: DataType, depth: int = 0) -> DataType:
                 return DataType(bare.kind, size=bare.size, element=of, count=bare.count)
             case "struct" if bare.complete:
                 return DataType("struct", size=bare.size, members=_named(bare, depth))
-    end = 8 * bare.size
-    if bare.kind == "union" and bare.complete:
-        words = set[int]().union(
-            *(_member(m, depth).type.eightbytes(m.offset) for m in bare.members)
-        )
-        end = min(end, 64 * (max(words, default=-1) + 1))
-    return DataType("bytes", size=bare.size, bits=end)
+            case "union" if bare.complete:
+                members = _named(bare, depth)
+                words = set[int]().union(*(m.type.eightbytes(m.offset) for m in members))
+                end = min(8 * bare.size, 64 * (max(words, default=-1) + 1))
+                return DataType("bytes", size=bare.size, bits=end, members=members)
+    return DataType("bytes", size=bare.size, bits=8 * bare.size)
 
 
 def _member(member: Member, depth: int) -> Member:

@@ -22,6 +22,8 @@ LETTERS = {
     "i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I", "i8": "q", "u8": "Q",
     "f2": "e", "f4": "f", "f8": "d", "b1": "?",
 }  # fmt: skip
+_LAYOUTS, _TYPE = "layouts of the program", "type of the union"  # no member's names
+_kind = type
 
 
 class Pointer(int):
@@ -72,9 +74,9 @@ def read_int(data: bytes | memoryview, bits: int) -> int:
 
 
 def to_python(type: DataType, data: bytes | memoryview, layouts: object = None) -> Any:
-    """bool, int, float, complex, Pointer; bytes for text and what is not known; tuples for arrays
-    and structs, with names where members have some.  `layouts` are those of the program, whose
-    memory pointers lead to."""
+    """bool, int, float, complex, Pointer; bytes for text and what is not known, and a union's with
+    its members; tuples for arrays and structs, with names where members have some.  `layouts` are
+    those of the program, whose memory pointers lead to."""
     match type.kind:
         case "int" | "bool":
             return _whole(type, read_int(data, type.bits))
@@ -87,11 +89,7 @@ def to_python(type: DataType, data: bytes | memoryview, layouts: object = None) 
             return complex(_real(type, data[:half]), _real(type, data[half:]))
         case "struct":
             data = memoryview(data)
-            parts = [
-                bit_field(m, data[m.offset :]) if m.bits
-                else to_python(m.type, data[m.offset :], layouts)
-                for m in type.members
-            ]  # fmt: skip
+            parts = [_member(member, data, layouts) for member in type.members]
             if not parts or not type.members[0].name:
                 return tuple(parts)
             return _record(tuple([m.name for m in type.members]))._make(parts)
@@ -102,7 +100,17 @@ def to_python(type: DataType, data: bytes | memoryview, layouts: object = None) 
             return tuple(
                 [to_python(of, part_of(type, data, i), layouts) for i in range(type.count)]
             )
+        case "bytes" if type.members:
+            made = _union(type)(data[: type.size])
+            made.__dict__[_LAYOUTS] = layouts
+            return made
     return bytes(data[: type.size])
+
+
+def _member(member: Member, data: bytes | memoryview, layouts: object) -> Any:
+    """The value of a member, from the bytes of the whole."""
+    data = data[member.offset :]
+    return bit_field(member, data) if member.bits else to_python(member.type, data, layouts)
 
 
 def _whole(type: DataType, raw: int) -> int | bool:
@@ -138,6 +146,38 @@ def part_of(type: DataType, data: memoryview, index: int) -> memoryview:
         return data
     whole = read_int(data, bits * type.count)
     return memoryview((whole >> index * bits).to_bytes(type.size, "little"))
+
+
+class Union(bytes):
+    """The bytes of a union, each of whose members is what they are as that, as in ctypes."""
+
+    def __repr__(self) -> str:
+        shown = (f"{m.name}={getattr(self, m.name)!r}" for m in getattr(self, _TYPE).members)
+        return f"union({', '.join(shown)})"
+
+    __str__ = __repr__
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        from jitkernel.values.rows import row_of  # only for pickles
+
+        return _union_of, (row_of(getattr(self, _TYPE)), bytes(self))
+
+
+@lru_cache(maxsize=1024)
+def _union(type: DataType) -> Any:
+    """The class of a union's values."""
+
+    def reads(member: Member) -> property:
+        return property(lambda self: _member(member, memoryview(self), vars(self)[_LAYOUTS]))
+
+    return _kind("union", (Union,), {m.name: reads(m) for m in type.members} | {_TYPE: type})
+
+
+def _union_of(row: Any, data: bytes) -> Any:
+    """One that was pickled."""
+    from jitkernel.values.rows import read_type  # only for pickles
+
+    return to_python(read_type(row), data)
 
 
 @lru_cache(maxsize=1024)

@@ -29,6 +29,7 @@ def read_type(row: Any, depth: int = 0, bits: int = 0) -> DataType:
     of = element and read_type(element, depth + 1)
     made = tuple([_member(*member, depth=depth + 1) for member in members])
     found = DataType(kind, name, size, 1, width, signed, of, count, made)
+    within = all(m.offset <= size - m.type.size and m.name for m in made)
     good = {
         "int": 0 < width <= 8 * size and (bits or width == 8 * size),
         "bool": 0 < width <= 8 * size and (bits or width == 8),
@@ -37,8 +38,8 @@ def read_type(row: Any, depth: int = 0, bits: int = 0) -> DataType:
         "pointer": (size, width) == (8, 64),
         "array": of is not None and count * of.size == size,
         "vector": of is not None and of.bits == 8 * of.size and count * of.size <= size,
-        "struct": all(m.offset <= size - m.type.size and m.name for m in made),
-        "bytes": width <= 8 * size,
+        "struct": within,
+        "bytes": width <= 8 * size and within,
     }
     if not good.get(kind):
         raise ValueError(f"{row!r} is no type")

@@ -121,6 +121,7 @@ def test_many_tasks_while_a_worker_is_killed(on_cluster: OnCluster) -> None:
     assert sent["update-graph"][1] <= 1024 * 400
 
 
+@pytest.mark.slow
 def test_what_arrived_travels_on(on_cluster: OnCluster) -> None:
     """From a task to other tasks, and as a task's result back to the client; as an argument."""
     out = on_cluster(
@@ -198,6 +199,7 @@ main()
     assert out.splitlines() == ["9 81 True 64 True"] * 2
 
 
+@pytest.mark.slow
 def test_a_task_asks_its_own_cluster(script: Callable[[str], str]) -> None:
     """This process has workers of several: whoever made the first is not asked for all."""
     out = script(

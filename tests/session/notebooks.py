@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import copy
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -257,8 +258,13 @@ class Notebook:
         first = [[self.items[n] for n in cell] for cell in self.cells]
         return [[copy.deepcopy(i) for i in cell] for cell in first if cell]
 
-    def edit(self) -> tuple[Item, bool]:
-        """Change an item; whether it is given in a cell of its own."""
+    def edit(self, below: Mapping[str, Item]) -> tuple[Item, str]:
+        """Change an item, and how: in its place, "elsewhere" in a cell of its own, or "back" to
+        what stands `below`, in a cell that was run before."""
+        if below and self.random.random() < 0.3:
+            item = self.items[self.random.choice(sorted(below))]
+            item.__dict__ |= copy.deepcopy(below[item.name].__dict__)
+            return item, "back"
         item = self.random.choice(list(self.items.values()))
         elsewhere = self.random.random() < 0.4
         if any(i.kind == "pack" for i in self.items.values()):  # it depends on the place
@@ -271,7 +277,7 @@ class Notebook:
         elif item.kind in SWAPPED and item.name not in self.left and int(item.name[1:]) % 2 == 0:
             item.kind = self.random.choice(SWAPPED)
         self._vary(item)
-        return item, elsewhere
+        return item, "elsewhere" * elsewhere
 
     @property
     def is_portable(self) -> bool:
@@ -296,6 +302,8 @@ WEIGHTS = {
 RICH = ("flexible", "handlers", "library", "labels", "section")
 #: Kinds that a name may change between in its cell.
 SWAPPED = ("macro", "enum")
+#: Kinds that are no more than text: what another cell says of them counts again.
+TEXTS = ("macro", "typedef", "struct")
 #: Items that no cell of C holds.
 LANGUAGES = {"irtype": "llvm", "size": "llvm", "kaleidoscope": "kaleidoscope"}
 WORDS = {
@@ -317,6 +325,9 @@ class Player:
         self.moved: set[str] = set()
         self.extra = 0
         self.runs = 0  # of cells, so far
+        self.said: dict[
+            str, list[tuple[str, Item]]
+        ] = {}  # of each item, by cells, the last one last
 
     def begin(self) -> None:
         """Run every cell."""
@@ -329,8 +340,20 @@ class Player:
         names = [n for n in self.notebook.cells[at] if n not in self.moved]
         self._give([self.notebook.items[n] for n in names], f"cell{at}")
 
+    def below(self) -> dict[str, Item]:
+        """What items are when the cells that say them now, and nothing else, do no more."""
+        return {
+            name: said[-2][1] for name, said in self.said.items()
+            if len(said) > 1 and not said[-1][0].startswith("cell")
+            and all(item.kind in TEXTS for _, item in said)
+        }  # fmt: skip
+
     def _give(self, items: list[Item], id: str) -> None:
         book = self.notebook
+        for said in self.said.values():
+            said[:] = (one for one in said if one[0] != id)
+        for item in items:
+            self.said.setdefault(item.name, []).append((id, copy.deepcopy(item)))
         plain = []
         for item in items:
             if item.kind == "header":
@@ -348,9 +371,16 @@ class Player:
             self.runs += 1
             self.session.run("\n".join(plain), "c", cell_id=id)
 
-    def apply(self, item: Item, elsewhere: bool) -> None:
+    def apply(self, item: Item, how: str) -> None:
         """Run what an edit has changed."""
-        if elsewhere:
+        if how == "back":
+            id = self.said[item.name][-1][0]
+            self.runs += 1
+            self.session.run(";", "c", cell_id=id)
+            self._give([], id)
+            if self.said[item.name][-1][0].startswith("cell"):
+                self.moved.discard(item.name)
+        elif how == "elsewhere":
             self.extra += 1
             self.moved.add(item.name)
             self._give([item], f"extra{self.extra}")

@@ -471,6 +471,14 @@ def test_globals_as_arrays(s):
     assert s["fixed"].array.tolist() == [1, 2, 3]
 
 
+def test_what_is_in_no_variable_s_memory_of_the_session_says_whose_it_is(s):
+    s.run("@own = thread_local global i32 3\n@environ = external global ptr")
+    with pytest.raises(UsageError, match=r"@own is each thread's own: session\.read\(0x"):
+        print(s["own"].array)
+    with pytest.raises(UsageError, match=r"@environ is a library's: session\.read\(0x"):
+        print(s["environ"].array)
+
+
 def test_values_in_bulk(s):
     s["table"].value = np.arange(12.0).reshape(4, 3)
     assert s["table"].value[3] == (9, 10, 11)

@@ -104,7 +104,7 @@ def short_walk(folder: Path, examples: int, steps: int) -> None:
 
 
 def test_a_random_walk_with_code_that_is_away(tmp_path: Path) -> None:
-    short_walk(tmp_path, 6, 30)
+    short_walk(tmp_path, 6, 15)
 
 
 def away_step(walk: AwayWalk, rng: random.Random) -> None:

@@ -73,6 +73,8 @@ FAULTS = {
     "pthread_exit": ("define void @e() {\n  call void @pthread_exit(ptr null)\n  ret void\n}\ndeclare void @pthread_exit(ptr)\n@e()", ["pthread_exit"], True),
     "recursion": ("define i32 @deep(i32 %n) {\n  %a = alloca [10 x i64]\n  store volatile i64 1, ptr %a\n  %m = add i32 %n, 1\n  %r = call i32 @deep(i32 %m)\n  %s = load volatile i64, ptr %a\n  %t = trunc i64 %s to i32\n  %u = add i32 %r, %t\n  ret i32 %u\n}\n@deep(0)",
         ["the stack is used up (endless recursion?)", "@deep", " times", "and more"], True),
+    "a large variable": ("define void @large() noinline optnone {\n  %a = alloca [30000000 x i8]\n  store volatile i8 1, ptr %a\n  ret void\n}\n@large()",
+        ["the stack is used up (endless recursion, or local variables too large for it?)", "@large"], True),
     "stack smashed": ("define void @spill(ptr %b) noinline {\n  %r = call ptr @memset(ptr %b, i32 65, i64 64)\n  ret void\n}\ndefine void @smash() sspreq {\n  %b = alloca [8 x i8]\n  call void @spill(ptr %b)\n  ret void\n}\ndeclare ptr @memset(ptr, i32, i64)\n@smash()",
         ["the stack was smashed: a local buffer was written past its end", "@smash"], True),
     "store to text": ("define void @w() {\n  store volatile i32 0, ptr @w\n  ret void\n}\n@w()", ["write to address", "@w", "which is code and cannot be written"], True),

@@ -62,7 +62,7 @@ def test_what_a_handler_calls_is_redefined(s: Session, timer: str) -> None:
     s.run(TICK, "c")
     assert s.run("@go()").value == 0
     pid = s.inspect.engine.executor.pid
-    for i in range(20):
+    for i in range(8):
         s.run(WORK[1].format(i + 2), "c")
         if i % 7 == 0:
             s.run(TICK, "c")
@@ -70,7 +70,7 @@ def test_what_a_handler_calls_is_redefined(s: Session, timer: str) -> None:
     assert s.inspect.engine.executor.pid == pid
     ticks = s["ticks"].value
     assert ticks > 0
-    new = until(lambda: s["ticks"].value > ticks and s["last"].value == 21)
+    new = until(lambda: s["ticks"].value > ticks and s["last"].value == 9)
     assert new, "it goes on, with what is new"
 
 

@@ -364,6 +364,18 @@ def test_a_fault_in_inlined_c(s: Session) -> None:
 
 @needs_clang
 @pytest.mark.process
+def test_a_fault_in_code_of_several_lines_that_is_inlined_twice(s: Session) -> None:
+    """LLVM makes one load of two, which has no line: the call's in the function that has a frame."""
+    c(s, "static inline int get(int *p, int i) {\n  if (i > 3)\n    return p[i] * 7;\n"
+         "  return p[i] * 7;\n}\nstatic inline int sum(int *p, int i) {\n  int t = 0;\n"
+         "  t += get(p, i);\n  return t + 1;\n}\nint both(int *p) {\n  return sum(p, 1) +\n"
+         "         sum(p, 9);\n}")  # fmt: skip
+    with pytest.raises(Fault, match=r"at both, cell 1, line 1[23]:"):
+        c(s, "both(0)")
+
+
+@needs_clang
+@pytest.mark.process
 def test_a_fault_in_c_that_is_inlined_in_a_static_function_or_calls(s: Session) -> None:
     """The line in the function that has a frame, not the other's."""
     from jitkernel.views import stack

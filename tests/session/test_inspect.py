@@ -36,6 +36,15 @@ def test_cells_by_number_and_name(s: Session) -> None:
         look.cell_of("sqq")
     with pytest.raises(UsageError, match="never ran"):
         look.cell_of(number + 7)
+    s.run("declare i32 @later()\ndeclare i32 @getpid()\ndefine i32 @use() {\n"
+          "  %a = call i32 @later()\n  %b = call i32 @getpid()\n  ret i32 %b\n}")  # fmt: skip
+    with pytest.raises(UsageError, match="no cell defines @later: it is only declared"):
+        look.cell_of("later")
+    with pytest.raises(UsageError, match="no cell defines @getpid: a library has it"):
+        look.cell_of("@getpid")
+    s.evict("sq", force=True)
+    with pytest.raises(UsageError, match=f"no cell defines @sq: cell {number}.* was evicted"):
+        look.cell_of("sq")
 
 
 def test_code_and_where_it_is(s: Session) -> None:

@@ -219,7 +219,7 @@ void finish(void) { stop = 1; for (int i = 0; i < 4; i++) pthread_join(threads[i
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("often", [50, pytest.param(10_000, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("often", [20, pytest.param(10_000, marks=pytest.mark.soak)])
 def test_redefined_under_four_threads(fresh, often: int) -> None:
     """Each version is called, no other; the memory of former ones comes back in the end."""
     with fresh(opt_level=2) as s:
@@ -228,7 +228,8 @@ def test_redefined_under_four_threads(fresh, often: int) -> None:
         assert s.call("go") == 0
         for n in range(often):
             made = s.run(f"define i64 @op(i64 %x) noinline {{ ret i64 {n & 3} }}")
-            assert made.cell.paused > 0
+            # They wait for a part of the step that says so.
+            assert 0 < made.cell.paused <= made.cell.times[-1]
         s.call("finish")
         assert s["wrong"].value == 0 and min(s["seen"].array) > 0
         s.gc(undo=True)

@@ -19,7 +19,7 @@ SQ = "define i32 @sq(i32 %x) {\n  %r = mul i32 %x, %x\n  ret i32 %r\n}\n@n = glo
 
 
 def made(executor: str) -> Session:
-    session = Session(executor=executor)
+    session = Session(executor=executor, capacity=16 << 20, spare=False)
     session.run(SQ)
     assert session["sq"](3) == 9
     return session
@@ -37,7 +37,7 @@ def test_nothing_is_left(executor):
         warnings.simplefilter("error")
         made(executor)
         before = held()
-        for _ in range(3):
+        for _ in range(2):
             made(executor)
         assert held() == before
 

@@ -149,9 +149,9 @@ def test_types_keep_a_cell_whose_data_nobody_needs(s: Session, tmp_path: Path) -
 
 
 def test_types_and_strings_go_by_themselves(s: Session) -> None:
-    for i in range(900):
+    for i in range(600):
         s.run(f'{PT}\n@puts("text {i}")')
-    assert len(s.cells) < 600 and knows(s)
+    assert len(s.cells) < 400 and knows(s)
     s.check()
 
 

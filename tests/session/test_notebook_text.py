@@ -6,6 +6,7 @@ Undo and redo of each edit, and a session that is saved and brought back, are he
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -38,10 +39,10 @@ def edits(seed: int, folder: Path, count: int, kinds: tuple[str, ...] = ()) -> I
                 session.close()
                 session = player.session = Session.restore(folder / "saved.jks")
                 trail.clear()
-            item, elsewhere = book.edit()
-            edited = f"seed {seed}, edit {step}: {book.text(item)}"
-            before, player.runs = wanted, 0
-            player.apply(item, elsewhere)
+            item, how = book.edit(player.below())
+            edited = f"seed {seed}, edit {step}: {book.text(item)} {how}"
+            before, player.runs, said = wanted, 0, copy.deepcopy(player.said)
+            player.apply(item, how)
             runs, wanted = player.runs, from_the_beginning(book)
             if item.kind == "header":  # a file on disk is not undone
                 trail.clear()
@@ -55,7 +56,8 @@ def edits(seed: int, folder: Path, count: int, kinds: tuple[str, ...] = ()) -> I
                     session.redo(runs)
                 else:
                     yield from told(f"{edited}: before", player.state(), before, book)
-                    player.apply(item, elsewhere)
+                    player.said = said
+                    player.apply(item, how)
             yield from told(edited, player.state(), wanted, book)
             session.check()
         yield from back_and_forth(player, trail, wanted)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import inspect
 import pickle
+import re
+import struct
 from dataclasses import dataclass
 from types import SimpleNamespace
 
@@ -193,6 +195,17 @@ def test_the_present_definition_counts(fresh):
         assert s["f"]((5, 6)) == 5 and s["g"].value == (1, 2)
 
 
+def test_text_is_for_pointers_to_bytes_alone(fresh):
+    """Numbers would be read out of its letters."""
+    with fresh() as s:
+        s.run("double total(const double *v) { return *v; } int pp(char **p) { return !*p; }", "c")
+        s.run("int first(const unsigned char *p, void *q) { return *p - *(char *)q; }", "c")
+        for name, type in (("total", "const double *"), ("pp", "char **")):
+            with pytest.raises(UsageError, match=f"is {re.escape(type)}, and a Python str is"):
+                s.call(name, "abc")
+        assert s.call("first", "abc", "abd") == 0
+
+
 @pytest.mark.parametrize("word", ["nest", "inreg", "signext", "swiftself"])
 def test_names_are_no_attributes(fresh, word):
     """Whatever a parameter, or the type that it leads to, is called."""
@@ -353,6 +366,43 @@ def test_structs_of_ctypes_and_objects_with_the_members(s):
         s.call("norm2", Pair(1, "2"))
 
 
+UNION = """
+union u { int count; float f; struct { short low, high; }; char *text; unsigned bits : 5; };
+struct tagged { int tag; union { int i; double d; }; } tagged = {1, {.d = 2.5}};
+union u same(union u x) { return x; }
+struct tagged next(struct tagged x) { x.tag++; return x; }
+"""
+
+
+def test_members_of_a_union(fresh):
+    """What is given is one of them, in a dict as in C's `{.f = 1.5}`; what comes has them all."""
+    with fresh() as s:
+        s.run(UNION, "c")
+        value = s["same"]({"f": 1.5})
+        assert value == struct.pack("<fI", 1.5, 0) and value.f == 1.5
+        assert (value.count, value.low, value.high, value.bits) == (0x3FC00000, 0, 0x3FC0, 0)
+        assert s["same"](value) == value == pickle.loads(pickle.dumps(value))
+        assert pickle.loads(pickle.dumps(value)).high == 0x3FC0
+        assert s["same"]({"bits": 3}).count == 3 and s["same"]({}).count == 0
+        assert s["same"]({"text": "hey"}).text
+        assert repr(s["tagged"].value) == "struct(tag=1, f1=union(i=0, d=2.5))"
+        assert s["next"]((4, {"i": 7})).f1.i == 7
+        s["tagged"].value = {"f1": {"d": 0.5}}
+        assert s["tagged"].value.f1.d == 0.5
+        s.export_python("half", lambda x: {"f": x.f / 2}, "union u (union u)")
+        assert s.run("half((union u){.f = 3}).f", "c").value == 1.5
+        assert pickle.loads(pickle.dumps(s["same"]))({"f": 2.5}).f == 2.5
+        for wrong in ({"count": 1, "f": 2}, (1,), 1, b"abc"):
+            with pytest.raises(UsageError, match=r"is a union, one of count, f, .* in a dict"):
+                s["same"](wrong)
+        with pytest.raises(UsageError, match="argument 1 has no member 'g'"):
+            s["same"]({"g": 1})
+        s.run("union v { int _type; char hex; } named_so = {7};", "c")
+        assert repr(s["named_so"].value) == "union(_type=7, hex=7)"
+        assert pickle.loads(pickle.dumps(s["named_so"].value))._type == 7
+        s.check()
+
+
 def test_bit_fields(s):
     assert s.call("back", (31, 12, -32, 2**33 - 2, True, 5)) == (30, 12, 31, 2**33 - 1, False, 6)
     assert s.call("back", {"day": 1, "year": 7}) == (0, 0, -1, 8, True, 1)
@@ -456,7 +506,7 @@ def test_what_python_is_shown_has_words_of_c(fresh):
 
 @pytest.mark.parametrize("sign", ["", "unsigned "])
 def test_bit_ints_of_any_width(s, sign):
-    widths = (7, 17, 33, 63, 64, 65, 77, 127, 128, 129, 170, 192, 200)
+    widths = (7, 33, 64, 65, 127, 128, 129, 192, 200)
     s.run("\n".join(
         f"{sign}_BitInt({n}) add{n}({sign}_BitInt({n}) x, int k, {sign}_BitInt({n}) y)"
         f" {{ return x + y + k; }}\nstruct s{n} {{ char c; {sign}_BitInt({n}) v; }};\n"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from jitkernel import Session, views
-from jitkernel.errors import JitError, UnknownName
+from jitkernel.errors import CompileError, JitError, UnknownName
 from jitkernel.session import FrontendSide
 
 OPERATIONS = """
@@ -67,6 +67,16 @@ def test_a_name_is_looked_up_as_in_a_mapping(s: Session) -> None:
     assert 3 not in s.symbols and s.symbols.get("siz") is None and s.symbols.get("siz", 7) == 7
     with pytest.raises(UnknownName, match="3 is none"):
         s[3]  # type: ignore[index]
+    s.run("declare i32 @later()\ndefine i32 @use() {\n  %r = call i32 @later()\n  ret i32 %r\n}")
+    with pytest.raises(UnknownName, match=r"^@later is not defined in this session$"):
+        s["later"]  # which is known by that name, and is not defined
+
+
+def test_what_a_cell_has_for_itself_is_told(s: Session) -> None:
+    s.run("define internal i32 @own() {\n  ret i32 1\n}\n@its_text = private global i32 1")
+    for asked in ("@own()", "@own", "@its_text"):
+        with pytest.raises(CompileError, match=r"it is private to cell \d"):
+            s.run(asked)
 
 
 def test_paths_may_be_objects(tmp_path: Path) -> None:

@@ -23,6 +23,8 @@ struct none {};
 struct __attribute__((aligned(64))) wide { int x; };
 typedef float v8 __attribute__((vector_size(32)));
 typedef unsigned char byte;
+typedef struct pt frame;
+typedef int a0;
 int apply(int (*f)(int), int x) { return f(f(x)); }
 typedef unsigned (*told)(const char *, struct pt);
 unsigned go(told f) { return f("hey", (struct pt){3, 2.5}); }
@@ -56,6 +58,7 @@ def own(either: Callable[..., Session]) -> Session:
         ("void (int, int)", "f(1, 2); 0", (1, 2), None), ("i32 (i32)", "f(3)", (3,), 9),
         ("v8 (char, v8)", "(int)f(1, (v8){2.5f})[7]", (1, (2.5, *[0.0] * 7)), (0.0,) * 7 + (4.0,)),
         ("struct wide (struct wide, int)", "f((struct wide){3}, 4).x", ((3,), 4), (5,)),
+        ("frame (frame, a0)", "f((frame){1, 2.5}, 3).y", ((1, 2.5), 3), (7, 0.5)),
         ("struct none (struct none, int)", "f((struct none){}, 4), 0", ((), 4), ()),
     ],
 )  # fmt: skip
@@ -74,10 +77,27 @@ def test_a_function_of_pythons_has_a_type_of_cs(
         "f((struct pt){1, 2.5}).y": 0.5,
         "__real__ f(1 + 2i)": 3.0,
         "f((struct wide){3}, 4).x": 5,
+        "f((frame){1, 2.5}, 3).y": 0.5,
     }
     wanted = part.get(call, 4 if "v8" in call else result or 0)
     assert seen == [given] and value == wanted
     assert repr(s["f"])
+    s.check()
+
+
+def test_a_function_of_pythons_follows_its_types(s: Session) -> None:
+    """It hands over what they are now: larger, of the same size in another order, and undone."""
+    s.run("typedef struct { int x; double y; } in; typedef struct { int x; } out;", "c")
+    s.export_python("swap", lambda pair: (int(pair.y), int(pair.x)), "in (in)")
+    s.export_python("sum", lambda given: (sum(given.y), 5), "out (in)")
+    call = "swap((in){.x = 3, .y = 4}).x"
+    assert s.run(call, "c").value == 4
+    s.run("typedef struct { double x; int y; } in;", "c")
+    assert s.run(call, "c").value == 4.0
+    s.run("typedef struct { int x; long y[20]; } in; typedef struct { int x, y; } out;", "c")
+    assert s.run("sum((in){1, {2, 3, [19] = 4}}).x", "c").value == 9
+    s.undo()
+    assert s.run(call, "c").value == 4.0
     s.check()
 
 
@@ -178,7 +198,7 @@ def test_values_are_refused_in_words_of_c(s: Session) -> None:
 HEADERS = "#include <stdlib.h>\n#include <string.h>\n#include <ctype.h>\n#include <wchar.h>\n"
 
 
-@pytest.fixture(params=["process", "inline"])
+@pytest.fixture(params=["process", "inline"], scope="module")
 def included(request: pytest.FixtureRequest) -> Any:
     with Session(executor=request.param) as s:
         s.run(HEADERS, "c")

@@ -394,7 +394,7 @@ def test_a_file_is_as_it_was_until_the_session_ends(tmp_path: Path) -> None:
     with Session(spare=False, store_path=str(path)) as s:
         s.run("@n = 2")
         s.run(constant("a", 2))
-        s.run_many([constant(f"f{i}", i) for i in range(300)])
+        s.run_many([constant(f"f{i}", i) for i in range(100)])
         s.reset()
         s.frontend.idle()
         with Session.restore(str(killed(path)), spare=False) as copy:
@@ -416,11 +416,11 @@ def test_many_cells_of_one_run_are_saved_together(tmp_path: Path) -> None:
                 seen.append((copy.call("a"), len(copy.cells), copy.source(1)))
 
         s.inspect.store.flush = flushed  # type: ignore[method-assign]
-        s.run_many([constant("a", 2), *[constant(f"f{i}", i) for i in range(300)]])
+        s.run_many([constant("a", 2), *[constant(f"f{i}", i) for i in range(150)]])
         s.inspect.store.flush = flush  # type: ignore[method-assign]
         assert seen and set(seen) == {(1, 1, constant("a", 1))}
         with Session.restore(str(killed(path)), spare=False) as copy:
-            assert (copy.call("a"), len(copy.cells)) == (2, 301)
+            assert (copy.call("a"), len(copy.cells)) == (2, 151)
 
 
 def test_what_does_not_come_back_is_said(saved: Path, tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ while True:
 @pytest.mark.parametrize("way", ["nameless", "named"])
 def test_killed_saves_leave_nothing(tmp_path: Path, way: str) -> None:
     path, chance = tmp_path / "w.jks", random.Random(3)
-    for _ in range(3):
+    for _ in range(2):
         writer = subprocess.Popen(
             [sys.executable, "-c", SAVES, str(path), way], stdout=subprocess.PIPE
         )

@@ -87,7 +87,7 @@ def test_sessions_of_damaged_files_answer_rightly(
     chance, original = random.Random(12), saved.read_bytes()
     copy = tmp_path / "damaged.jks"
     came = 0
-    for _ in range(15):
+    for _ in range(8):
         copy.write_bytes(damaged(original, chance))
         for suffix in ("-wal", "-shm"):
             Path(f"{copy}{suffix}").unlink(missing_ok=True)
@@ -121,7 +121,7 @@ def test_sessions_of_damaged_files_answer_rightly(
             s.run(constant("more", 5))
             assert s.call("more") == 5
             s.check()
-    assert came > 2
+    assert came > 1
 
 
 def test_raw_words_of_sqlite_never_come_through(

@@ -220,6 +220,20 @@ def test_shared_with_c(s: Session) -> None:
     assert s.run("in_c", language="c").value == 9
 
 
+def test_a_variable_becomes_one_for_each_thread(s: Session) -> None:
+    """Those that use it, in other cells, are compiled for that, and back."""
+    pytest.importorskip("ziglang")
+    s.run("int n = 4;", "c", cell_id="n")
+    s.run("int get(void) { return n; }\nint *at(void) { return &n; }", "c", cell_id="get")
+    s.run("_Thread_local int n = 5;", "c", cell_id="n")
+    assert s.call("get") == 5 and s.run("*at()", "c").value == 5
+    s.run("int n = 6;", "c", cell_id="n")
+    assert s.call("get") == 6 and s.run("*at()", "c").value == 6
+    s.undo()
+    assert s.call("get") == 5
+    s.check()
+
+
 def test_views_name_them(s: Session) -> None:
     """The tables, the assembly and what is watched know the variable, not how it is found."""
     _fill(s)

@@ -156,7 +156,7 @@ def llvm() -> Callable[[str], tuple[Any, Any]]:
     return asked
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(TYPES)
 def test_sizes_and_places_are_llvms(llvm: Callable[[str], tuple[Any, Any]], text: str) -> None:
     data, (_, theirs) = llvm(text)

@@ -13,6 +13,7 @@ from jitkernel.elf.dwarf import DebugInfo, Function, Local
 from jitkernel.ir.marks import are_marked
 from jitkernel.linker import Image
 from jitkernel.linker.layout import arrange
+from jitkernel.recent import Recent
 from jitkernel.session.debugging.types import Types
 
 if TYPE_CHECKING:
@@ -58,7 +59,9 @@ class Code:
 
     def __init__(self, core: Core):
         self._core = core
-        self._known: dict[tuple[int, int], tuple[bytes, Mapping[str, int], DebugInfo, Types]] = {}
+        self._known: Recent[tuple[int, int], tuple[bytes, Mapping[str, int], DebugInfo, Types]] = (
+            Recent(_KEPT)
+        )
         self._locals: dict[tuple[int, int, int], dict[str, Local]] = {}  # by what they are asked by
         self._places: dict[int, list[Place]] = {}  # by the address that was asked about
         self.parts: list[Part] = []
@@ -85,8 +88,6 @@ class Code:
         key = id(code), image.text.start if image.text is not None else 0
         known = self._known.get(key)
         if known is None or known[0] is not code or known[1] != names:
-            while len(self._known) >= _KEPT:
-                del self._known[next(iter(self._known))]
             info = DebugInfo(code, _addresses(image, code), names)
             known = self._known[key] = code, names, info, Types(info)
         return known[2:]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
+from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
 from jitkernel.errors import UsageError
@@ -70,6 +71,7 @@ class Debugger(Machine):
         if not self.on:
             return
         self._wanted, self._step, self._due = Points(), None, False
+        self._conditions.renew(())  # their numbers come again
         self._resolve()
         if self.stop is not None and self._stops.standing is not None:  # it may be ending
             self.go()
@@ -481,10 +483,9 @@ class Debugger(Machine):
 
     def disassemble(self, address: int, count: int) -> list[tuple[int, str]]:
         """Instructions from an address on: their addresses and texts."""
-        from capstone import CS_ARCH_X86, CS_MODE_64, Cs
+        from jitkernel.linker.disassembly import plain
 
-        code = self.read(address, 16 * count)
-        found = Cs(CS_ARCH_X86, CS_MODE_64).disasm_lite(code, address, count)
+        found = islice(plain(self.read(address, 16 * count), address), count)
         return [(at, f"{name} {operands}".strip()) for at, _, name, operands in found]
 
     def instructions(self, address: int, first: int, count: int) -> list[tuple[int, str]]:

@@ -59,7 +59,7 @@ class PostMortem:
             owner = places.owner(at) if named.cell else None
             if owner is not None and owner[0] == named.cell:
                 source = self._debugger.text_of(named.cell)
-                line = places.line(at)[0]
+                line = places.line(at).line
             library = "" if named.cell else named.where
             found.append(Frame(index, named.where, source, line, pc, named.cell, library))
         return found

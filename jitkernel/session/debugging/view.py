@@ -124,7 +124,7 @@ class View:
                 line = place.line + above if place.line else 0
             elif not live.frame.library and (owner := self._core.places.owner(live.at)):
                 cell = owner[0]
-                line = self._core.places.line(live.at)[0]
+                line = self._core.places.line(live.at).line
                 ran = (r for i, _, r in self._core.places.lines.running if i.cell == cell)
                 record = next(ran, None) or self._core.store.get(cell)
                 text, above = source_of(record.source) if record is not None else ("", 0)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from jitkernel.recent import Recent
+
 __all__ = ["Wholes", "bodies"]
 
 _HEADS = 10_000  # parts of cells of which it is known what is above
@@ -32,7 +34,9 @@ class Wholes:
     """The whole texts of the cells that have run lately, of which a session gets a part."""
 
     def __init__(self) -> None:
-        self._heads: dict[int, tuple[str, int]] = {}  # what is above, by a part's hash
+        self._heads: Recent[int, tuple[str, int]] = Recent(
+            _HEADS
+        )  # what is above, by a part's hash
 
     def runs(self, whole: str) -> None:
         """A cell is about to run."""
@@ -41,8 +45,6 @@ class Wholes:
             return
         for part, above in bodies(whole):
             if part is not whole:
-                while len(self._heads) >= _HEADS:
-                    del self._heads[next(iter(self._heads))]
                 self._heads[hash(part)] = head, 0 if above else head.count("\n")
 
     def whole(self, part: str) -> str:

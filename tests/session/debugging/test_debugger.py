@@ -97,12 +97,20 @@ def text(s: Session) -> dict[int, bytes]:
     return {start: arena.read(start, size) for start, size in arena.zones["text"].list.live.items()}
 
 
-@pytest.fixture
-def s() -> Iterator[Session]:
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Session]:
     with Session(capacity=64 << 20, spare=False) as session:
-        session.debugger.start()
         yield session
-        session.check()
+
+
+@pytest.fixture
+def s(shared: Session) -> Iterator[Session]:
+    """The module's session, empty, and a debugger that has seen nothing."""
+    shared.reset()
+    shared.debugger.start()
+    yield shared
+    shared.debugger.close()
+    shared.check()
 
 
 @pytest.fixture
@@ -517,7 +525,7 @@ def test_a_step_is_one_thread_s(s: Session, seen: Seen) -> None:
         return "next"
 
     seen.motions = [step] * 300
-    for _ in range(5):
+    for _ in range(2):
         assert s.call("both", 20) == 380
     for (thread, _), (after, reason) in pairwise(threads):
         assert reason == "breakpoint" or thread == after
@@ -527,7 +535,7 @@ def test_steps_in_two_threads_do_no_harm(s: Session, seen: Seen) -> None:
     s.run(THREADS, "c")
     s.debugger.set_breakpoints(THREADS, [Breakpoint(line=5)])
     seen.motions = ["next", "step_in", "instruction", "next", "step_out", "continue"] * 60
-    for _ in range(5):
+    for _ in range(2):
         assert s.call("both", 20) == 380
 
 

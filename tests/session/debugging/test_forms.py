@@ -495,7 +495,7 @@ def play(seeds: range, make: Callable[..., Session], tmp_path: Path) -> None:
 
 
 def test_random_sessions(fresh: Callable[..., Session], tmp_path: Path) -> None:
-    play(range(6), fresh, tmp_path)
+    play(range(3), fresh, tmp_path)
 
 
 @pytest.mark.slow

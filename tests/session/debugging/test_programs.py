@@ -18,6 +18,7 @@ import pytest
 
 from benchmarks.c_programs import PROGRAMS
 from jitkernel import Session
+from tests.seeds import few
 from tests.session.debugging import beside_gdb
 
 pytestmark = pytest.mark.process
@@ -79,7 +80,7 @@ def when_optimised(s: Session, name: str, source: str, folder: Path) -> tuple[in
     return len(theirs), told, missing
 
 
-@pytest.mark.parametrize("name", ["trees", "edit"])
+@pytest.mark.parametrize("name", few(["trees", "edit"], 1))
 def test_stops_are_gdb_s(session: Session, name: str, tmp_path: Path) -> None:
     lines, stops, values = at_lines(session, name, own(name), tmp_path, 6)
     assert lines

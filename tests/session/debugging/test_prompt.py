@@ -179,17 +179,26 @@ def test_motions_go_where_gdb_goes(talk: Talk, native: Path, seed: int) -> None:
     assert ours == [stack for stack in theirs if stack][: len(words)]
 
 
-@pytest.mark.parametrize(
-    "word",
-    ["x/8xb g", "x/4dw g", "x/4uw g", "x/2xg g", "x/8dh g", "x/2fg d", "x/4tb g", "x/s text"],
-)
-def test_memory_is_what_gdb_shows(talk: Talk, native: Path, word: str) -> None:
-    said = gdb(native, [word.replace(" ", " &")])
-    theirs = [
-        line.partition(":")[2].split("\t")[1:]
-        for line in said.splitlines()
-        if line.startswith("0x")
-    ]
+LOOKS = ("x/8xb g", "x/4dw g", "x/4uw g", "x/2xg g", "x/8dh g", "x/2fg d", "x/4tb g", "x/s text")
+
+
+@pytest.fixture(scope="module")
+def gdb_s(native: Path) -> dict[str, list[list[str]]]:
+    """What gdb shows of memory, by the word that asks."""
+    words = [part for word in LOOKS for part in (word.replace(" ", " &"), "echo --\\n")]
+    return {
+        word: [
+            line.partition(":")[2].split("\t")[1:]
+            for line in said.splitlines()
+            if line.startswith("0x")
+        ]
+        for word, said in zip(LOOKS, gdb(native, words).split("--\n"), strict=False)
+    }
+
+
+@pytest.mark.parametrize("word", LOOKS)
+def test_memory_is_what_gdb_shows(talk: Talk, gdb_s: dict[str, list[list[str]]], word: str) -> None:
+    theirs = gdb_s[word]
     talk.session.run("g[0] = 1;", "c")
     talk.session.debugger.add(Breakpoint(function="sum"))
     ours = []

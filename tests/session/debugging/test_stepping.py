@@ -109,7 +109,7 @@ def quick(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Program, list[
     return [*zip(programs, traces(programs, tmp_path_factory.mktemp("lli")), strict=True)]
 
 
-@pytest.mark.parametrize("seed", sampled(QUICK, 2))
+@pytest.mark.parametrize("seed", sampled(QUICK, 4))
 def test_each_value_at_each_step_is_the_interpreter_s(
     shared: Session, seed: int, quick: list[tuple[Program, list[tuple[int, Env]]]]
 ) -> None:

@@ -151,21 +151,17 @@ def _some(name: str, most: int) -> list[int]:
     return sorted(random.Random(name).sample(every, min(most, len(every))))
 
 
-@pytest.mark.parametrize("name", OPERATIONS)
-def test_an_exception_at_any_line(name: str) -> None:
-    assert _tear(name, _some(name, 5), False)
-
-
 # What is raised in a finaliser is nobody's.
 _unraised = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 
-@_unraised
+# The two of a name one after the other: the moments are looked for once.
+@pytest.mark.parametrize("by_signal", [False, pytest.param(True, marks=_unraised)])
 @pytest.mark.parametrize("name", OPERATIONS)
-def test_ctrl_c_at_any_line(name: str) -> None:
+def test_an_exception_or_ctrl_c_at_any_line(name: str, by_signal: bool) -> None:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        assert _tear(name, _some(name, 2), True)
+        assert _tear(name, _some(name, 1 if by_signal else 3), by_signal)
     finally:
         signal.signal(signal.SIGINT, before)
 
