@@ -1,13 +1,10 @@
 """The machine code of a function or a cell, read back from the arena.  Start from `asm`.
 
-The bytes shown are those that run: relocated, and patched where a callee was redefined.  `decode`
-and `disassemble` know no session: bytes at an address, and a function that names addresses.
+The bytes shown are those that run: relocated, and patched where a callee was redefined.
 """
 
 from __future__ import annotations
 
-import re
-from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -15,10 +12,9 @@ from typing import TYPE_CHECKING
 from jitkernel.errors import UsageError
 from jitkernel.ir.debug_info import Origins
 from jitkernel.ir.names import bare
-from jitkernel.linker.instructions import decode as length_of
+from jitkernel.linker.disassembly import Instruction, decode
 from jitkernel.linker.linkmap import MappedSymbol
 from jitkernel.linker.x86_64 import STUB_SIZE
-from jitkernel.regex import regex
 from jitkernel.session.program.cell import CellState
 from jitkernel.views.view import View, join, listing
 from jitkernel.wording import counted
@@ -27,13 +23,8 @@ if TYPE_CHECKING:
     from jitkernel.linker import Image
     from jitkernel.session import Cell, Session
 
-_IMMEDIATE = regex(r"(?<![\w+-] )(?<!\w)\$?(0x[0-9a-f]+)(?![\w(])")
-# A check of clang's sanitizer that failed, with its number.
-_CHECK = regex(rb"\x67\x0f\xb9(?:\x40(.)|\x00)", re.DOTALL)
-_RELATIVE = regex(r"\[rip ([+-]) (0x[0-9a-f]+|\d+)\]|(-?)(0x[0-9a-f]+|\d+)\(%rip\)")
 _ROW = 8  # bytes in a row; the rest of a longer instruction stands in the next
-_EVEX = 0x62
-_LONGEST, _AT_ONCE = 15, 32  # bytes of an instruction; instructions that capstone reads in a row
+_COMMENT = 72  # the column that comments begin in at most, but behind longer lines
 _INT3 = b"\xcc"  # the one-byte trap (Intel SDM, volume 2, INT3)
 _MOST_TRAPS = 16  # bytes: the rest of a granule
 
@@ -228,91 +219,6 @@ def describer(session: Session, cell: Cell | None = None) -> Callable[[int], str
     return describe
 
 
-@dataclass(frozen=True, slots=True)
-class Instruction:
-    """One instruction: where it stands, its bytes, its text, and what its operands lead to.
-
-    `target` is the address of a branch or of memory relative to the instruction, 0 where there is
-    none; `refers` its name, or a label of the same code; `line` the cell's line, 0 for none.
-    """
-
-    address: int
-    code: bytes
-    mnemonic: str
-    operands: str
-    label: str = ""
-    target: int = 0
-    refers: str = ""
-    line: int = 0
-
-
-def decode(
-    code: bytes,
-    address: int,
-    describe: Callable[[int], str] = lambda address: "",
-    syntax: str = "intel",
-    lines: Sequence[tuple[int, int]] = (),
-) -> list[Instruction]:
-    """The instructions of `code`, which stands at `address`.
-
-    Targets of jumps within the code get the labels L1, L2, ...  `describe(address)` names an
-    address (`@sq`, `@g+4`), or returns an empty string.  Bytes that are no instruction become
-    `.byte`, those of one that only newer processors know together.  `syntax` is `intel` or `att`;
-    `lines` are addresses with the cell's line from there on, ascending.
-    """
-    from capstone import CS_ARCH_X86, CS_MODE_64, CS_OPT_SYNTAX_ATT, CS_OPT_SYNTAX_INTEL, Cs
-
-    machine = Cs(CS_ARCH_X86, CS_MODE_64)
-    machine.syntax = CS_OPT_SYNTAX_ATT if syntax == "att" else CS_OPT_SYNTAX_INTEL
-    machine.skipdata = True
-    rows: list[tuple[int, int, str, str]] = []  # address, size, mnemonic, operands
-    at = 0
-    while at < len(code):
-        # What is read on behind such an instruction is read again: so many are read at once.
-        ahead = code[at : at + _LONGEST * _AT_ONCE]
-        for row in machine.disasm_lite(ahead, address + at, _AT_ONCE):
-            rows.append(row)
-            at = row[0] + row[1] - address
-            if row[2] == ".byte" and (size := _unknown(code, at - 1)) > 1:
-                raw = code[at - 1 : at - 1 + size]
-                rows[-1] = (row[0], size, ".byte", ", ".join(map(hex, raw)))
-                at += size - 1
-                break
-            if row[2] == "ud1" and (check := _CHECK.match(code, row[0] - address)):
-                number = check[1][0] if check[1] else 0
-                rows[-1] = (row[0], len(check[0]), "ud1", f"eax, dword ptr [eax + {number}]")
-                at = check.end()
-                break
-    stop = address + len(code)
-    jumps = {
-        int(row[3].lstrip("$*"), 16)
-        for row in rows
-        if row[2].startswith(("j", "loop")) and row[3].lstrip("$").startswith("0x")
-    }
-    starts = {row[0] for row in rows}
-    labels = {
-        target: f"L{number}"
-        for number, target in enumerate(sorted(j for j in jumps if j in starts), 1)
-    }
-    found = []
-    for start, size, mnemonic, operands in rows:
-        raw = code[start - address : start - address + size]
-        target, refers = _refers_to(start + size, operands, address, stop, labels, describe)
-        label, row = labels.get(start, ""), bisect_right(lines, (start, 1 << 62)) - 1
-        line = lines[row][1] if row >= 0 else 0
-        found.append(Instruction(start, raw, mnemonic, operands, label, target, refers, line))
-    return found
-
-
-def _unknown(code: bytes, at: int) -> int:
-    """The bytes of an instruction with an EVEX prefix, which capstone may be too old to know: what
-    follows is read from its end on.  0 where there is none."""
-    try:
-        return length_of(code, at).end - at if code[at] == _EVEX else 0
-    except IndexError:
-        return 0
-
-
 def disassemble(
     found: Sequence[Instruction], marks: Mapping[int, str] | None = None
 ) -> Iterator[str]:
@@ -321,6 +227,7 @@ def disassemble(
     wide = max((min(len(i.code), _ROW) for i in found), default=1)
     mark = max((len(i.label) for i in found), default=0)
     first = max((len(str(i.line)) for i in found if i.line), default=0)
+    rows: list[tuple[Instruction, str, int]] = []
     for instruction in found:
         lead = f"{instruction.line or '':>{first}}  " if first else ""
         if marks:
@@ -331,33 +238,10 @@ def disassemble(
             f"{head}{instruction.code[:_ROW].hex(' '):<{3 * wide}} "
             f"{instruction.mnemonic:<7} {instruction.operands}"
         )
+        rows.append((instruction, line, len(head)))
+    column = min(max((len(line) for i, line, _ in rows if i.refers), default=0), _COMMENT)
+    for instruction, line, indent in rows:
         comment = instruction.refers
-        yield (f"{line:<{64 + len(lead)}} ; {comment}" if comment else line).rstrip()
+        yield (f"{line:<{column}} ; {comment}" if comment else line).rstrip()
         if instruction.code[_ROW:]:
-            yield f"{'':<{len(head)}}{instruction.code[_ROW:].hex(' ')}"
-
-
-def _refers_to(
-    after: int,
-    operands: str,
-    start: int,
-    stop: int,
-    labels: dict[int, str],
-    describe: Callable[[int], str],
-) -> tuple[int, str]:
-    """The address an instruction's operands lead to, and its name: a label here, or a symbol."""
-    found = [int(m[1], 16) for m in _IMMEDIATE.finditer(operands)]
-    relative = 0
-    for match in _RELATIVE.finditer(operands):
-        sign, distance = (match[1], match[2]) if match[2] else (match[3], match[4])
-        relative = after + int(distance, 0) * (-1 if sign == "-" else 1)
-        found.append(relative)
-    for value in found:
-        if start <= value < stop:
-            if value in labels or value == start:
-                return value, labels.get(value) or describe(value)
-        elif value > 0xFFFF:
-            name = describe(value)
-            if name:
-                return value, str(name)
-    return relative, ""
+            yield f"{'':<{indent}}{instruction.code[_ROW:].hex(' ')}"

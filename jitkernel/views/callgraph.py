@@ -18,8 +18,9 @@ from jitkernel.errors import UsageError
 from jitkernel.ir.module import functions as ir_functions
 from jitkernel.ir.names import symbols_in
 from jitkernel.linker import Symbol, SymbolState
+from jitkernel.linker.disassembly import decode
 from jitkernel.session.program.cell import CellState
-from jitkernel.views.asm import Code, code_of, decode, meant
+from jitkernel.views.asm import Code, code_of, meant
 from jitkernel.views.diagram import PAGE, Arrow, Node, figure_of
 from jitkernel.views.graph import links, within
 from jitkernel.views.view import WIDTH, View, prose, table

@@ -9,26 +9,29 @@ from __future__ import annotations
 import struct
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from itertools import zip_longest
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from jitkernel.compiler.records import Request, own_line
 from jitkernel.elf import ElfObject, read_object
 from jitkernel.elf.constants import STT_FUNC
 from jitkernel.errors import LinkError, UsageError
 from jitkernel.ir.names import bare, written
 from jitkernel.ir.printed import matching
+from jitkernel.linker.disassembly import Instruction, decode, named
 from jitkernel.linker.packed import is_packed
 from jitkernel.session.report.sources import Place
-from jitkernel.views.asm import Instruction, code_of, decode, describer, source_lines
+from jitkernel.views.asm import code_of, describer, source_lines
 from jitkernel.views.foreign import ForeignCode
 from jitkernel.views.lines import Line
 from jitkernel.views.panes import Keys, Pane, linked_html
+from jitkernel.views.relocatable import constant, decoded, is_literal
 from jitkernel.views.view import View, join, prose, table, time_text, titled
 
 if TYPE_CHECKING:
-    from jitkernel.compiler.records import Request
     from jitkernel.session import Session
 
 WIDTH = 44  # columns of one side in plain text
@@ -297,8 +300,21 @@ def placed(session: Session, name: str, syntax: str) -> Side:
     """A function as it stands in memory."""
     cell, (code,) = code_of(session, name)
     lines = session.inspect.places.lines.of_cell(cell.number)
-    content = session.inspect.engine.arena.read(code.address, code.size)
-    found = decode(content, code.address, describer(session, cell), syntax, lines)
+    read = session.inspect.engine.arena.read
+    describe, made = describer(session, cell), session.inspect.link_map(cell.number)
+    sections = [s for s in made.sections if s.name.startswith(".rodata")] if made else []
+    moved = {r.section for r in made.relocations} if made else set[int]()
+
+    def meant(address: int) -> str:
+        """A constant that only this cell knows, else a name."""
+        for s in sections:
+            if s.address <= address < s.address + s.size:
+                name = "" if is_literal(s.name) else describe(address)
+                at, whole = address - s.address, partial(read, s.address, s.size)
+                return name or constant(s.name, at, whole, s.index not in moved)
+        return describe(address)
+
+    found = decode(read(code.address, code.size), code.address, meant, syntax, lines)
     title = f"{session.inspect.program.called(name)}, cell {cell.number}"
     return Side(title, name, cell.number, _rows(found), code.size, True)
 
@@ -317,28 +333,11 @@ def compiled(
     if name not in known:
         raise UsageError(f"{called(name, cell)} is not defined there")
     section, value, size = known[name]
-    names = {
-        offset: obj.symbol_name(info >> 32) for offset, info, _ in obj.relocations.get(section, ())
-    }
-    starts = {at: other for other, (where, at, _) in known.items() if where == section}
-    # Addresses count from a megabyte, so that decoding takes them for addresses.
-    base = 1 << 20
     line_of = session.inspect.cell_lines(cell, request)
-    lines = [(base + at, line_of(line))
-             for where, at, line in session.inspect.engine.pool.lines(request, data)
+    lines = [(at, line_of(own_line(of)))
+             for where, at, of in session.inspect.engine.pool.lines(request, data)
              if where == obj.section_name(section)]  # fmt: skip
-    content = obj.content(section)[value : value + size]
-
-    def describe(address: int) -> str:
-        start = starts.get(address - base, "")
-        return start and called(start, cell)
-
-    found = decode(content, value + base, describe, syntax, lines)
-    for number, i in enumerate(found):
-        at = i.address - base
-        for name_there in (names[o] for o in range(at, at + len(i.code)) if o in names):
-            found[number] = replace(i, refers=called(name_there))
-            break
+    found = decoded(obj, section, value, size, lambda n: called(n, cell), syntax, lines)
     return Side(title, name, cell, _rows(found), size, True, data)
 
 
@@ -388,10 +387,7 @@ def _rows(code: Iterable[Instruction]) -> tuple[Row, ...]:
     for i in code:
         if i.label:
             rows.append((0, f"{i.label}:", False))
-        text = f"{i.mnemonic} {i.operands}".strip()
-        if i.refers and i.mnemonic.startswith(("call", "j")):
-            text = f"{i.mnemonic} {i.refers}"
-        elif i.refers:
-            text += f" ; {i.refers}"
-        rows.append((i.line, text, True))
+        for words in ("the entry of ", "the stub of "):
+            i = i._replace(refers=i.refers.removeprefix(words))
+        rows.append((i.line, named(i), True))
     return tuple(rows)

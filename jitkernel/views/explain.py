@@ -58,7 +58,7 @@ STEPS = {
     "verify": "LLVM checks the module",
     "optimise": "the passes run",
     "emit": "instructions are selected and become an object",
-    "link": "the object is placed and its symbols are resolved",
+    "link": "the object is placed, its symbols are resolved, and what it replaces leaves",
     "run": "the cell's statements",
 }
 _BARS = (Fill("made", "#0072b2"), Fill("run", "#d55e00", "M-2,2 L2,-2 M0,8 L8,0 M6,10 L10,6"))

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from jitkernel.compiler.machine_ir import Stage, blocks_of, emitted, line_of
 from jitkernel.ir.model.module import function_of
 from jitkernel.ir.module import functions
-from jitkernel.views.asm import code_of, decode
+from jitkernel.linker.disassembly import decode
+from jitkernel.views.asm import code_of
 from jitkernel.views.lines import paired
 
 if TYPE_CHECKING:

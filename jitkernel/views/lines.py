@@ -13,10 +13,10 @@ from jitkernel.compiler.line_table import located
 from jitkernel.compiler.machine_ir import blocks_of, emitted
 from jitkernel.errors import UsageError
 from jitkernel.ir.debug_info import fields, nodes, split_location, without_attachments
-from jitkernel.ir.dominators import dominators, loops
 from jitkernel.ir.model import Function
 from jitkernel.ir.model.module import function_of
 from jitkernel.ir.module import Entity, functions
+from jitkernel.linker.disassembly import Instruction, loop_depths
 from jitkernel.regex import regex
 from jitkernel.session.report.sources import Place, Sources
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from jitkernel.compiler.machine_ir import Stage
     from jitkernel.compiler.records import Request
     from jitkernel.session import Session
-    from jitkernel.views.asm import Instruction
 
 
 class Line(NamedTuple):
@@ -41,9 +40,6 @@ class Line(NamedTuple):
 
 
 _LABEL = regex(r"(?m)^[ \t]*([-\w.$]+):")
-_DIRECT = regex(r"\$?0x[0-9a-f]+")
-_TABLE = regex(r"\[\w+\*8 \+ (0x[0-9a-f]+)\]|\*(0x[0-9a-f]+)\(,%\w+, ?8\)")
-_ENDS = ("ret", "ud", "hlt", "int3")  # after these nothing comes
 #: A block of IR, or the machine code that was made of it: its label and its lines.
 Block = tuple[str, list[Line]]
 
@@ -108,7 +104,7 @@ class Located:
         if self._own:
             return self._session.inspect.places.lines.printed(self._number)
         pool = self._session.inspect.engine.pool
-        request = located(self._request, bodies=True) or self._request
+        request = located(self._request) or self._request
         return pool.printed(request, optimised=not self._raw)
 
     @property
@@ -167,7 +163,7 @@ class Located:
     ) -> list[Block]:
         """Machine code that was decoded with `rows`, labels on lines of their own, by the blocks of
         IR that it was made of, as far as the `stages` of machine IR tell; all is one block else."""
-        depths = _loop_depths(found, self._session.inspect.engine.arena.read)
+        depths = loop_depths(found, self._session.inspect.engine.arena.read)
         made = {i.address: label for i, label in made_of(stages, found)}
         blocks: list[Block] = []
         for i, depth in zip(found, depths, strict=True):
@@ -201,71 +197,3 @@ def paired(found: Sequence[Instruction], numbers: Sequence[int]) -> list[tuple[I
     if len(found) > len(numbers):  # loops are aligned
         found = [i for i in found if not i.mnemonic.startswith("nop")]
     return list(zip(found, numbers, strict=True)) if len(found) == len(numbers) else []
-
-
-def _loop_depths(found: Sequence[Instruction], read: Callable[[int, int], bytes]) -> list[int]:
-    """The number of natural loops that each instruction is in; `read` gives what tables of jumps
-    have.  What comes behind a jump and has no label is where jumps lead that have no such table."""
-    leaders, tables = _jump_targets(found, read)
-    successors: list[list[int]] = []  # of blocks, in the order of the code
-    own: list[int] = []  # the block of each instruction
-    block_at: dict[int, int] = {}
-    others: list[int] = []
-    jumps: list[tuple[int, Instruction]] = []
-    is_first = comes = True  # whether the next one begins a block, and control comes from above
-    for i in found:
-        is_padding = not comes and i.mnemonic.startswith("nop")
-        if i.label or i.address in leaders or (is_first and not is_padding):
-            if comes and successors:
-                successors[-1].append(len(successors))
-            elif not comes and not i.label:
-                others.append(len(successors))
-            block_at[i.address] = len(successors)
-            successors.append([])
-            is_first, comes = False, True
-        own.append(len(successors) - 1)
-        if i.mnemonic.startswith(("j", "loop")):
-            jumps.append((own[-1], i))
-            is_first, comes = True, not i.mnemonic.startswith("jmp")
-        elif i.mnemonic.startswith(_ENDS):
-            is_first, comes = True, False
-    for block, i in jumps:
-        if i.target in block_at:
-            successors[block].append(block_at[i.target])
-        elif i.address in tables:
-            successors[block] += (block_at[target] for target in tables[i.address])
-        elif not _DIRECT.fullmatch(i.operands):
-            successors[block] += others
-    depths = [0] * len(successors)
-    for _, inside in loops(successors, dominators(successors)).values():
-        for block in inside:
-            depths[block] += 1
-    return [depths[block] for block in own]
-
-
-def _jump_targets(
-    found: Sequence[Instruction], read: Callable[[int, int], bytes]
-) -> tuple[set[int], dict[int, list[int]]]:
-    """The places that tables of jumps lead to, all of them and by the jump's own place.  Where a
-    table ends nobody says: at the first entry that leads elsewhere, or where the next begins."""
-    begins = {
-        i.address: int(match[1] or match[2], 16)
-        for i in found
-        if i.mnemonic == "jmp" and (match := _TABLE.search(i.operands))
-    }
-    places, starts = {i.address for i in found}, {*begins.values()}
-    tables: dict[int, list[int]] = {}
-    for jump, start in begins.items():
-        at, targets = start, dict[int, None]()
-        try:
-            while at == start or at not in starts:
-                target = int.from_bytes(read(at, 8), "little")
-                if target not in places:
-                    break
-                targets[target] = None
-                at += 8
-        except IndexError:  # the end of the arena
-            pass
-        if targets:
-            tables[jump] = [*targets]
-    return {target for targets in tables.values() for target in targets}, tables

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 from jitkernel.errors import UsageError
 from jitkernel.ir.names import bare
+from jitkernel.linker.disassembly import Instruction, decode, named
 from jitkernel.session.report.sources import Place
-from jitkernel.views.asm import Code, Instruction, code_of, decode, describer
+from jitkernel.views.asm import Code, code_of, describer
 from jitkernel.views.highlight import highlighted
 from jitkernel.views.lines import Block, Line, Located
 from jitkernel.views.panes import Keys, Pane, beside
@@ -192,10 +193,7 @@ def _decoded(
 
 
 def _instruction(i: Instruction) -> str:
-    if i.refers and i.mnemonic.startswith(("call", "j")):
-        return f" {i.mnemonic} {i.refers}"
-    text = f" {i.mnemonic} {i.operands}".rstrip()
-    return f"{text}  ; {i.refers}" if i.refers else text
+    return f" {named(i)}"
 
 
 def _source(

@@ -85,7 +85,7 @@ def _aligned_to(session: Session, text: str, whole: Value) -> int:
     """The alignment, as the language says: a struct that is packed may look like any other."""
     asked = f"char [_Alignof(__typeof__({text}))]"
     found = None if whole.ir else session.debugger.type_called(asked)
-    return found.count if found is not None else _align(whole.type)
+    return found.count if found is not None else alignment(whole.type)
 
 
 def _meant(session: Session, text: str) -> tuple[str, Data | None, Value]:
@@ -194,20 +194,20 @@ def _map(fields: Sequence[_Field], size: int) -> str:
     return "\n".join(lines)
 
 
-def _align(type: DataType) -> int:
+def alignment(type: DataType) -> int:
     """The alignment of a type: of a struct the largest of its members', which is less where it is
     packed.  psABI 3.1.2."""
     bare = type.bare
     if bare.kind in ("struct", "union"):
-        found = max((_align(m.type) for m in bare.members), default=1)
+        found = max((alignment(m.type) for m in bare.members), default=1)
         while found > 1 and (
             bare.size % found
-            or any(not m.bits and m.offset % min(found, _align(m.type)) for m in bare.members)
+            or any(not m.bits and m.offset % min(found, alignment(m.type)) for m in bare.members)
         ):
             found //= 2
         return found
     if bare.kind in ("array", "complex") and bare.element is not None:
-        return _align(bare.element)
+        return alignment(bare.element)
     size = bare.size // 2 if bare.kind == "complex" else bare.size
     return min(1 << max(size - 1, 0).bit_length(), _LARGEST if bare.kind != "vector" else size) or 1
 
@@ -215,13 +215,16 @@ def _align(type: DataType) -> int:
 def _notes(type: DataType, fields: Sequence[_Field]) -> Iterator[str]:
     """Remarks: a smaller order, members over two cache lines, those that share."""
     members = type.members
+    kinds = any(m.name for m in members)  # IR's have numbers
     is_plain = type.kind == "struct" and not any(m.bits for m in members) and len(members) > 1
     if is_plain and not type.packed:
-        ordered = sorted(members, key=lambda m: -_align(m.type))
+        ordered = sorted(members, key=lambda m: (not m.type.bare.size, -alignment(m.type)))
         end = sum(m.type.bare.size for m in ordered)
-        size = end + -end % _align(type)
+        size = end + -end % alignment(type)
         if size < type.size:
-            names = ", ".join(m.name or f"[{members.index(m)}]" for m in ordered)
+            names = ", ".join(
+                m.name or (m.type.bare.kind if kinds else f"[{members.index(m)}]") for m in ordered
+            )
             yield f"In the order {names} it would have {size} bytes."
     split = [f.name for f in fields if f.bytes and f.bytes[0] // _LINE != f.bytes[-1] // _LINE]
     if split and type.size > _LINE:

@@ -20,6 +20,7 @@ from jitkernel.session.debugging.values import (
 )
 from jitkernel.views.data import Data, look_up
 from jitkernel.views.diagram import PAGE, Arrow, Node, figure_of
+from jitkernel.views.padding import alignment
 from jitkernel.views.view import View, fold, preformatted, shorten
 from jitkernel.wording import counted
 
@@ -30,13 +31,14 @@ __all__ = ["draw"]
 
 MOST = 40  # boxes, where nobody says how many
 _LARGEST = 1000  # whatever is said
+_ROOM = 400_000  # bytes of HTML: there are fewer boxes where they would take more
 _LINES, _LETTERS = 12, 60  # of a box
 _ELEMENTS = 64  # of an array within one
 
 
 class _Link(NamedTuple):
-    """A pointer in a box: its member, and the number of the box that it leads to; 0 and words where
-    it leads to none."""
+    """A pointer in a box: its member, and the number of the box that it leads to, `words` being the
+    part of that; 0 and words where it leads to none."""
 
     name: str
     to: int
@@ -67,26 +69,35 @@ def draw(session: Session, text: str, most: int = MOST) -> View:
     """The objects that can be reached from an expression by its pointers, nearest first, at most so
     many; those that lead back, and those to memory that cannot be read, are told as such.  Raises
     UsageError where it leads to nothing."""
-    data = look_up(session, text)
-    walk = _Walk(data, min(most, _LARGEST))
-    boxes = walk.boxes
-    if not walk.followed and boxes[0].kind != "missing":
-        raise UsageError(
-            f"{text} leads nowhere: it is {type_text(data.value)}, "
-            f"{shown(data.value, data.read, data.describe)}"
-        )
-    title = f"{text}: {type_text(data.value)}, {counted(len(boxes), 'object')}"
-    if walk.left:
-        more = f": --most {2 * len(boxes)}" if len(boxes) < _LARGEST else ""
-        title += f", and more{more}"
-    wild = sum(box.kind == "missing" for box in boxes)
-    title += f"; {wild} cannot be read" if wild else ""
+    data, most = look_up(session, text), min(most, _LARGEST)
+    wanted = most
+    while True:
+        walk = _Walk(data, most)
+        boxes = walk.boxes
+        if not walk.followed and boxes[0].kind != "missing":
+            raise UsageError(
+                f"{text} leads nowhere: it is {type_text(data.value)}, "
+                f"{shown(data.value, data.read, data.describe)}"
+            )
+        title = f"{text}: {type_text(data.value)}, {counted(len(boxes), 'object')}"
+        if walk.left:
+            more = f": --most {2 * len(boxes)}" if len(boxes) == wanted < _LARGEST else ""
+            title += f", and more{more}"
+        wild = sum(box.kind == "missing" for box in boxes)
+        title += f"; {wild} cannot be read" if wild else ""
+        made = _view(title, boxes)
+        if len(made.html) <= _ROOM or len(boxes) == 1:
+            return made
+        most = len(boxes) * _ROOM // (len(made.html) + _ROOM // 50)
+
+
+def _view(title: str, boxes: list[_Box]) -> View:
     lines = [title, *_text(boxes)]
     nodes = [
         Node(str(box.number), f"{box.number}  {box.title}", _short(box), box.kind) for box in boxes
     ]
     arrows = [
-        Arrow(str(box.number), str(link.to), link.name)
+        Arrow(str(box.number), str(link.to), f"{link.name} → {link.words}".removesuffix(" → "))
         for box in boxes
         for link in box.links
         if link.to
@@ -111,8 +122,8 @@ def _text(boxes: list[_Box]) -> Iterator[str]:
         yield f"{box.number:>3}  {box.type} {box.place}"
         yield from (f"       {line}" for line in box.lines)
         for link in box.links:
-            where = f"-> {link.to}" if link.to else f"= {link.words}"
-            back = " (back)" if 0 < link.to <= box.number else ""
+            where = f"-> {link.to} {link.words}".rstrip() if link.to else f"= {link.words}"
+            back = " (back)" if 0 < link.to <= box.number and not link.words else ""
             yield f"       {link.name} {where}{back}"
 
 
@@ -121,7 +132,8 @@ class _Walk:
 
     def __init__(self, data: Data, most: int):
         self._data, self._most = data, max(most, 1)
-        self._seen: dict[tuple[int, str], int] = {}  # by address and type
+        # By address and type: the box, and which part of it.
+        self._seen: dict[tuple[int, str], tuple[int, str]] = {}
         self._due: deque[tuple[_Box, Value]] = deque()
         self.boxes: list[_Box] = []
         self.left = 0
@@ -137,23 +149,25 @@ class _Walk:
             box, value = self._due.popleft()
             self._open(box, value)
 
-    def _add(self, value: Value, name: str = "") -> int:
+    def _add(self, value: Value, name: str = "") -> tuple[int, str]:
         address = value.address or 0
         key = address, type_text(value)
         if (known := self._seen.get(key)) is not None:
             return known
         if len(self.boxes) >= self._most:
-            if key not in self._seen:
-                self._seen[key] = 0
-                self.left += 1
-            return 0
+            self.left += 1
+            return self._seen.setdefault(key, (0, ""))
         place = self._data.place(address) if address else ""
         place = "" if " " in place else place  # it is no name
         box = _Box(len(self.boxes) + 1, type_text(value), name or place or f"{address:#x}")
         self.boxes.append(box)
-        self._seen[key] = box.number
+        self._seen[key] = box.number, ""
         self._due.append((box, value))
-        return box.number
+        if value.type.bare.kind == "array" and address:  # whose elements others may lead to
+            for part in children(value, self._data.read, 0, _ELEMENTS):
+                at = part.value.address or 0, type_text(part.value)
+                self._seen.setdefault(at, (box.number, part.name))
+        return self._seen[key]
 
     def _follow(self, value: Value, name: str) -> _Link:
         """The link that a pointer is."""
@@ -166,8 +180,8 @@ class _Walk:
         if (of.bare.kind, of.bare.size) == ("int", 1) or not of.bare.size:
             return _Link(name, 0, words)  # a text, or a type that is not complete
         self.followed += 1
-        number = self._add(Value(of, address, ir=value.ir))
-        return _Link(name, number, "" if number else f"{words} (not drawn)")
+        number, part = self._add(Value(of, address, ir=value.ir))
+        return _Link(name, number, part if number else f"{words} (not drawn)")
 
     def _open(self, box: _Box, value: Value) -> None:
         """Fill a box from memory."""
@@ -176,6 +190,8 @@ class _Walk:
             box.kind = "missing"
             box.lines.append("cannot be read")
             return
+        if (value.address or 0) % alignment(value.type):
+            box.lines.append("(its address is not aligned)")
         if value.type.bare.kind not in ("struct", "union", "array"):
             if value.type.bare.kind == "pointer":
                 box.links.append(self._follow(value, "*"))
@@ -194,7 +210,7 @@ class _Walk:
                 link = self._follow(part.value, name)
                 if link.to or link.words != "NULL" or value.type.bare.kind != "array":
                     box.links.append(link)
-            elif kind in ("struct", "array") and not is_union and self._has_pointers(part.value):
+            elif not is_union and self._has_pointers(part.value) and max(counts(part.value, read)):
                 self._parts(box, part.value, name, is_union)
             else:
                 box.lines.append(f"{name} = {shown(part.value, read, describe)}")

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from html import escape
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from jitkernel.compiler.records import BODY
 from jitkernel.compiler.remarks import (
     ALLOCATION,
     DONE,
@@ -24,7 +24,6 @@ from jitkernel.compiler.remarks import (
     Remarks,
     inlined,
 )
-from jitkernel.ir.module import functions
 from jitkernel.regex import regex
 from jitkernel.views.inlining import reason
 from jitkernel.views.view import View, fold, folding, join, paragraph, prose, table
@@ -76,25 +75,11 @@ def remarks_of(
 
 def _placed(made: Watched, given: Iterable[Remark]) -> list[Said]:
     """The remarks at their places, in order."""
-    session, inspect, request = made.session, made.session.inspect, made.request
-    to_line = inspect.cell_lines(made.cell, request)
-    spans = []
-    for function in functions(request.source, "define"):
-        first = request.source.count("\n", 0, function.start) + 2 - request.first_line
-        spans.append((first, first + function.text.count("\n"), function.name))
-    known: dict[int, tuple[str, int, int]] = {}
-
-    def place(line: int) -> tuple[str, int, int]:
-        if line >= BODY:
-            return inspect.line_of_body(made.cell, request, line)
-        name = next((n for first, last, n in spans if first <= line <= last), "")
-        return name, made.cell, to_line(line)
-
+    session, inspect = made.session, made.session.inspect
+    place = cache(inspect.places.lines.sources(made.cell, made.request).function)
     found = []
     for remark in given:
-        if remark.line not in known:
-            known[remark.line] = place(remark.line)
-        name, cell, line = known[remark.line]
+        name, cell, line = place(remark.line)
         if made.symbol and (remark.function or name) != made.symbol:
             continue
         called = inspect.program.called(name) if name else ""

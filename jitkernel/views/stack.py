@@ -92,7 +92,7 @@ def _frames(session: Session, stopped: StoppedCell, references: int) -> View:
         pc = frame.pc - (1 if number else 0)
         now = places.owner(pc) if first.cell else None
         if now is not None and now[0] == first.cell:  # no other code has taken its place
-            found, source = places.line(pc)
+            found, source, _ = places.line(pc)
             line, text = (str(found), source.strip()) if found else ("", "")
         span = f"#{number}" + (f"-#{number + len(same) - 1}" if len(same) > 1 else "")
         size = frame.stop - frame.start

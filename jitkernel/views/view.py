@@ -88,12 +88,10 @@ def _table_html(
         whole = ";white-space:nowrap" * (len(caption) <= _SHORT)  # not as narrow as the table
         parts.append(f'<caption style="text-align:left{whole}">{prose(caption)}</caption>')
     parts.append("<thead><tr>")
-    parts += [
-        f'<th scope="col"{side}>{prose(name)}</th>' for name, side in zip(names, sides, strict=True)
-    ]
+    parts += [_head("col", side, name) for name, side in zip(names, sides, strict=True)]
     parts.append("</tr></thead><tbody>")
     for row in cells:
-        parts.append(f'<tr><th scope="row"{sides[0]}>{prose(row[0])}</th>')
+        parts.append(f"<tr>{_head('row', sides[0], row[0])}")
         parts += [
             f"<td{side if value else ''}>{prose(value)}</td>"
             for side, value in zip(sides[1:], row[1:], strict=True)
@@ -103,6 +101,11 @@ def _table_html(
     if note:
         parts.append(f"<p>{prose(note)}</p>")
     return "".join(parts)
+
+
+def _head(scope: str, side: str, text: str) -> str:
+    """A heading; where it has no words, a screen reader is told of none."""
+    return f'<th scope="{scope}"{side}>{prose(text)}</th>' if text else "<td></td>"
 
 
 _SHORT = 85  # letters that a narrow page has room for
@@ -118,13 +121,13 @@ def titled(title: str, view: View) -> View:
     """A view below a title, if there is one."""
     if not title:
         return view
-    return View(f"{title}\n{view.text}", f"<p><b>{prose(title)}</b></p>{view.html}")
+    return View(f"{fold([title], 4)}\n{view.text}", f"<p><b>{prose(title)}</b></p>{view.html}")
 
 
 def folding(title: str, view: View, is_open: bool = False) -> View:
     """A view that can be folded to its title; where a site drops that, it is simply there."""
     html = f"<details{' open' * is_open}><summary>{prose(title)}</summary>{view.html}</details>"
-    return View(f"{title}\n{view.text}", html)
+    return View(f"{fold([title], 4)}\n{view.text}", html)
 
 
 def paragraph(text: str) -> View:

@@ -10,8 +10,9 @@ from jitkernel import Session
 from jitkernel.compiler.line_table import extent, line_table
 from jitkernel.errors import Fault
 from jitkernel.languages.c.clang import find_clang
+from jitkernel.linker.disassembly import decode
 from jitkernel.session import CellOptions
-from jitkernel.views.asm import asm, decode
+from jitkernel.views.asm import asm
 from jitkernel.views.compare import compare
 from jitkernel.views.foreign import foreign
 from jitkernel.views.ir import ir
@@ -137,7 +138,7 @@ def test_lines_are_those_that_clang_tells() -> None:
         for name in ("is", "all"):
             symbol = s.symbols[name]
             begins = symbol.address - extent(made, name)[0]
-            rows = [(begins + at, line) for _, at, line in line_table(made)]
+            rows = [(begins + at, lines[0]) for _, at, lines in line_table(made)]
             code = s.inspect.engine.arena.read(symbol.address, symbol.size)
             ours, oracle = (
                 [(i.address - symbol.address, i.mnemonic, i.line)

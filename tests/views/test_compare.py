@@ -12,7 +12,7 @@ from jitkernel import Session
 from jitkernel.errors import CompileError, Fault, UsageError
 from jitkernel.views import compare
 from jitkernel.views.asm import asm
-from jitkernel.views.compare import _ratio
+from jitkernel.views.compare import _ratio, compiled, placed
 
 SUM = """\
 @k = global i64 3
@@ -77,7 +77,7 @@ def test_two_levels(session: Session) -> None:
     assert fast == len(re.findall(r"^.*\+\d+ +[0-9a-f]{2} ", text, re.M))
     assert row(view.text, "bytes")[:2] == sizes
     assert row(view.text, "calls")[0] == "1"
-    assert "[rip] ; @k" in view.text and "call @pass" in view.text
+    assert "[rip + @k]" in view.text and "call @pass" in view.text
     assert re.search(r"^10    %m = mul i64 %i, %v$", view.text, re.M)
     assert_complete(view)
 
@@ -184,3 +184,76 @@ def test_equal_code_stands_on_one_height(session: Session) -> None:
 
 def test_a_ratio_says_something_however_small_it_is() -> None:
     assert [_ratio(1000, n) for n in (2, 20, 500, 4321)] == ["0.002", "0.02", "0.50", "4.32"]
+
+
+#: Of each, two versions whose code leads elsewhere, and the lines that say where.
+ELSEWHERE = [
+    ("int e(int x) { return nums[1] + x; }", "int e(int x) { return nums[2] + x; }",
+     "nums+4", "nums+8"),
+    ('const char *e(void) { return "abc"; }', 'const char *e(void) { return "abd"; }',
+     '="abc"', '="abd"'),
+    ("double e(double x) { return x * 1.5; }", "double e(double x) { return x * 2.5; }",
+     "=0x3ff8000000000000", "=0x4004000000000000"),
+    ("int e(int i) { static const int t[] = {1, 9, 3, 7}; return t[i & 3]; }",
+     "int e(int i) { static const int u[] = {1, 9, 3, 8}; return u[i & 3]; }", "=0x70000000300", "=0x80000000300"),
+    ("int e(int i) { switch (i) { case 0: return 9; case 1: return 2; case 2: return 70;"
+     " case 3: return 5; case 4: return 1; } return 0; }",
+     "int e(int i) { switch (i) { case 0: return 9; case 1: return 2; case 2: return 71;"
+     " case 3: return 5; case 4: return 1; } return 0; }", "+ .rodata+", "+ .rodata+"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("one", "other", "here", "there"), ELSEWHERE)
+def test_what_leads_elsewhere_is_not_equal(
+    s: Session, one: str, other: str, here: str, there: str
+) -> None:
+    """And what is equal is so wherever it stands: two functions, in memory or compiled again."""
+    s.run("int nums[4];", "c")
+    twin = one.replace(" *e(", " *f(").replace(" e(", " f(")
+    cells = [s.run(text, "c").cell.number for text in (f"{one}\n{twin}", other)]
+    made = [
+        [text for _, text, _ in compiled(s, s.inspect.request(n), "e", n, "", "intel").rows]
+        for n in cells
+    ]
+    changed = [(a, b) for a, b in zip(*made, strict=True) if a != b]
+    assert len(changed) == 1 and here in changed[0][0] and there in changed[0][1], changed
+    assert made[1] == [text for _, text, _ in placed(s, "e", "intel").rows]
+    if here[0] in "n=":
+        twins = [text for _, text, _ in placed(s, "f", "intel").rows]
+        assert made[0] == twins
+
+
+def test_what_is_before_an_array_is_told_as_of_it(s: Session) -> None:
+    """`a[i - 1]` counts from before its first element, where another one ends."""
+    s.run("int first[10]; int last[10];", "c")
+    made = []
+    for last, where in ((7, ".rodata.cst16-8"), (8, ".rodata.cst16-8"), ("9, 9", ".rodata-8")):
+        s.run(
+            "double d(double x) { return x * 1.5; }\nint e(int i) {"
+            f"  static const int t[] = {{1, 9, 3, {last}}};"
+            "  return first[i - 1] + last[i - 5] + t[i - 2]; }",
+            "c",
+        )
+        number = s.cells[-1].number
+        rows = compiled(s, s.inspect.request(number), "e", number, "", "intel").rows
+        made.append(" ".join(text for _, text, _ in rows))
+        assert {*re.findall(r"[\w.]+-\d+", made[-1])} == {"first-4", "last-20", where}
+    assert made[0] != made[1]  # by what the tables have
+
+
+@pytest.mark.parametrize("syntax", ["intel", "att"])
+def test_code_is_decoded_alike_in_memory_and_in_its_object(s: Session, syntax: str) -> None:
+    """But for what the linker has made shorter."""
+    s.run(
+        "struct { char c; short a[30]; } big[9]; int far_one; double w[4];"
+        'static const char *const names[] = {"x", "yy"}; int g(int);'
+        "int f(int i, double d) { w[i] = d / 3; far_one += big[i].a[i + 2];"
+        " return names[i & 1][0] + g(i) + (g == f2); }".replace("int f(", "int f2(int); int f("),
+        "c",
+    )
+    request = s.inspect.request(s.cells[-1].number)
+    mine = [text for _, text, _ in placed(s, "f", syntax).rows]
+    number = s.cells[-1].number
+    other = [text for _, text, _ in compiled(s, request, "f", number, "", syntax).rows]
+    assert [b for a, b in zip(mine, other, strict=True) if a != b and "GOT slot" not in b] == []
+    assert any("big+" in text for text in mine) and any("names" in text for text in mine)

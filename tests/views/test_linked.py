@@ -15,10 +15,11 @@ from stripped import assert_complete, words
 
 from jitkernel import Session
 from jitkernel.compiler.machine_ir import blocks_of, emitted
+from jitkernel.linker.disassembly import decode
 from jitkernel.session import CellOptions
 from jitkernel.session.report.sources import Place
 from jitkernel.views import asm, explain, linked
-from jitkernel.views.asm import code_of, decode
+from jitkernel.views.asm import code_of
 from jitkernel.views.highlight import INKS, highlighted
 from jitkernel.views.lines import Line, Located, paired
 from jitkernel.views.panes import Keys, Pane, beside, colour

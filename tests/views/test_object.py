@@ -16,15 +16,17 @@ from stripped import assert_complete
 from toolchain import needs, tool
 
 from jitkernel import Session
+from jitkernel.elf import read_object
 from jitkernel.errors import UsageError
 from jitkernel.linker import SymbolState
+from jitkernel.linker.disassembly import Instruction, decode
 from jitkernel.linker.linkmap import LinkMap, MappedRelocation, read_link_map
 from jitkernel.linker.x86_64 import TABLE
 from jitkernel.views import callgraph, compare
-from jitkernel.views.asm import Instruction, asm, code_of, decode
+from jitkernel.views.asm import asm, code_of
 from jitkernel.views.object import ROWS
 from jitkernel.views.object import object as object_view
-from tests.seeds import sampled
+from tests.seeds import few, sampled
 
 #: Modules that a session runs as they are; the others define what the process has, or throw.
 NAMES = [n for n in IR if n not in ("constructors",)]
@@ -54,7 +56,7 @@ def placed(session: Session, name: str, level: int) -> tuple[LinkMap, Linked]:
 
 
 @needs("ld", "objdump")
-@pytest.mark.parametrize("level", [0, 2])
+@pytest.mark.parametrize("level", few([2, 0], 1))
 @pytest.mark.parametrize("name", sampled(NAMES, 2))
 def test_what_is_read_back_is_what_ld_makes(session, tmp_path: Path, name: str, level: int) -> None:
     made, linked = placed(session, name, level)
@@ -181,6 +183,28 @@ def test_it_follows_redefinition(session: Session) -> None:
     assert f"cell 2's: {address:#x}" in after
     session.run("define i32 @twice(i32 %x) {\n  ret i32 1\n}")
     assert re.search(r"@twice .* cell 3's: 0x", object_view(session, 1).text)
+
+
+def test_unwind_records_are_read_without_going_through_all_for_each(session, monkeypatch) -> None:
+    class Watched(list):
+        read = 0
+
+        def __iter__(self):
+            Watched.read += len(self)
+            return super().__iter__()
+
+    def watched(data: bytes):
+        obj = read_object(data)
+        obj.relocations.update((s, Watched(entries)) for s, entries in obj.relocations.items())
+        return obj
+
+    session.run("\n".join(f"define i32 @f{n}() {{\n  ret i32 {n}\n}}" for n in range(50)))
+    cell = session.cells[-1]
+    monkeypatch.setattr("jitkernel.linker.linkmap.read_object", watched)
+    made = read_link_map(
+        session.inspect.program.linker, cell.image, session.inspect.store.get(cell.number).object
+    )
+    assert len([r for r in made.relocations if r.at]) >= 50 and Watched.read < 500
 
 
 def test_operands_before_an_immediate(session: Session) -> None:

@@ -343,7 +343,9 @@ def test_passes_over_loops_are_one_step_and_a_loop_has_its_own(s: Session) -> No
     s.run(LOOPS)
     text = passes(s, "two").text
     assert re.search(r"^\d+\. loop passes on @two.*: loop-instsimplify × 2, ", text, re.M)
-    assert "licm × 4" in text and "loop-rotate × 2" in text
+    words = " ".join(text.split())
+    assert "licm × 4" in words and "loop-rotate × 2" in words
+    assert max(map(len, text.splitlines())) <= 100
     assert "--loop shows what each did to one loop" in " ".join(text.split())
     own = loop(s, "two", "%a")
     assert re.search(r"^ +1  %\S+", own.text, re.M) and "The loop %a of @two" in own.text

@@ -14,8 +14,8 @@ from stripped import assert_complete
 
 from jitkernel import Session
 from jitkernel.errors import Fault, Interrupted, JitError, UsageError
+from jitkernel.linker.disassembly import decode
 from jitkernel.views import stack
-from jitkernel.views.asm import decode
 
 PROGRAM = """\
 declare void @qsort(ptr, i64, i64, ptr)

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from jitkernel import Session
-from jitkernel.views import tables
+from jitkernel.views import tables, view
 from jitkernel.views.memory import contexts
 
 MANY = 1500
@@ -23,6 +23,13 @@ def test_many_symbols_do_not_flood_the_notebook() -> None:
     assert symbols.html.count("<tr>") == 1 + tables.ROWS
     assert "@g19 and 1,480 more" in cells.html and "@g20 " not in cells.html
     assert cells.text.splitlines()[-1] == "1 cell"
+
+
+def test_a_heading_without_words_is_none() -> None:
+    """WCAG 1.3.1, axe's `empty-table-header`: a screen reader tells a heading with each cell."""
+    rows = [("", 1), ("b", "")]
+    assert "></th>" not in (html := view.table("Of what", ("", "#bytes"), rows).html)
+    assert html.count('scope="col"') == html.count('scope="row"') == 1
 
 
 def test_many_cells_are_counted() -> None:
