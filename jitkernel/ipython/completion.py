@@ -24,7 +24,7 @@ def matcher(notebook: Notebook) -> Callable[[CompletionContext], Any]:
 
     @context_matcher(identifier="jitkernel")  # type: ignore[untyped-decorator]
     def jitkernel_matcher(context: CompletionContext) -> Any:
-        found = _ours(context.full_text, context.cursor_line, context.cursor_position)
+        found = ours(context.full_text, context.cursor_line, context.cursor_position)
         if found is None:
             return {"completions": [], "suppress": False}
         from jitkernel.kernel.completion import complete
@@ -49,7 +49,7 @@ def matcher(notebook: Notebook) -> Callable[[CompletionContext], Any]:
     return jitkernel_matcher  # type: ignore[no-any-return]
 
 
-def _ours(text: str, line: int, column: int) -> tuple[str, int, bool] | None:
+def ours(text: str, line: int, column: int) -> tuple[str, int, bool] | None:
     """The cell as a kernel would have it, the position there, and whether `jit` was taken out of
     that line; None where the completion is not ours."""
     from jitkernel.languages.registry import OWN, _loaded

@@ -14,6 +14,7 @@ from IPython.core.error import UsageError
 from IPython.core.magic import no_var_expand
 
 from jitkernel.ipython.completion import matcher
+from jitkernel.ipython.inspection import inspector
 from jitkernel.ipython.notebook import Notebook
 from jitkernel.ipython.words import in_python
 from jitkernel.kernel.frontend import deleted_cells
@@ -62,6 +63,8 @@ class Extension:
             self.shell.events.register(event, call)
         if self.shell.Completer is not None:
             self.shell.Completer.custom_matchers.append(self._matcher)
+        if (kernel := getattr(self.shell, "kernel", None)) is not None:
+            kernel.do_inspect = inspector(self.notebook, kernel.do_inspect)
         cells = ", ".join(f"%%{name}" for name in names() if name in self._ours)
         print(f"jitkernel: {cells} cells are one program, called from Python too; %jit help")
         for name in others:
@@ -82,6 +85,8 @@ class Extension:
         if self.shell.Completer is not None:
             matchers = self.shell.Completer.custom_matchers
             matchers[:] = [each for each in matchers if each is not self._matcher]
+        if (kernel := getattr(self.shell, "kernel", None)) is not None:
+            kernel.__dict__.pop("do_inspect", None)  # the method of its class again
 
     def _register(self, name: str, function: Callable[..., Any], kind: str) -> None:
         function = no_var_expand(function)  # braces and dollars are the cell's

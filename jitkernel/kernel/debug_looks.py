@@ -9,12 +9,13 @@ import contextlib
 from base64 import b64encode
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from jitkernel.errors import JitError, UsageError
 from jitkernel.kernel.cell_files import CODE, CellFiles
 from jitkernel.kernel.debug_arguments import Arguments
 from jitkernel.kernel.debug_requests import LAB, Body, Link, Request, Table
+from jitkernel.recent import Recent
 from jitkernel.regex import regex
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Looks"]
 
-K = TypeVar("K", int, str)
 _FRAMES = 1000  # more than a stack has
 _TOLD = 4000  # names that are remembered
 _LISTED = 1000  # sources
@@ -41,8 +41,9 @@ class Looks:
     def __init__(self, link: Link, cells: CellFiles, command: Callable[[str, int], str | None]):
         self._link, self._cells, self._command = link, cells, command
         self._frames_of = range(0)  # the series of numbers that the frames of this stop have had
-        self._expressions: dict[str, str] = {}  # of parts, by the names that the client was told
-        self._functions: dict[int, str] = {}  # by the numbers of frames
+        # Expressions of parts, by the names that the client was told.
+        self._expressions: Recent[str, str] = Recent(_TOLD)
+        self._functions: Recent[int, str] = Recent(_TOLD)  # by the numbers of frames
         self.table: Table = {
             "source": Request(self._source),
             "loadedSources": Request(
@@ -129,7 +130,7 @@ class Looks:
 
     def _frame(self, frame: Frame) -> Body:
         number = (self._frames_of.stop - 1) * _FRAMES + frame.index + 1
-        _remember(self._functions, number, frame.name)
+        self._functions[number] = frame.name
         told: Body = {
             "id": number, "name": frame.name, "line": frame.line, "column": 1,
             "instructionPointerReference": hex(frame.address),
@@ -200,7 +201,7 @@ class Looks:
             "name": variable.name, **_value(variable), "evaluateName": variable.expression,
         }  # fmt: skip
         if variable.expression not in ("", variable.name):
-            _remember(self._expressions, variable.name, variable.expression)
+            self._expressions[variable.name] = variable.expression
         if self._link.client == LAB:  # its panel shows the values of Python's types alone
             leaf = not variable.reference
             found["type"] = f"{variable.type} {variable.value}" if leaf else variable.value
@@ -330,11 +331,3 @@ def _value(variable: Variable) -> Body:
     if variable.indexed:
         found["indexedVariables"] = variable.indexed
     return found
-
-
-def _remember(known: dict[K, str], key: K, text: str) -> None:
-    """The last things that a client was told, of which it may ask again."""
-    known.pop(key, None)
-    while len(known) >= _TOLD:
-        del known[next(iter(known))]
-    known[key] = text

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from jitkernel.compiler.passes import DESCRIPTIONS
 from jitkernel.errors import JitError
+from jitkernel.ir.marks import are_marked, marked_lines
 from jitkernel.ir.names import NAME, bare, written
 from jitkernel.kernel import python_cells
 from jitkernel.kernel.completion import cell_body, cell_language, magic_of
@@ -23,6 +24,7 @@ from jitkernel.wording import counted
 if TYPE_CHECKING:
     from jitkernel.kernel.frontend import Frontend
     from jitkernel.languages import Language
+    from jitkernel.session import Session
     from jitkernel.session.handles import Symbol
 
 _WORD = regex("[@%!]{0,2}" + NAME)
@@ -91,10 +93,14 @@ def _in_language(
                 *(_source(context, symbol, level) if level else ()),
             ]
         return join(parts) if parts else None
+    from jitkernel.languages.llvm.prelude import prelude_type
+
     called = re.findall(r"([A-Za-z_]\w*)\(", code[:position])
     for name in (language.symbol_at(code, position), *called[-1:]):
         if name in language.keywords:
             return listing("", f"{name}: {language.keywords[name][1]}")
+        if (type := prelude_type(name)) and name not in context.session.symbols:
+            return listing("", f"{name}: {type}, of the C library; cells call it once declared")
         found = inspect_name(context, f"@{name}", level) if name else None
         if found is not None:
             return found
@@ -160,14 +166,14 @@ def _row_view(context: Frontend, symbol: Symbol) -> View:
 
 def _source(context: Frontend, symbol: Symbol, level: int) -> list[View]:
     from jitkernel.views.asm import asm
-    from jitkernel.views.ir import entity, ir
+    from jitkernel.views.ir import ir
 
     if not symbol.cell:
         return []
     name = written(symbol.name)
     try:
         if level < 1:
-            text = entity(context.session.inspect.module(symbol.cell), symbol.name)
+            text = _as_written(context.session, symbol)
             return [listing("source", text)] if text else []
         parts = [ir(context.session, name)]
         if symbol.kind == "function":
@@ -175,6 +181,26 @@ def _source(context: Frontend, symbol: Symbol, level: int) -> list[View]:
         return parts
     except JitError:
         return []  # what is not there any more is not worth an error here
+
+
+def _as_written(session: Session, symbol: Symbol) -> str:
+    """A definition as its cell has it: in another language than IR those of its lines that the
+    module names, and what is indented below them."""
+    from jitkernel.views.ir import entity
+
+    if (said := session.inspect.spelling(symbol.name)) is not None:
+        return said.document()
+    text = entity(session.inspect.module(symbol.cell), symbol.name)
+    record = session.inspect.store.get(symbol.cell)
+    if record is None or not are_marked(record.module, record.first_line, record.source):
+        return text
+    every = map(marked_lines(text, 1), range(1, text.count("\n") + 2))
+    if not (found := [line for line in every if line]):
+        return text
+    lines, last = record.source.split("\n"), max(found)
+    while last < len(lines) and lines[last][:1].isspace() and lines[last].strip():
+        last += 1
+    return "\n".join(lines[min(found) - 1 : last])
 
 
 def _prelude(name: str) -> View | None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from jitkernel.errors import UsageError
 from jitkernel.kernel import magics
 from jitkernel.kernel.magics.debugging import LOOKS
+from jitkernel.recent import Recent
 from jitkernel.regex import regex
 from jitkernel.session.debugging.wholes import Wholes
 
@@ -33,7 +34,7 @@ class Standing:
     def __init__(self, frontend: Frontend):
         self._frontend = frontend
         self.wholes = Wholes()
-        self._texts: dict[int, str] = {}  # of cells, by the client's number
+        self._texts: Recent[int, str] = Recent(_KEPT)  # of cells, by the client's number
         self._last = ""  # that had code
         self._prompt: Prompt | None = None
 
@@ -43,8 +44,6 @@ class Standing:
         """A cell of the client's is about to run."""
         self.wholes.runs(text)
         if number is not None and has_code(text):
-            while len(self._texts) >= _KEPT:
-                del self._texts[next(iter(self._texts))]
             self._texts[number] = text
         if has_code(text):
             self._last = text

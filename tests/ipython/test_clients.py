@@ -206,6 +206,28 @@ def test_tab_in_python_is_python_s(kernel) -> None:
     assert "%%llvm" in complete(kernel, "%%llv")[0]
 
 
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("%jit asm", "usage: %asm"),
+        ("x = 1\n%jit explain --syn", "usage: %explain"),
+        ("%jit asm @sq", "define i32 @sq"),
+        ("%%jit timeit", "usage: %timeit"),
+        ("%%llvm\n%r = call i32 @sq", "define i32 @sq"),
+        ("%%c\nint r = malloc(", "void *malloc(»size_t size«)"),
+        ("%%kaleidoscope\nde", ""),
+        ("%%c\nint r = sorted", ""),  # of Python's names a cell of C has none
+        ("%%llvm\n; sorted", ""),
+        ("%jit", "Every magic of jitkernel"),  # IPython's own
+        ("print", "Prints the values"),
+    ],
+)
+def test_shift_tab_says_what_the_kernel_says(kernel, code, said) -> None:
+    kernel.ok(SQ)
+    content = kernel.reply_to(kernel.client.inspect(code))
+    assert content["found"] == bool(said) and said in content["data"].get("text/plain", "")
+
+
 def test_question_mark_knows_functions_of_cells(kernel) -> None:
     kernel.ok(SQ)
     identity = kernel.client.inspect("sq(", 2)

@@ -12,6 +12,7 @@ import pytest
 from jitkernel.kernel.magics import MAGICS
 from jitkernel.kernel.magics.registry import Argument, Magic
 from tests.kernel.conftest import Kernel
+from tests.seeds import sampled
 
 LIVE = "define i32 @live(i32 %x) {\n  %y = mul i32 %x, 3\n  ret i32 %y\n}\n@seen = global i32 5"
 WHAT = {"target", "symbol", "function", "global", "cell"}
@@ -119,7 +120,7 @@ MORE = {"compare": " -O0 -O2", "export": " -o gone.o", "evict": " --force"}
 AFTER = {"keep": "%keep --off @live", "export": "!rm gone.o"}
 
 
-@pytest.mark.parametrize(("magic", "argument"), ALL)
+@pytest.mark.parametrize(("magic", "argument"), sampled(ALL, 2))
 def test_what_is_on_disk_is_there(
     kernel: Kernel, cells: dict[str, str], magic: Magic, argument: Argument
 ) -> None:

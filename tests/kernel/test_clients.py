@@ -15,6 +15,7 @@ import pytest
 
 from jitkernel.kernel.tour import advice
 from tests.kernel.conftest import ROOT, alive, children, gone_within
+from tests.seeds import few
 
 SQ = "define i32 @sq(i32 %x) {\n  %y = mul i32 %x, %x\n  ret i32 %y\n}"
 
@@ -76,28 +77,31 @@ BIG = "%v = load double, ptr @x\n%c = fcmp ogt double %v, 1.0e300"
 
 @pytest.mark.parametrize(
     ("kernel", "cells", "parameters", "shown"),
-    [
-        (
-            "jitkernel",
-            [PARAMETERS, BIG, "@n\n@made\n@puts(load @name)\n@go\n@list\n@p"],
-            "n: -300\nmade: 7\nx: .inf\nname: 'ü\\\\\"'\ngo: true\nlist: [3, 4]\np: null\n",
-            [
-                "i16 -300",
-                "i64 7",
-                '["i1 true"]',
-                'ü\\\\"',
-                "@go = i1 true",
-                "[i32 3, i32 4]",
-                "ptr null",
-            ],
-        ),
-        (
-            "jitkernel-kaleidoscope",
-            ["def n() 1\ndef x() 2", "n()\nx()"],
-            "n: -3\nx: 1.0e-7\n",
-            ["-3.0", "1e-07"],
-        ),
-    ],
+    few(
+        [
+            (
+                "jitkernel",
+                [PARAMETERS, BIG, "@n\n@made\n@puts(load @name)\n@go\n@list\n@p"],
+                "n: -300\nmade: 7\nx: .inf\nname: 'ü\\\\\"'\ngo: true\nlist: [3, 4]\np: null\n",
+                [
+                    "i16 -300",
+                    "i64 7",
+                    '["i1 true"]',
+                    'ü\\\\"',
+                    "@go = i1 true",
+                    "[i32 3, i32 4]",
+                    "ptr null",
+                ],
+            ),
+            (
+                "jitkernel-kaleidoscope",
+                ["def n() 1\ndef x() 2", "n()\nx()"],
+                "n: -3\nx: 1.0e-7\n",
+                ["-3.0", "1e-07"],
+            ),
+        ],
+        1,
+    ),
 )
 def test_parameters_of_papermill(
     tmp_path: Path, kernel: str, cells: list[str], parameters: str, shown: list[str]
@@ -124,6 +128,7 @@ def test_papermill_describes_parameters(tmp_path: Path) -> None:
     assert "list: [2 x i32] (default [i32 1, i32 2])" in words
 
 
+@pytest.mark.slow
 def test_papermill_runs_what_fails_as_it_is_meant_to(tmp_path: Path) -> None:
     course = ROOT / "notebooks" / "course"
     shutil.copy(course / "01_bytes.ipynb", tmp_path)

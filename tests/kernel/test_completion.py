@@ -15,7 +15,7 @@ from jitkernel.kernel.magics import MAGICS
 from jitkernel.kernel.magics.registry import Magic
 from jitkernel.views.foreign import TARGETS
 from tests.kernel.conftest import Kernel
-from tests.seeds import few
+from tests.seeds import few, sampled
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -189,7 +189,7 @@ def test_a_language_of_ones_own_is_offered_with_its_options(kernel: Kernel, tmp_
     assert "tinywords, in the same program" in inspect(kernel, "%%tinywords")["data"]["text/plain"]
 
 
-@pytest.mark.parametrize("machine", TARGETS)
+@pytest.mark.parametrize("machine", sampled(TARGETS, 4))
 def test_the_processors_are_those_that_llvm_knows(machine: str) -> None:
     script = (
         "import sys, llvmlite.binding as b\nb.initialize_all_targets()\n"
@@ -321,6 +321,23 @@ def test_inspection(kernel: Kernel, code: str, position: int | None, words: list
     for word in words:
         assert word in text
     assert reply["data"]["text/html"]
+
+
+def test_a_definition_is_shown_in_its_own_language(kernel: Kernel) -> None:
+    text = "# The later one.\ndef binary| 5 (a b)\n  b\ndef f(x)\n  x |\n  # the end\n  x\nf(1)"
+    kernel.ok(f"%%kaleidoscope\n{text}")
+    for asked, begins, shown in (
+        ("f(3)", 1, "def f(x)\n  x |\n  # the end\n  x"),
+        ("f(3)", 4, "def f(x)\n  x |\n  # the end\n  x"),
+        ("1 | 2", 3, "def binary| 5 (a b)\n  b"),
+    ):
+        code = f"%%kaleidoscope\n{asked}"
+        found = inspect(kernel, code, code.index(asked) + begins)["data"]["text/plain"]
+        assert found.endswith(f"\n\nsource\n{shown}"), found
+    assert "cos: double (double)" in inspect(kernel, "%%kaleidoscope\ncos")["data"]["text/plain"]
+    kernel.ok("%%c\n// Twice.\nint twice(int n) {\n  return 2 * n;\n}")
+    found = inspect(kernel, "%asm twice")["data"]["text/plain"]
+    assert "int twice(int n) {\n  return 2 * n;\n}" in found and "define" not in found
 
 
 def test_more_detail(kernel: Kernel) -> None:

@@ -10,6 +10,7 @@ from tests.lab.conftest import Lab
 from tests.lab.test_highlighting import words
 
 pytest.importorskip("ziglang")
+pytestmark = pytest.mark.slow
 
 CELLS = [
     "%opt -O1\n#include <stdio.h>\nstruct pt { int across; double up; } p; /* struct\n int */\n"

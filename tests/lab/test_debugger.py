@@ -44,11 +44,14 @@ STANDS = """i => {
   return lines.findIndex(l => l.classList.contains('jp-DebuggerEditor-highlight')) + 1;
 }"""
 
-#: The kernel has been told of a breakpoint.
-HAS_BREAKPOINTS = """async () => {
+#: How many breakpoints the kernel has been told of, and how many the notebook shows.
+BREAKPOINTS = """async () => {
   const kernel = window.jupyterapp.shell.currentWidget.sessionContext.session.kernel;
   const asked = kernel.requestDebug({type: 'request', seq: 0, command: 'debugInfo'});
-  return (await asked.done).content.body.breakpoints.length > 0;
+  const told = (await asked.done).content.body.breakpoints.flatMap(b => b.breakpoints);
+  const shown = document.querySelectorAll(
+    '.cm-breakpoint-gutter .cm-gutterElement:not(:first-child) .cm-breakpoint-icon');
+  return [told.length, shown.length];
 }"""
 
 
@@ -94,6 +97,17 @@ class Panel:
             ".querySelectorAll('.cm-breakpoint-gutter .cm-breakpoint-icon').length!=n",
             [cell, before],
         )
+        self.kernel_knows()
+
+    def kernel_knows(self) -> None:
+        """Wait until the kernel has the breakpoints that the notebook shows: a click shows one
+        before the kernel is told, and what runs on meanwhile meets another program."""
+
+        def told() -> bool:
+            of_kernel, shown = self.page.evaluate(BREAKPOINTS)
+            return bool(of_kernel == shown)
+
+        assert until(told, 60, 0.1), self.page.evaluate(BREAKPOINTS)
 
     def runs(self, cell: int) -> None:
         self.page.keyboard.press("Escape")
@@ -252,7 +266,7 @@ def test_cells_of_c(lab: Lab, theme: str) -> None:
     page.wait_for_timeout(1000)
     panel.until(IDLE)
     panel.until("()=>!document.querySelector('.jp-DebuggerEditor-highlight')")
-    assert until(lambda: page.evaluate(HAS_BREAKPOINTS), 60, 0.2)
+    panel.kernel_knows()
     panel.runs(0)
     panel.runs(1)
     panel.stands(1, 6)

@@ -91,6 +91,7 @@ def test_the_colours_follow_what_is_typed(page: Any) -> None:
     )
 
 
+@pytest.mark.slow
 def test_cells_of_these_languages_in_a_notebook_of_python(lab: Lab) -> None:
     """As they are in notebooks of their own; the others are Python's, and each follows its line."""
     cells = [
@@ -134,6 +135,7 @@ FAINT = """()=>{
 }"""
 
 
+@pytest.mark.slow
 def test_colours_can_be_read_in_both_themes(lab: Lab) -> None:
     page = lab.notebook(
         "jitkernel",
@@ -180,6 +182,7 @@ def test_lines_of_output_wrap_between_words(lab: Lab) -> None:
     page.close()
 
 
+@pytest.mark.slow
 def test_a_notebook_of_the_second_tile(lab: Lab) -> None:
     page = lab.notebook("jitkernel-kaleidoscope", ["def f(x) x", "%%llvm\ndefine void @g()"])
     page.wait_for_function("()=>document.querySelectorAll('.jp-CodeCell .cm-line span').length>3")

@@ -9,6 +9,8 @@ import pytest
 from tests.lab.conftest import Lab
 from tests.seeds import sampled
 
+pytestmark = pytest.mark.slow
+
 # What is typed, and the cell that it makes.
 TYPED = [
     (

@@ -8,6 +8,8 @@ import pytest
 
 from tests.lab.conftest import NUMBERED, Lab
 
+pytestmark = pytest.mark.slow
+
 CELLS = [
     "%load_ext jitkernel",
     "%%llvm\ndefine i32 @sq(i32 %x) {\n  %r = mul i32 %x, %x\n  ret i32 %r\n}\n@sq(-7)",

@@ -170,7 +170,11 @@ class Registry:
         if name in HABITS:
             habits = HABITS | HABITS_OF_C if language == "c" else HABITS
             return f"{marks}{name} is not here: {habits[name]}{there}"
-        words = did_you_mean(name.lower(), self._by_name, f"{marks}{{}}".format)
+        lower = name.lower()
+        if name != lower in self._by_name:
+            words = f"; did you mean {marks}{lower}?"
+        else:
+            words = did_you_mean(lower, self._by_name, f"{marks}{{}}".format)
         if form == "line" and name in _SHELL:
             where = "in a cell that begins with %%llvm, " if language == "c" else ""
             words = f"; {where}a shell command is !{name}"
