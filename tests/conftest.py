@@ -42,6 +42,9 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.path.insert(0, _ABSENT)
     os.environ["JITKERNEL_PROGRESS"] = "off"  # of no test is a note made in somebody's home
+    # Where bytecode is not kept, each kernel that is started compiles all of jitkernel anew.
+    sys.dont_write_bytecode = False
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     if hasattr(config, "workerinput"):
         return
     paths = [_ABSENT, os.environ.get("PYTHONPATH", "")]

@@ -14,6 +14,7 @@ import pytest
 
 from jitkernel.kernel import settings
 from jitkernel.kernel.magics import MAGICS
+from tests.seeds import few
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -69,14 +70,14 @@ def test_it_builds_and_has_everything(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "text", "complaints"),
-    [
+    few([
         ("index.md", "# T\n\n[a page](nowhere.md) [a place](#noplace)", ["'nowhere.md'", "'noplace'"]),
         (
             "index.rst", "T\n=\n\n`Session.no_such_thing` :doc:`nowhere`",
             ["Session.no_such_thing", "nowhere"],
         ),
         ("index.rst", "T\n=\n\n.. interface:: jitkernel.no_such_package", ["no_such_package"]),
-    ],
+    ], 2),
 )  # fmt: skip
 def test_a_broken_link_fails(tmp_path: Path, name: str, text: str, complaints: list[str]) -> None:
     (tmp_path / "source").mkdir()
