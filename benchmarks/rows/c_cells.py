@@ -28,6 +28,8 @@ from benchmarks.harness import Comparison, Figure, Scale
 from jitkernel import Session
 from jitkernel.compiler import answers, pool
 from jitkernel.compiler.records import Compiled
+from jitkernel.elf.constants import SHF_EXECINSTR
+from jitkernel.elf.reader import Section, read_object
 from jitkernel.languages.c.clang import Clang
 
 __all__ = ["generated_code", "latency"]
@@ -42,6 +44,9 @@ _FLAGS = ("-O2", "-march=native", "-w")
 _CLANG = "clang -O2"
 _ONE, _MANY = "one C cell", "a cell for each function"
 _HOW = "int f1(int x) { return x; }"
+_BARS = {"define a function": 7.5, "show an expression": 7.0, "do something": 6.0}  # ms
+_PRINTF = 'extern "C" int printf(const char *, ...);'
+_PRINT = 'printf("(int) %d\\n", {0});'
 
 
 # -- generated code ------------------------------------------------------------------------------
@@ -76,6 +81,51 @@ def generated_code(scale: Scale) -> Iterator[Figure]:
             f"geometric mean: {what}", statistics.geometric_mean(found), "x",
             1.02 if what.endswith(_CLANG) else None,
         )  # fmt: skip
+    yield from _code_bytes(scale)
+
+
+def _code_bytes(scale: Scale) -> Iterator[Figure]:
+    """What inlining adds to the code, here and in clang's own file, whose functions are all
+    exported, too: each has a body of its own beside those that its callers took."""
+    found: dict[str, list[int]] = {}
+    for program in list(PROGRAMS.values())[: 1 if scale.name == "tiny" else None]:
+        source = program + TIMED
+        sizes = {
+            _MANY: _session_text(in_cells(source)),
+            f"{_MANY}, nothing inlined": _session_text(in_cells(source), inlining=False),
+            _CLANG: _clang_text(source),
+            f"{_CLANG} -fno-inline": _clang_text(source, "-fno-inline"),
+        }
+        for side, size in sizes.items():
+            found.setdefault(side, []).append(size)
+    for side, beside, bar in (
+        (_MANY, f"{_MANY}, nothing inlined", 1.3),
+        (_CLANG, f"{_CLANG} -fno-inline", None),
+        (_MANY, _CLANG, None),
+    ):
+        ratios = [a / b for a, b in zip(found[side], found[beside], strict=True)]
+        yield Figure(
+            f"bytes of code, geometric mean: {side} / {beside}", statistics.geometric_mean(ratios),
+            "x", bar, note=f"{min(ratios):.2f} to {max(ratios):.2f}",
+        )  # fmt: skip
+
+
+def _session_text(cells: list[str], inlining: bool = True) -> int:
+    """Bytes of code that these cells have in the arena."""
+    with Session(inlining=inlining) as session:
+        for cell in cells:
+            session.run(cell, "c")
+        return int(session.memory()["zones"]["text"]["used"])
+
+
+def _clang_text(source: str, *flags: str) -> int:
+    """Bytes of code in clang's object of one file, every function of it exported."""
+    with TemporaryDirectory() as folder:
+        file, made = Path(folder, "a.c"), Path(folder, "a.o")
+        file.write_text(source, encoding="utf-8")
+        _clang(*_FLAGS, *flags, "-Dstatic=", "-c", file, "-o", made)
+        sections = [Section(*section) for section in read_object(made.read_bytes()).sections]
+        return sum(section.size for section in sections if section.flags & SHF_EXECINSTR)
 
 
 def _others() -> dict[str, str]:
@@ -98,13 +148,22 @@ def _compilers() -> dict[str, Callable[[Path, Path], None]]:
 def _build_by_clang(file: Path, built: Path) -> None:
     """The clang of C cells by its own driver: `zig cc` would keep frame pointers, and tune for no
     processor."""
+    made = file.with_suffix(".o")
+    _clang(*_FLAGS, "-c", file, "-o", made)
+    _build(_zig() / "zig", "cc", made, "-o", built, "-lm")
+
+
+def _clang(*arguments: str | Path) -> None:
+    home = _zig()
+    clang = (home / "zig", "clang", "--target=x86_64-linux-gnu", "-isystem", home / "lib/include")
+    _build(*clang, *arguments)
+
+
+def _zig() -> Path:
+    """Where the package of the clang of C cells is."""
     import ziglang
 
-    home = Path(str(ziglang.__file__)).parent
-    made = file.with_suffix(".o")
-    clang = (home / "zig", "clang", "--target=x86_64-linux-gnu", "-isystem", home / "lib/include")
-    _build(*clang, *_FLAGS, "-c", file, "-o", made)
-    _build(home / "zig", "cc", made, "-o", built, "-lm")
+    return Path(str(ziglang.__file__)).parent
 
 
 def _build(*command: str | Path) -> None:
@@ -162,14 +221,15 @@ def latency(scale: Scale) -> Iterator[Figure]:
     count = 100 if scale.name == "tiny" else 4000
     plain = _cells("", times)
     many = _cells(names(count), times)
-    for what, took, bar, own_bar in (
-        ("", plain, 25, 6),
-        ("16 headers: ", _cells(HEADERS, times), 30, 9),
-        (f"{count:,} names: ", many, None, None),
-        (f"{count:,} names, 16 headers: ", _cells(f"{HEADERS}\n{names(count)}", times), None, None),
+    none: dict[str, float] = {}
+    for what, took, bars, own_bar in (
+        ("", plain, _BARS, 6),
+        ("16 headers: ", _cells(HEADERS, times), dict.fromkeys(_BARS, 30.0), 9),
+        (f"{count:,} names: ", many, none, None),
+        (f"{count:,} names, 16 headers: ", _cells(f"{HEADERS}\n{names(count)}", times), none, None),
     ):
         for kind, (whole, own, neither) in took.items():
-            yield Figure(f"{what}{kind}", whole, "ms", bar)
+            yield Figure(f"{what}{kind}", whole, "ms", bars.get(kind))
             yield Figure(f"{what}{kind}, without clang's time", own, "ms", own_bar)
             yield Figure(
                 f"{what}{kind}, without clang's and LLVM's", neither, "ms", None if what else 2
@@ -231,7 +291,8 @@ def _cells(before: str, times: int) -> dict[str, tuple[float, float, float]]:
 
 
 def _clang_repl(times: int) -> Iterator[Figure]:
-    """The same of LLVM's own interpreter, one process that parses everything."""
+    """The same of LLVM's own interpreter, one process that parses everything.  Values are printed
+    by `printf`: before version 20 it has no other way."""
     names = ("clang-repl", *(f"clang-repl-{version}" for version in range(30, 18, -1)))
     program = next(filter(None, map(shutil.which, names)), None)
     if program is None:
@@ -240,15 +301,15 @@ def _clang_repl(times: int) -> Iterator[Figure]:
     words = subprocess.run([program, "--version"], capture_output=True, text=True).stdout
     version = re.search(r"version (\S+)", words)
     note = f"{Path(program).name} {version[1] if version else ''}".strip()
-    if not _repl_cells(program, _HOW, "{0}", 1):
-        yield Figure("clang-repl", None, "ms", note=f"{note}: shows no values here")
-        return
     for what, before in (("", ""), ("16 headers: ", HEADERS)):
         for kind, text in (
-            ("define a function and show its call", "int f{0}(int x) {{ return x * {0} + 1; }}\nf{0}(2)"),
-            ("show an expression", "f1({0}) + 2"),
-        ):  # fmt: skip
-            took = _repl_cells(program, f"{before}\n{_HOW}", text, times)
+            (
+                "define a function and show its call",
+                "int f{0}(int x) {{ return x * {0} + 1; }}\n" + _PRINT.format("f{0}(2)"),
+            ),
+            ("show an expression", _PRINT.format("f1({0}) + 2")),
+        ):
+            took = _repl_cells(program, f"{_PRINTF}\n{before}\n{_HOW}", text, times)
             yield Figure(f"clang-repl: {what}{kind}", took or None, "ms", note=note)
 
 
@@ -265,7 +326,9 @@ def _repl_cells(program: str, before: str, text: str, times: int) -> float:
                 for number in range(1, times + 6):
                     start = time.perf_counter()
                     lines = before if number == 1 else text.format(number)
-                    process.stdin.write(f"{lines}\n" if number > 1 else f"{lines}\n1 + 1\n")
+                    if number == 1:
+                        lines += "\n" + _PRINT.format("1 + 1")
+                    process.stdin.write(f"{lines}\n")
                     process.stdin.flush()
                     if not _answers(terminal):
                         return 0.0
