@@ -1,4 +1,4 @@
-"""Phrases that messages and displays share: counts, lists that are cut, the nearest word.
+"""Phrases that messages and displays share: counts, sizes, lists that are cut, the nearest word.
 
 Start from `counted` and `did_you_mean`.
 """
@@ -7,10 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+_MISSPELT = 1_000  # letters; of a longer word nobody asks what it was to be
+
 
 def counted(number: int, what: str, form: str = "") -> str:
     """`1 cell`, `3 cells`; `form` is how the number is written, such as `,`."""
     return f"{number:{form}} {what}{'s' * (number != 1)}"
+
+
+def size_text(count: int) -> str:
+    """Bytes for reading: `6 B`, `12.5 KiB`, `1.0 GiB`."""
+    if abs(count) < 1024:
+        return f"{count} B"
+    value = float(count)
+    for unit in ("KiB", "MiB", "GiB", "TiB"):
+        value /= 1024
+        if abs(value) < 1024 or unit == "TiB":
+            break
+    return f"{value:.1f} {unit}"
 
 
 def cut_list(words: Sequence[str], most: int, between: str = ", ") -> str:
@@ -36,5 +50,7 @@ def did_you_mean(
     `otherwise`."""
     import difflib
 
+    if len(word) > _MISSPELT:
+        return otherwise
     near = difflib.get_close_matches(word, [other for other in known if other != word], 1, cutoff)
     return f"; did you mean {show(near[0])}?" if near else otherwise

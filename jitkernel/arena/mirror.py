@@ -84,11 +84,11 @@ class Mirror:
         """The pages that differ from what was snapshot, with what they held then; nothing is
         remembered."""
         known, before = snapshot
-        held = dict.fromkeys(known, (0, 0)) | self._held(self._zone.start, before)
+        held = {index: (start, start) for index, (start, _) in known.items()}
+        held |= self._held(self._zone.start, before)
         found: list[tuple[int, bytes]] = []
         for index, (low, high) in sorted(held.items()):
             start, old = known.get(index, (low, b""))
-            low, high = (low, high) if high else (start, start)
             new = bytes(self._arena.view[low - self._arena.base : high - self._arena.base])
             found += [(at, was) for at, was, _ in _differing(low, new, start, old, before, before)]
         return found

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from jitkernel.compiler.machine_code import Code, Operand, Step
+from jitkernel.elf.registers import WHOLE
 from jitkernel.regex import regex
 
 #: Where a value is that has no register.
@@ -19,16 +20,7 @@ REMADE = "rematerialized"
 
 _NEAR = 24  # instructions that may have come and gone between two that are the same
 _FORM = regex(r"(?:[rmi]+8?|rm_alt)\Z")  # of an opcode: where its operands are
-# Of x86-64: the whole that a register is a part of.
-_WHOLE = {
-    part: f"r{name}"
-    for name, parts in {
-        **{f"{x}x": (f"r{x}x", f"e{x}x", f"{x}x", f"{x}l", f"{x}h") for x in "abcd"},
-        **{x: (f"r{x}", f"e{x}", x, f"{x}l") for x in ("si", "di", "bp", "sp")},
-    }.items()
-    for part in parts
-}
-_NUMBERED = regex(r"(r\d+)[dwb]\Z|[xyz](mm\d+)\Z")
+_VECTOR = regex(r"[xyz](mm\d+)\Z")
 
 
 class _Homes:
@@ -181,6 +173,6 @@ def home_of(operand: str) -> str:
     if operand.startswith("%stack"):
         return STACK
     name = operand[1:]
-    if found := _NUMBERED.match(name):
-        return found[1] or f"x{found[2]}"
-    return _WHOLE.get(name, name)
+    if found := _VECTOR.match(name):
+        return f"x{found[1]}"
+    return WHOLE.get(name, name)

@@ -7,6 +7,7 @@ others: the address of a row says which section it is of.
 from __future__ import annotations
 
 import struct
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
 from functools import lru_cache
 
@@ -129,8 +130,15 @@ def line_table(data: bytes) -> LineTable:
     elf = read_object(data)
     info = DebugInfo(data, {index: index << _APART for index in range(len(elf.sections))})
     rows: dict[tuple[str, int], tuple[int, ...]] = {}
+    bounds = info.inlined_bounds()
     for row in info.lines.rows:
         name, offset = elf.section_name(row.start >> _APART), row.start & (1 << _APART) - 1
-        rows[name, offset] = row.line, *(call.line for call in info.inlined(row.start))
+        # Code of no line goes on where inlined code ends, without another row.
+        for at in (
+            row.start,
+            *bounds[bisect_right(bounds, row.start) : bisect_left(bounds, row.stop)],
+        ):
+            calls = (call.line for call in info.inlined(at))
+            rows[name, offset + at - row.start] = row.line, *calls
         rows.setdefault((name, offset + row.stop - row.start), (0,))
     return tuple((section, offset, lines) for (section, offset), lines in sorted(rows.items()))

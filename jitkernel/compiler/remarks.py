@@ -6,7 +6,8 @@ pass it is of: the log has a line before each pass, and what follows is that one
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import zip_longest
 from typing import Final, NamedTuple
 
 from jitkernel.compiler.pass_dumps import CODE, PASSES, Dumps
@@ -21,7 +22,7 @@ SAID: Final = "said"
 #: The pass of remarks on code that is generated.
 ALLOCATION: Final = "register allocation"
 
-_LINE = regex(r"remark: (?:<unknown>|[^\n:]*):(\d+):\d+: (.*)")
+_HEAD = regex(r"(?m)^(?:remark: (?:<unknown>|[^\n:]*):(\d+):\d+: |\w+: |end$)")
 _INLINER = regex(
     r"'(?P<callee>.*)' (?:(?P<yes>inlined)|not inlined|will not be inlined) into "
     r"'(?P<caller>.*?)'(?: because| with)? ?(?P<why>.*?)(?: at callsite .*)?$"
@@ -32,7 +33,8 @@ _NOT = regex(
 _DID = regex(
     r"^(?:vectorized|interleaved|hoist|sink|sunk|load .*eliminated|unroll|completely|peeled|"
     r"Stores SLP|Vectorized|SLP vectorized|Formed|Loop deleted|transform|marked|remov|delet|"
-    r"[Ss]plit|[Dd]istributed|eliminat|replac|convert|merg|moved|promot|simplif)|\binlined into\b"
+    r"[Ss]plit|[Dd]istributed|eliminat|replac|convert|merg|[Mm]ov(?:ed|ing)|promot|"
+    r"simplif)|\binlined into\b"
 )
 
 
@@ -78,13 +80,11 @@ class Remarks(NamedTuple):
             unit, _, said = entry.unit.partition("\n")
             name, passes = name_of(entry.title), passes + 1
             names = functions_of(unit) if unit != MODULE else ()
-            for line in said.split("\n"):
-                if remark := _read(line, name, names[0] if len(names) == 1 else ""):
-                    found[remark] = found.get(remark, 0) + 1
-        over_code = dumps.logged(CODE)
-        for line in over_code.decode("utf-8", "replace").split("\n"):
-            if remark := _read(line, ALLOCATION, ""):
+            for remark in _read(said, name, names[0] if len(names) == 1 else ""):
                 found[remark] = found.get(remark, 0) + 1
+        over_code = dumps.logged(CODE)
+        for remark in _read(over_code.decode("utf-8", "replace"), ALLOCATION, ""):
+            found[remark] = found.get(remark, 0) + 1
         stopped = ""
         if dumps.get("last") is None:
             stopped = "code generation" if over_code else f"pass {passes}, {name}"
@@ -94,14 +94,15 @@ class Remarks(NamedTuple):
         return Remarks(tuple(every), stopped)
 
 
-def _read(line: str, name: str, function: str) -> Remark | None:
-    match = _LINE.match(line)
-    if match is None or not match[2].strip():
-        return None
-    text = match[2].strip().rstrip(";")
-    if inliner := _INLINER.match(text):
-        function = inliner["caller"]
-    return Remark(name, function, int(match[1]), text)
+def _read(log: str, name: str, function: str) -> Iterator[Remark]:
+    """The remarks of a pass: each begins a line, and goes on to where something else begins."""
+    begins = [*_HEAD.finditer(log)]
+    for match, after in zip_longest(begins, begins[1:]):
+        stop = after.start() if after is not None else len(log)
+        text = " ".join(log[match.end() : stop].split()).rstrip(";")
+        if match[1] and text:
+            inliner = _INLINER.match(text)
+            yield Remark(name, inliner["caller"] if inliner else function, int(match[1]), text)
 
 
 def inlined(remarks: Iterable[Remark]) -> list[tuple[str, str, bool, str]]:

@@ -151,7 +151,7 @@ def _variables(module: int, request: Request, rows: list[list[Any]]) -> bool:
         type_text = binding.print_type(lib.GlobalGetValueType(variable))
         if type_text.startswith("%"):
             type_text = type_text.partition(" = type ")[0]
-        elif type_text.startswith("<{"):
+        elif "<{" in type_text:
             type_text = said.get(name, type_text)
         rows.append(
             [

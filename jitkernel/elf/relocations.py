@@ -7,9 +7,9 @@ in an archive that is linked as a whole that takes a third of what it takes to l
 from __future__ import annotations
 
 from array import array
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import lru_cache
-from itertools import compress
+from itertools import compress, count
 from typing import NamedTuple
 
 from jitkernel.elf.constants import RELA
@@ -32,9 +32,17 @@ class Columns(NamedTuple):
 
     def symbols_of(self, kinds: frozenset[int]) -> set[int]:
         """The symbols that relocations of some types refer to."""
+        return set(compress(self.symbols, self._are(kinds)))
+
+    def numbers_of(self, kinds: frozenset[int]) -> Iterator[int]:
+        """The numbers of the relocations of some types."""
+        return compress(count(), self._are(kinds))
+
+    def _are(self, kinds: frozenset[int]) -> Iterable[int]:
+        """By relocation: not 0 where it is of one of the types."""
         if isinstance(self.types, bytes):
-            return set(compress(self.symbols, self.types.translate(_chosen(kinds))))
-        return {s for s, kind in zip(self.symbols, self.types, strict=True) if kind in kinds}
+            return self.types.translate(_chosen(kinds))
+        return [kind in kinds for kind in self.types]
 
 
 class Relocations:

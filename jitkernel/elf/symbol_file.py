@@ -45,7 +45,8 @@ def symbol_file(
         at = next(i for i, (low, high) in enumerate(sections, 1) if low <= start < high)
         rows.append((len(strings), c.STB_GLOBAL << 4 | c.STT_FUNC, 0, at, start, size))
         strings += os.fsencode(name) + b"\0"
-    made = BuiltObject(c.EM_X86_64, rows, 1, bytes(strings), c.ET_EXEC)
+    names = [function.name for function in functions]
+    made = BuiltObject(c.EM_X86_64, rows, 1, bytes(strings), names, c.ET_EXEC)
     for name, (start, stop) in zones.items():
         flags = c.SHF_ALLOC | c.SHF_EXECINSTR
         made.put(name, b"", (0, c.SHT_NOBITS, flags, start, 0, stop - start, 0, 0, 16, 0))

@@ -19,7 +19,10 @@ _Content = bytes | bytearray | Callable[[], bytes]
 
 
 class BuiltObject(ElfObject):
-    """Sections one behind the other, as they are `put`, those of the symbols at the `end`."""
+    """Sections one behind the other, as they are `put`, those of the symbols at the `end`.
+
+    `shared` are the names of the symbols that are not local, as the table `strings` has them.
+    """
 
     def __init__(
         self,
@@ -27,9 +30,10 @@ class BuiltObject(ElfObject):
         symbols: list[SymbolTuple],
         local: int,
         strings: bytes,
+        shared: list[str],
         kind: int = c.ET_REL,
     ):
-        self._kind = kind
+        self._kind, self._shared = kind, shared
         self.machine, self.symbols, self.locals, self.strings = machine, symbols, local, strings
         self.sections: list[SectionTuple] = [(0,) * 10]
         self.tables: dict[int, Relocations] = {}

@@ -8,7 +8,7 @@ Cooper, Harvey and Kennedy, "A Simple, Fast Dominance Algorithm" (Rice Universit
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from jitkernel import reach
 
@@ -18,10 +18,7 @@ def dominators(successors: Sequence[Sequence[int]]) -> list[int]:
     of the entry is its own, and of a node that no way leads to -1."""
     order = postorder(successors)
     rank = {node: position for position, node in enumerate(order)}
-    before: dict[int, list[int]] = {node: [] for node in order}
-    for node in order:
-        for successor in successors[node]:
-            before[successor].append(node)
+    before = predecessors(successors, order)
     found = [-1] * len(successors)
     if not found:
         return found
@@ -43,11 +40,7 @@ def dominators(successors: Sequence[Sequence[int]]) -> list[int]:
 def frontiers(successors: Sequence[Sequence[int]], found: Sequence[int]) -> list[list[int]]:
     """Of each node those that it does not dominate, or that it is itself, though it dominates one
     before them; `found` are the immediate dominators.  Nodes that no way leads to have none."""
-    before: list[list[int]] = [[] for _ in successors]
-    for node, following in enumerate(successors):
-        if found[node] >= 0:
-            for each in following:
-                before[each].append(node)
+    before = predecessors(successors, [node for node, above in enumerate(found) if above >= 0])
     ends: list[dict[int, None]] = [{} for _ in successors]
     for node, others in enumerate(before):
         for other in others:
@@ -74,11 +67,11 @@ def loops(
     first: dict[int, int] = {}  # whom a node dominates, and itself, come one after another
     for node in last:
         first[node] = min((first[below] for below in tree[node]), default=last[node])
-    before: list[list[int]] = [[] for _ in successors]
+    reached = [node for node, above in enumerate(found) if above >= 0]
+    before = predecessors(successors, reached)
     latches: dict[int, list[int]] = {}
-    for node, following in enumerate(successors):
-        for each in following if found[node] >= 0 else ():
-            before[each].append(node)
+    for node in reached:
+        for each in successors[node]:
             if first[each] <= last[node] <= last[each]:
                 latches.setdefault(each, []).append(node)
     inside: dict[int, set[int]] = {}
@@ -101,6 +94,15 @@ def _common(left: int, right: int, found: Sequence[int], rank: dict[int, int]) -
     return left
 
 
+def predecessors(successors: Sequence[Sequence[int]], nodes: Iterable[int]) -> list[list[int]]:
+    """Of each node of a graph, those of some `nodes` that lead there, in their order."""
+    found: list[list[int]] = [[] for _ in successors]
+    for node in nodes:
+        for following in successors[node]:
+            found[following].append(node)
+    return found
+
+
 def postorder(successors: Sequence[Sequence[int]]) -> list[int]:
     """The nodes that ways from the first lead to, each behind those found from it."""
     return reach.postorder([0] if successors else [], successors.__getitem__)
@@ -109,11 +111,8 @@ def postorder(successors: Sequence[Sequence[int]]) -> list[int]:
 def looped(successors: Sequence[Sequence[int]]) -> set[int]:
     """The nodes from which a way leads back to them.  Kosaraju's algorithm: Aho, Hopcroft, Ullman,
     "Data Structures and Algorithms", 6.7."""
-    before: list[list[int]] = [[] for _ in successors]
     order = postorder(successors)
-    for node in order:
-        for successor in successors[node]:
-            before[successor].append(node)
+    before = predecessors(successors, order)
     found: set[int] = set()
     left = set(order)
     for root in reversed(order):

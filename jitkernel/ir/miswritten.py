@@ -303,9 +303,11 @@ def _constant(m: re.Match[str], cell: _Cell) -> str:
 
 
 def _bare_elements(m: re.Match[str], cell: _Cell) -> str:
-    elements = [e.strip() for e in m[2].split(",")]
+    elements = [e.strip().removeprefix(f"{m[1]} ") for e in m[2].split(",")]
     typed = ", ".join(f"{m[1]} {e}" for e in elements[:3])
-    return f"each element has its type in front: `[{typed}{', ...' if len(elements) > 3 else ''}]`"
+    where = "an array stands in [ ], and " * ("{" in m[0])
+    more = ", ..." if len(elements) > 3 else ""
+    return f"{where}each element has its type in front: `[{typed}{more}]`"
 
 
 #: By operators of other languages: the instructions for whole numbers and for floating point.
@@ -387,7 +389,7 @@ _RULES = rules(
     (rf'(@{NAME}\s*=\s*(?:[a-z_]+\s+)*?(?:global|constant))\s+(?:ptr\s+)?"([^"]*)"', _bare_text),
     (
         rf"@{NAME}\s*=\s*(?:[a-z_]+\s+)*?(?:global|constant)\s+\[\s*\d+\s*x\s*({_T})\s*\]"
-        r"\s*\[\s*([-+\d][^\]]*)\]",
+        r"\s*(?:\[\s*(?=[-+\d])|{\s*)([^]}]+)[]}]",
         _bare_elements,
     ),
     (rf"{_R}(\w+)\s+(?:(?:nuw|nsw|exact|fast)\s+)*({_T})\s+(.+)$", _arithmetic),

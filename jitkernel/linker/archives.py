@@ -92,6 +92,7 @@ def select(
             if not all(map(has, offers[number])):
                 take(which, number)
     tried: set[str] = set()
+    queue = deque(dict.fromkeys(queue))  # members of one archive ask for much the same
     while queue:
         name = queue.popleft()
         if name in defined or name in tried or (name not in common and has(name)):

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from jitkernel.linker.cfi import REGISTER_NAMES, RETURN_ADDRESS, row_at
+from jitkernel.elf.registers import GENERAL
+from jitkernel.linker.cfi import RETURN_ADDRESS, row_at
 from jitkernel.linker.instructions import instruction_at
 from jitkernel.linker.linker import Linker
 
@@ -61,7 +62,7 @@ def walk(
     """
     frames: list[StackFrame] = []
     registers = linker.breakpoints.original_registers(registers)
-    known = {name: registers[name] for name in REGISTER_NAMES if name in registers}
+    known = {name: registers[name] for name in GENERAL if name in registers}
     pc, stack = registers["rip"], registers["rsp"]
     exact = True  # pc is where the code stood, not a return address behind its call
     while len(frames) < most:
@@ -102,9 +103,9 @@ def _by_table(
     registers; where those registers are saved."""
     fde = linker.unwind.find(pc)
     row = row_at(linker.arena.read, fde, pc) if fde else None
-    if row is None or row.register >= len(REGISTER_NAMES):
+    if row is None or row.register >= len(GENERAL):
         return None
-    base = stack if row.register == 7 else known.get(REGISTER_NAMES[row.register])
+    base = stack if row.register == 7 else known.get(GENERAL[row.register])
     if base is None:
         return None
     cfa = base + row.offset
@@ -119,7 +120,7 @@ def _by_table(
         return None
     caller = dict(known)
     saved = {}
-    for number, name in enumerate(REGISTER_NAMES):
+    for number, name in enumerate(GENERAL):
         if number in words:
             caller[name] = words[number]
             saved[name] = cfa + row.saved[number]

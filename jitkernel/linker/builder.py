@@ -7,7 +7,6 @@ Start from `Builder`: `add` objects, change what is there, `write`.  Layouts: Sy
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count
@@ -31,8 +30,7 @@ _LARGEST, _MOST_ALIGNED = 1 << 31, 1 << 20
 _TYPE, _WIDEST = 0xFFFF_FFFF, 8  # of a relocation; bytes of its field
 #: bytes before a field that are written with it: opcode, ModRM, REX
 _BEFORE = {GOTPCRELX: 2, REX_GOTPCRELX: 3}
-#: bytes between two offsets that are enough for all types
-_FAR_APART = 11
+_BEGUN = frozenset(_BEFORE)
 
 
 class SectionDraft:
@@ -306,11 +304,12 @@ class Builder:
         for index, table in obj.tables.items():
             draft = drafts[index]
             if draft is not None and len(table):
-                offsets, _, numbers, _ = table.columns
-                if max(numbers) >= symbols or max(offsets) + _WIDEST > draft.size:
+                offsets, types, numbers, _ = table.columns
+                widest = _widest(types)
+                if max(numbers) >= symbols or max(offsets) + widest > draft.size:
                     _check(obj, label, index, draft.size)
                 if draft.flags & c.SHF_ALLOC:
-                    _check_apart(table, f"{label}: {draft.name}")
+                    _check_apart(table, widest, f"{label}: {draft.name}")
                 draft.read(table, part)
         for name, signature, members in signatures:
             if name not in self.groups:
@@ -342,10 +341,11 @@ class Builder:
                     value = size = 0
                 where = draft or 0
             name = names[at]
-            fresh = SymbolDraft(name, info, other, where, value, size, label)
-            found[at] = symbol = known.setdefault(name, fresh)
-            if symbol is not fresh:
-                _merge(symbol, fresh)
+            if symbol is None and (symbol := known.get(name)) is None:
+                symbol = known[name] = SymbolDraft(name, info, other, where, value, size, label)
+            else:
+                _merge(symbol, info, other, where, value, size, label)
+            found[at] = symbol
         part.shared += filter(None, found)  # all of them, now
         if self._all is not None:
             self._all += [*(part.own(made=True) or ()), *list(known.values())[before:]]
@@ -432,9 +432,10 @@ class Builder:
                 known.add_local(part)
             rest = [*self._added, *self.globals.values()]
         known.add([s for s in rest if s.info >> 4 == c.STB_LOCAL])
-        local = len(known.rows)
-        known.add([s for s in rest if s.info >> 4 != c.STB_LOCAL])
-        made = BuiltObject(self._machine, known.rows, local, known.strings)
+        local, shared = len(known.rows), [s for s in rest if s.info >> 4 != c.STB_LOCAL]
+        known.add(shared)
+        names = [s.name for s in shared]
+        made = BuiltObject(self._machine, known.rows, local, known.strings, names)
         for signature, members in groups:
             of = [numbers[m] for m in members] + [relas[m] for m in members if m in relas]
             made.put_group(known.index[signature], of, table)
@@ -468,20 +469,20 @@ def _check(obj: ElfObject, label: str, section: int, size: int) -> None:
         raise LinkError(f"{where}: the section ends before the field of a relocation: {size} bytes")
 
 
-def _check_apart(relocations: Relocations, where: str) -> None:
+def _widest(types: Iterable[int]) -> int:
+    """The bytes of the widest field that relocations of some types have."""
+    return max([row.field if (row := TABLE.get(kind)) is not None else 0 for kind in set(types)])
+
+
+def _check_apart(relocations: Relocations, widest: int, where: str) -> None:
     """Each field is written for one relocation: psABI 4.4.1 knows no others for this machine."""
-    offsets, types, _, _ = relocations.columns
-    ordered = sorted(offsets)
-    apart = min(map(sub, ordered[1:], ordered), default=_FAR_APART)
-    if apart >= _FAR_APART:
+    columns = relocations.columns
+    begins = columns.offsets.copy()
+    for number in columns.numbers_of(_BEGUN):
+        begins[number] -= _BEFORE[columns.types[number]]
+    begins.sort()
+    if min(map(sub, begins[1:], sorted(columns.offsets)), default=widest) >= widest:
         return
-    kinds = set(types)
-    widest = max([row.field if (row := TABLE.get(kind)) is not None else 0 for kind in kinds])
-    if apart >= widest:
-        some = not kinds.isdisjoint(_BEFORE)
-        begun = [n for n, kind in enumerate(types) if kind in _BEFORE] if some else []
-        if all(_is_apart(ordered, offsets[n], types[n], widest) for n in begun):
-            return
     end = -3
     for offset, info, _ in sorted(relocations):
         if (row := TABLE.get(info & _TYPE)) is None:
@@ -491,39 +492,31 @@ def _check_apart(relocations: Relocations, where: str) -> None:
         end = offset + row.field
 
 
-def _is_apart(offsets: list[int], offset: int, type: int, widest: int) -> bool:
-    """True if the bytes before a field that are written with it are in no field of the others, at
-    these offsets, in order."""
-    number = bisect_left(offsets, offset)
-    return not number or offset - _BEFORE[type] >= offsets[number - 1] + widest
-
-
 def _refer(known: SymbolDraft, info: int) -> None:
     """Let a symbol stand for one of its name that is not defined, too."""
     if known.section == 0 and known.info >> 4 == c.STB_WEAK and info >> 4 != c.STB_WEAK:
         known.info = info
 
 
-def _merge(known: SymbolDraft, fresh: SymbolDraft) -> None:
-    """Let one symbol stand for two of a name."""
-    if fresh.other & 3:  # gABI: the strictest
-        known.other = known.other & ~3 | min(v for v in (known.other & 3, fresh.other & 3) if v)
-    weak, was_weak = fresh.info >> 4 == c.STB_WEAK, known.info >> 4 == c.STB_WEAK
-    if fresh.section == 0:
-        _refer(known, fresh.info)
+def _merge(
+    known: SymbolDraft, info: int, other: int, section: SectionDraft | int, value: int, size: int,
+    origin: str,
+) -> None:  # fmt: skip
+    """Let a symbol stand for another one of its name as well."""
+    if other & 3:  # gABI: the strictest
+        known.other = known.other & ~3 | min(v for v in (known.other & 3, other & 3) if v)
+    if section == 0:
+        _refer(known, info)
         return
-    common, was_common = fresh.section in COMMON, known.section in COMMON
     if known.is_defined:
+        weak, was_weak = info >> 4 == c.STB_WEAK, known.info >> 4 == c.STB_WEAK
+        common, was_common = section in COMMON, known.section in COMMON
         if common and was_common:
-            known.value, known.size = max(known.value, fresh.value), max(known.size, fresh.size)
+            known.value, known.size = max(known.value, value), max(known.size, size)
             return
         if weak or (common and not was_weak):
             return
         if not was_weak and not was_common:
-            raise LinkError(
-                f"{written(known.name)} is defined in {known.origin} and in {fresh.origin}"
-            )
-    other = known.other
-    for name in ("info", "section", "value", "size", "origin"):
-        setattr(known, name, getattr(fresh, name))
-    known.other = other
+            raise LinkError(f"{written(known.name)} is defined in {known.origin} and in {origin}")
+    known.info, known.section, known.origin = info, section, origin
+    known.value, known.size = value, size

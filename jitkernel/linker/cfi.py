@@ -19,11 +19,7 @@ from jitkernel.record import NamedTuple
 
 Read = Callable[[int, int], bytes]
 
-#: DWARF register numbers of x86-64 (AMD64 psABI 3.6.2); 16 is the return address column.
-REGISTER_NAMES = (
-    "rax", "rdx", "rcx", "rbx", "rsi", "rdi", "rbp", "rsp",
-    "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15",
-)  # fmt: skip
+#: DWARF's number of the return address (AMD64 psABI 3.6.2), behind those of `registers.GENERAL`.
 RETURN_ADDRESS = 16
 
 _HEAD = struct.Struct("<II")

@@ -31,7 +31,7 @@ from collections.abc import Callable
 from typing import Final
 
 from jitkernel.errors import LinkError
-from jitkernel.linker.instructions import Instruction, decode
+from jitkernel.linker.instructions import PREFIXES, Instruction, decode
 from jitkernel.record import NamedTuple
 
 #: `int3`: what a breakpoint is in the text
@@ -52,7 +52,6 @@ _NONE: Final = frozenset(
         0xCE, 0xD4, 0xD5, 0xD6, 0xEA, 0x62, 0xC4, 0xC5,
     )
 )  # fmt: skip
-_PREFIXES: Final = frozenset((0x26, 0x2E, 0x36, 0x3E, 0x64, 0x65, 0x66, 0x67, 0xF0, 0xF2, 0xF3))
 #: Prefixes that say something of an operand in memory: of a segment, of 32-bit addresses.
 _OF_MEMORY: Final = frozenset((0x64, 0x65, 0x67))
 _PUSH_TOP: Final = b"\xff\x34\x24"  # push (%rsp)
@@ -151,7 +150,7 @@ def _unknown(code: bytes, found: Instruction) -> str:
         return "" if code[found.prefix + 1] & mask in maps else "its opcode map is not known"
     if found.map != 1:
         return ""
-    if opcode in _NONE or opcode in _PREFIXES or opcode & 0xF0 == 0x40:
+    if opcode in _NONE or opcode in PREFIXES or opcode & 0xF0 == 0x40:
         return "it is no instruction, or a newer one"
     if opcode == 0x8F and code[found.modrm] & 0x38:
         return "it is no instruction, or AMD's XOP"

@@ -65,6 +65,7 @@ def detour(builder: Builder, far: Collection[str]) -> None:
                 detours.put(section, number, found, stub)
 
 
+_LARGEST = (1 << 63) - 1  # that a relocation adds
 #: a variable and what is added to its address
 _Place = tuple[SymbolDraft, int]
 
@@ -84,7 +85,7 @@ def _stub(
     symbol, addend = place
     addend += found.end - offset  # from the instruction's end to the variable
     reg = code[found.modrm] >> 3 & 7
-    if touches_stack(code, found, rex):
+    if touches_stack(code, found, rex) or addend > _LARGEST:
         return None
     base = _RDI if reg == _RSI else _RSI
     changed = bytearray(code[found.start : found.displacement] + code[offset + 4 : found.end])

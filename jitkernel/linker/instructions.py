@@ -12,7 +12,7 @@ from typing import Final
 from jitkernel.record import NamedTuple
 
 _VEX: Final = (0xC4, 0xC5, 0x62)  # what VEX and EVEX prefixes begin with
-_PREFIXES: Final = frozenset((0x26, 0x2E, 0x36, 0x3E, 0x64, 0x65, 0x66, 0x67, 0xF0, 0xF2, 0xF3))
+PREFIXES: Final = frozenset((0x26, 0x2E, 0x36, 0x3E, 0x64, 0x65, 0x66, 0x67, 0xF0, 0xF2, 0xF3))
 
 #: Of one-byte opcodes: those with a ModRM byte, and what immediate follows (`z`: 2 or 4 bytes by
 #: the operand size, `v`: 8 too, `a`: an address).
@@ -25,7 +25,7 @@ _MODRM: Final = frozenset(
 _IMMEDIATES: Final[dict[int, str]] = {
     **{op: "b" for op in range(0x40) if op & 7 == 4},
     **{op: "z" for op in range(0x40) if op & 7 == 5},
-    **dict.fromkeys((0x68, 0x69, 0x81, 0xA9, 0xC7, 0xE8, 0xE9), "z"),
+    **dict.fromkeys((0x68, 0x69, 0x81, 0xA9, 0xC7), "z"),
     **dict.fromkeys((0x6A, 0x6B, 0x80, 0x83, 0xA8, 0xC0, 0xC1, 0xC6, 0xCD, 0xEB), "b"),
     **dict.fromkeys((*range(0x70, 0x80), *range(0xB0, 0xB8), *range(0xE0, 0xE8)), "b"),
     **dict.fromkeys(range(0xB8, 0xC0), "v"),
@@ -73,7 +73,7 @@ def decode(code: bytes | bytearray, start: int) -> Instruction:
 def _parts(code: bytes | bytearray, start: int) -> tuple[int, ...]:
     """The same as a plain tuple."""
     at, small, address = start, False, 8
-    while (byte := code[at]) in _PREFIXES:
+    while (byte := code[at]) in PREFIXES:
         small, address = small or byte == 0x66, 4 if byte == 0x67 else address
         at += 1
     prefix, kind, wide, map = -1, 0, False, 1

@@ -213,8 +213,8 @@ class Linker(Recorded):
                     continue
                 hint = _FAR if beyond and state is SymbolState.FAR else ""
                 raise refusal(job, section, entry, f"{error}{hint}") from None
-        for extent in content.frames:
-            self.unwind.add(extent)
+        if content.frames:
+            self.unwind.add(content.frames)
 
     def _find_initialisers(self, plan: Plan, image: Image) -> None:
         """Find what runs as the image comes and goes: its own functions, whoever redefines them."""

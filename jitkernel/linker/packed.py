@@ -10,11 +10,13 @@ from __future__ import annotations
 from jitkernel.regex import regex
 
 _VECTOR = regex(r"%?\b[xyz]mm\d+")
-_MOVE = regex(r"v?(mov[aunh]\w*p[sd]|mov(dq[au]|nt?dq)\w*|lddqu)$")
-# Packed elements are floats (`ps`, `pd`, `ph`) or integers (`p...`); not packed are moves of one
-# element, and what only looks at one.
+_MOVE = regex(r"v?(mov(?!hpd)[aunh]\w*p[sd]|mov(dq[au]|nt?dq)\w*|lddqu)$")
+# Packed elements are floats (`ps`, `pd`, `ph`) or integers (`p...`), or are told by the name.  Not
+# packed are moves of one element, and what only looks at one.
 _PACKED = regex(
-    r"v?(?!mov[hl]pd)(\w*p[sdh]|p(?!extr|insr)[a-z]\w*|cvt\w*2u?[dq]q|gf2\w+|dbps\w+|dp\w+)$"
+    r"(?!v?(?:mov[hl]pd|(?:insert|extract)ps))v?(\w*p[sdh]|p(?!extr|insr|broadcast)[a-z]\w*|"
+    r"cvt\w*2u?[dq]q|cvt\w*ph2u?w|cvtne\w+|gf2\w+|dbps\w+|mpsadbw|dp\w+|align[dq]|"
+    r"mov(?:s[hl]|d)dup|maskmovdqu)$"
 )
 _ZEROING = regex(r"v?p?(xor|sub|cmpeq|cmpgt)\w*$")
 _ELSEWHERE = regex(r"\bv\d+\.\d+[bhsd]\b|\bz\d+\.[bhsd]\b")

@@ -8,7 +8,7 @@ Records of images lie in extents of the `unwind` zone; an unwinder finds them by
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import count
 
 from jitkernel.arena import Arena, Extent
@@ -87,11 +87,14 @@ class UnwindRegion(Recorded):
             raise table.full(more)
         return self._arena.reserve("unwind", size, 8)
 
-    def add(self, extent: Extent) -> None:
+    def add(self, extents: Iterable[Extent]) -> None:
         """Records have been written there: they are found from the next `publish` on."""
         self.generation = next(self._generations)  # first: a rollback of it repairs the region
         if not self._torn:
-            self.table.add(self._rows(extent.start, extent.start + extent.size)[0])
+            rows: list[Row] = []
+            for extent in extents:
+                rows += self._rows(extent.start, extent.start + extent.size)[0]
+            self.table.add(rows)
 
     def _leaving(self, extent: Extent) -> None:
         """Records are about to go: nobody is in what they describe."""
@@ -215,21 +218,21 @@ class UnwindRegion(Recorded):
         """The functions that records tell of; and where these end, of which nothing is believed."""
         view, base, at = self._arena.view, self._arena.base, start
         found: list[Row] = []
-        formats: dict[int, int] = {}
+        formats = self._formats.copy()
+        head, fields = _HEAD.unpack_from, _FIELDS.unpack_from
         while at + 8 <= stop:
-            length, back = _HEAD.unpack_from(view, at - base)
+            length, back = head(view, at - base)
             if not 4 <= length <= stop - at - 4:
                 break
             if back and length >= _SMALLEST - 4:
                 cie = at + 4 - back
-                format = self._formats.get(cie) or formats.get(cie)
-                if format is None:
+                if (format := formats.get(cie)) is None:
                     known = read_cie(self._arena.read, cie) if cie in self._arena else None
-                    format = known.encoding if known is not None else OMIT
-                    shared = self._zone.start <= cie < self._stop
-                    (self._formats if shared else formats)[cie] = format
+                    format = formats[cie] = known.encoding if known is not None else OMIT
+                    if self._zone.start <= cie < self._stop:
+                        self._formats[cie] = format
                 if format == _PC_RELATIVE:
-                    distance, size = _FIELDS.unpack_from(view, at + 8 - base)
+                    distance, size = fields(view, at + 8 - base)
                     if distance and size:
                         found.append((at + 8 + distance, at))
                 elif format != OMIT and (known := read_cie(self._arena.read, cie)) is not None:

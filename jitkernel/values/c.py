@@ -1,15 +1,14 @@
-"""Types as C writes them.  Start from `declare`, and from `type_in_c` for those of LLVM's;
-`code_of` reads the words of a number.
+"""Types as C writes them.  Start from `declare`, and from `type_in_c` for those of LLVM's.
 
 C11 6.2.5; System V Application Binary Interface, AMD64, 3.1.2.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 from jitkernel.ir.types import ArrayType, FunctionType, Type, VectorType, parse_type
+from jitkernel.values.c_numbers import DOUBLE, INT
 from jitkernel.values.datatype import VOID, DataType
 from jitkernel.values.ir import data_type_of
 
@@ -20,35 +19,9 @@ _IN_C = {
     "half": ("_Float16",), "bfloat": ("__bf16",), "float": ("float",), "double": ("double",),
     "x86_fp80": ("long double",), "fp128": ("__float128",), "void": ("void",), "ptr": ("void *",),
 }  # fmt: skip
-#: numpy's codes by the words of C's types of numbers, LP64.
-_CODES = {
-    tuple(sorted(name.split())): code
-    for code, names in {
-        "b1": "_Bool, bool",
-        "i1": "char, signed char, int8_t",
-        "u1": "unsigned char, uint8_t",
-        "i2": "short, signed short, int16_t",
-        "u2": "unsigned short, uint16_t",
-        "i4": "int, signed, int32_t",
-        "u4": "unsigned, uint32_t",
-        "i8": "long, signed long, long long, signed long long, int64_t, ssize_t, ptrdiff_t, "
-        "intptr_t",
-        "u8": "unsigned long, unsigned long long, uint64_t, size_t, uintptr_t",
-        "f2": "_Float16",
-        "f4": "float",
-        "f8": "double",
-        "f16": "long double",
-        "c8": "float _Complex",
-        "c16": "double _Complex",
-    }.items()
-    for name in names.split(", ")
-}
 
 _VECTORS = (16, 32, 64)  # bytes
 _IN_VECTORS = frozenset(map(parse_type, ("i8", "i16", "i32", "i64", "float", "double")))
-
-_INT = DataType("int", "int", 4, bits=32, signed=True)
-_DOUBLE = DataType("float", "double", 8, bits=64)
 
 
 def declare(type: DataType, inner: str = "") -> str:
@@ -90,8 +63,8 @@ def promoted(type: DataType) -> DataType:
 def _promoted(type: DataType) -> DataType:
     bare = type.bare
     if bare.kind == "float" and bare.size == 4:
-        return _DOUBLE
-    return _INT if bare.kind in ("int", "bool") and bare.size < 4 else type
+        return DOUBLE
+    return INT if bare.kind in ("int", "bool") and bare.size < 4 else type
 
 
 def type_in_c(type: Type, name: str = "", header: bool = False) -> str:
@@ -118,11 +91,3 @@ def function_in_c(name: str, type: FunctionType) -> str:
         return ""
     arguments = ", ".join([*parts, *["..."] * type.variadic]) or "void"
     return f"{result}{' ' * (result[-1] != '*')}{name}({arguments});"
-
-
-def code_of(words: Iterable[str]) -> str:
-    """The code of a type by its words, in any order, or by a header's name; "" for any other."""
-    found = sorted(words)
-    if len(found) > 1 and "int" in found:  # `long int` is `long`
-        found.remove("int")
-    return _CODES.get(tuple(found), "")

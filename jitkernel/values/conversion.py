@@ -408,7 +408,8 @@ def _sequence(thing: Any, also: Any = ()) -> Sequence[Any] | None:
 
 
 def _refusal(type: DataType, thing: Any, what: str) -> UsageError:
-    given = f"a Python {_kind(thing).__name__} is given"
+    count = f" of {len(thing)}" if isinstance(thing, (list, tuple)) else ""
+    given = f"a Python {_kind(thing).__name__}{count} is given"
     if type.is_text:
         return UsageError(f"{what} is text of at most {type.size} bytes: {given}")
     match type.kind:

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Generic, TypeVar
 
+from jitkernel.values.c_numbers import number_type
 from jitkernel.values.datatype import VOID, DataType, Kind
 
 #: By tags, DW_TAG_.
@@ -26,6 +27,9 @@ _BASIC: Mapping[int, tuple[Kind, bool | None]] = {
     2: ("bool", False), 3: ("complex", None), 4: ("float", None), 5: ("int", True),
     6: ("int", True), 13: ("int", True),
 }  # fmt: skip
+
+#: The parts of complex numbers, by the bytes of both.
+_PARTS = {4: "_Float16", 8: "float", 16: "double", 32: "long double"}
 
 Ref = TypeVar("Ref", int, str)
 
@@ -86,8 +90,11 @@ class DescribedTypes(ABC, Generic[Ref]):
             made.kind, made.name, made.size, made.bits = "pointer", "nullptr_t", 8, 64
             return
         made.kind, made.signed = _BASIC.get(encoding, ("int", False))
-        if made.kind == "complex":
-            part = {8: "float", 16: "double", 32: "long double"}.get(made.size, "")
-            made.name = f"{part} _Complex"
+        if made.kind == "complex" and made.size in _PARTS:
+            made.name = f"{_PARTS[made.size]} _Complex"
+        elif made.kind == "complex":
+            made.kind, made.signed = "int", False
         elif made.form is not None:
             made.bits = made.form.width
+        elif made.kind == "int" and (known := number_type(made.name)) is not None:
+            made.name = known.name  # GCC's names are others than clang's

@@ -30,7 +30,7 @@ def whole(arena: Arena) -> bytes:
 
 def test_each_page_that_differs_is_told_with_what_it_was(arena: Arena) -> None:
     chance, mirror, zone = random.Random(5), Mirror(arena, "data"), arena.zones["data"]
-    live, before = [], b""
+    live, before, taken = [], b"", mirror.snapshot()
     for _ in range(300):
         for _ in range(chance.randrange(4)):
             roll = chance.random()
@@ -48,6 +48,7 @@ def test_each_page_that_differs_is_told_with_what_it_was(arena: Arena) -> None:
         if chance.random() < 0.1:
             arena.trim()
         now = whole(arena)
+        then = dict(mirror.since(taken))
         told = {seen.address: (seen.was, seen.now) for seen in mirror.look()}
         for at in range(0, len(now), PAGE):
             was, is_now = before[at : at + PAGE], now[at : at + PAGE]
@@ -56,8 +57,10 @@ def test_each_page_that_differs_is_told_with_what_it_was(arena: Arena) -> None:
                 assert was == is_now or not (was + is_now).strip(b"\0")
             else:
                 assert found == (was, is_now) and was != is_now
-        assert not told
-        before = now
+            changed = was != is_now[: len(was)]
+            assert then.pop(zone.start + at, None) == (was if changed else None)
+        assert not told and not then
+        before, taken = now, mirror.snapshot()
         arena.check()
 
 

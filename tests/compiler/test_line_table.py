@@ -199,3 +199,31 @@ def test_many_calls_that_are_inlined_are_each_looked_up(pool: CompilerPool, monk
     rows = pool.lines(Request(source, Options(2)))
     assert len({lines for _, _, lines in rows if len(lines) == 2}) >= 60
     assert len(asked) < 300
+
+
+def test_inlined_code_of_no_line_ends_within_a_row(pool: CompilerPool) -> None:
+    """Two loads of no line, of which the first one was inlined: a line program has one row for
+    both."""
+    source = """define i32 @f(ptr %p) !dbg !4 {
+  %a = load volatile i32, ptr %p, !dbg !6
+  %b = load volatile i32, ptr %p, !dbg !7
+  %c = load volatile i32, ptr %p, !dbg !8
+  ret i32 %a, !dbg !9
+}
+!llvm.dbg.cu = !{!0}
+!llvm.module.flags = !{!2, !3}
+!0 = distinct !DICompileUnit(language: DW_LANG_C99, file: !1, emissionKind: FullDebug)
+!1 = !DIFile(filename: "a.c", directory: "")
+!2 = !{i32 2, !"Debug Info Version", i32 3}
+!3 = !{i32 2, !"Dwarf Version", i32 4}
+!4 = distinct !DISubprogram(name: "f", file: !1, line: 2, type: !11, unit: !0, spFlags: DISPFlagDefinition)
+!5 = distinct !DISubprogram(name: "g", file: !1, line: 1, type: !11, unit: !0, spFlags: DISPFlagDefinition)
+!6 = !DILocation(line: 3, scope: !4)
+!7 = !DILocation(line: 0, scope: !5, inlinedAt: !10)
+!8 = !DILocation(line: 0, scope: !4)
+!9 = !DILocation(line: 5, scope: !4)
+!10 = distinct !DILocation(line: 4, scope: !4)
+!11 = !DISubroutineType(types: !{null})
+"""
+    code = pool.compile(Request(source, Options(1))).object
+    assert [lines for _, _, lines in line_table(code)][:4] == [(3,), (0, 4), (0,), (5,)]

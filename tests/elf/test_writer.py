@@ -110,6 +110,7 @@ def test_columns_of_relocations_are_the_relocations():
         assert Relocations(columns=columns).table == table
         assert len(read) == len(Relocations(columns=columns)) == len(rows + more)
         assert columns.symbols_of(frozenset((2, 41))) == {5, 3}
+        assert [*columns.numbers_of(frozenset((2, 41, 300)))] == [0, 2, 3][: 2 + len(more)]
         assert isinstance(columns.types, bytes) == (not more)
     assert Relocations().columns == Columns([], b"", [], [])
 

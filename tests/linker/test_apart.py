@@ -7,7 +7,7 @@ import pytest
 from jitkernel.elf.constants import RELA
 from jitkernel.elf.relocations import Relocations
 from jitkernel.errors import LinkError
-from jitkernel.linker.builder import _check_apart
+from jitkernel.linker.builder import _check_apart, _widest
 from jitkernel.linker.x86_64 import GOTPCRELX, REX_GOTPCRELX, TABLE
 
 _BEFORE = {GOTPCRELX: 2, REX_GOTPCRELX: 3}
@@ -35,11 +35,12 @@ def test_relocations_of_one_field_are_refused_in_whatever_order(kinds):
         rows = sorted(rows) if rng.random() < 0.3 else rows
         packed = [RELA.pack(at, rng.randrange(4) << 32 | kind, 0) for at, kind in rows]
         relocations = Relocations(b"".join(packed))
+        widest = _widest(kind for _, kind in rows)
         expected = _overlap(rows)
         found.add(expected)
         if expected:
             with pytest.raises(LinkError, match="two relocations of one field"):
-                _check_apart(relocations, "it")
+                _check_apart(relocations, widest, "it")
         else:
-            _check_apart(relocations, "it")
+            _check_apart(relocations, widest, "it")
     assert found == ({False} if kinds == [999] else {False, True})

@@ -20,6 +20,12 @@ cvtdq2ps xmm0, xmm1
 cvttps2dq xmm0, xmm1
 vcvttpd2qq zmm0, zmm1
 vgatherdps ymm0, ymmword ptr [rdi + ymm1*4], ymm2
+vcvtneps2bf16 xmm0, ymm1
+vcvtph2w zmm0, zmm1
+vmpsadbw ymm0, ymm1, ymm2, 0
+valignd zmm0, zmm1, zmm2, 1
+vmovshdup xmm0, xmm1
+maskmovdqu xmm0, xmm1
 vgf2p8affineqb ymm0, ymm1, ymm2, 0
 movups xmm0, xmmword ptr [rdi]
 movaps xmmword ptr [rdi], xmm0
@@ -37,6 +43,7 @@ vfmadd231sd xmm0, xmm1, xmm2
 movss xmm0, dword ptr [rdi]
 movsd %xmm0, (%rdi)
 movlpd xmm0, qword ptr [rdi]
+vmovhpd xmm0, xmm1, qword ptr [rdi]
 movd xmm0, eax
 movq xmm0, rax
 movaps xmm0, xmm1
@@ -48,6 +55,9 @@ vpcmpeqd ymm0, ymm0, ymm0
 pextrd eax, xmm0, 1
 vpinsrd xmm0, xmm1, eax, 1
 vbroadcastss ymm0, dword ptr [rdi]
+vpbroadcastd ymm0, xmm1
+insertps xmm0, xmm1, 16
+vextractps eax, xmm0, 1
 vextractf128 xmm0, ymm1, 1
 cvtsi2ss xmm0, eax
 cvtss2sd xmm0, xmm0

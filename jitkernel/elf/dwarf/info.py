@@ -211,17 +211,27 @@ class DebugInfo:
     def copies(self, name: str) -> list[int]:
         """The places where the bodies of a function begin that are parts of others."""
         found = []
+        for die in self._every_inlined():
+            if die.name == name and die.ranges:
+                low = die.attributes.get("entry_pc")
+                at = low.value if low is not None else 0
+                inside = any(a <= at < b for a, b in die.ranges)
+                found.append(at if inside else die.ranges[0][0])
+        return sorted(found)
+
+    def inlined_bounds(self) -> list[int]:
+        """The places where stretches of inlined functions begin or end, within a row or not."""
+        every = (at for die in self._every_inlined() for ends in die.ranges for at in ends)
+        return sorted({*every})
+
+    def _every_inlined(self) -> Iterator[Die]:
         for function in self.functions:
             left = [self.entries.tree(function.offset)] if self.entries.inlines else []
             while left:
                 die = left.pop()
                 left += [d for d in die.children if d.tag in _SCOPES]
-                if die.tag == "inlined_subroutine" and die.name == name and die.ranges:
-                    low = die.attributes.get("entry_pc")
-                    at = low.value if low is not None else 0
-                    inside = any(a <= at < b for a, b in die.ranges)
-                    found.append(at if inside else die.ranges[0][0])
-        return sorted(found)
+                if die.tag == "inlined_subroutine":
+                    yield die
 
     def inlined(self, pc: int) -> list[Inlined]:
         """The functions inlined at an address, the innermost first."""

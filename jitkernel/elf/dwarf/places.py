@@ -12,6 +12,7 @@ from typing import Literal, TypeVar
 
 from jitkernel.elf.cursor import Cursor
 from jitkernel.elf.dwarf.info import Local
+from jitkernel.elf.registers import GENERAL
 
 __all__ = ["Place", "Read", "locate"]
 
@@ -20,10 +21,7 @@ Read = Callable[[int, int], bytes]
 #: From a register's name to its value when the function was entered, None where nobody knows.
 Entry = Callable[[str], int | None]
 
-_REGISTERS = (
-    "rax rdx rcx rbx rsi rdi rbp rsp r8 r9 r10 r11 r12 r13 r14 r15 rip "
-    + " ".join(f"xmm{number}" for number in range(16))
-).split()
+_REGISTERS = (*GENERAL, "rip", *(f"xmm{number}" for number in range(16)))
 # Operations whose lower bits depend on the upper ones of their operands, which LLVM leaves as they
 # are where a value is narrower than a register; and it writes the same for both kinds of remainder.
 # abs, div, mod, shr, shra, comparisons, bra.

@@ -131,10 +131,8 @@ def post_dominators(function: Function) -> Dominators:
     for the end.  Of a loop without end nothing is known: its blocks are not `reachable`."""
     _, successors = _graph(function)
     count = len(successors)
-    turned: list[list[int]] = [[] for _ in range(count + 1)]  # the last is the end
-    for node, following in enumerate(successors):
-        for each in following or [count]:
-            turned[each].append(node)
+    ways = [*(following or [count] for following in successors), []]  # the last is the end
+    turned = graphs.predecessors(ways, range(count))
     # The end comes first where dominators are computed: all numbers are one more there.
     back = [[node + 1 for node in turned[each]] for each in (count, *range(count))]
     above = [
