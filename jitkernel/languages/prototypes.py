@@ -16,7 +16,8 @@ from jitkernel.values.rows import read_type, row_of
 
 class Spelling(NamedTuple):
     """The spelling of a definition in its language: `text` declares it, `types` are its parameters'
-    types, or a variable's; `document` gives its lines, below the comment above them."""
+    types, or a variable's; `document` gives its lines, below the comment above them, "" where they
+    are those that its module marks."""
 
     text: str
     types: Sequence[str]
@@ -57,6 +58,11 @@ class Prototype(NamedTuple):
         is said here: no struct, no `_BitInt`."""
         of = self.result
         return self.parameters is None and (of is None or of.kind != "int" or bool(of.code))
+
+    @property
+    def is_unsigned(self) -> bool:
+        """True if a function's result is an integer without a sign."""
+        return self.result is not None and self.result.code[:1] == "u"
 
     def row(self) -> list[Any]:
         """A row that JSON can have, and `of` takes."""

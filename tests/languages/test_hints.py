@@ -51,6 +51,42 @@ CASES = [
         "compare first: `%c = icmp ne i32 %a, 0`, then `br i1 %c, label %b, label %c`",
         (2, 5),
     ),
+    (
+        body(" %r = select i32 %a, i32 1, i32 2", " ret i32 %r"),
+        "select condition must be i1",
+        "compare first: `%c = icmp ne i32 %a, 0`",
+        (2, 14),
+    ),
+    (
+        body(" store ptr null, i32 %a", " ret i32 0"),
+        "store operand must be a pointer",
+        "the value stands first, then the address: `store i32 1, ptr %p`",
+        (2, 18),
+    ),
+    (
+        "%pair = type { i32, i32 }\n%x = extractvalue %pair zeroinitializer, 2",
+        "invalid indices for extractvalue",
+        "members and elements are counted from 0, and one stands behind each index",
+        (2, 19),
+    ),
+    (
+        "define i32 @f(%nosuch %p) {\n ret i32 1\n}",
+        "invalid type for function argument",
+        "nothing defines the type %nosuch: `%nosuch = type { i32, ptr }`",
+        (1, 15),
+    ),
+    (
+        "@t = global [3 x i32] {1, 2, 3}",
+        "expected type",
+        "an array stands in [ ], and each element has its type in front: `[i32 1, i32 2, i32 3]`",
+        (1, 24),
+    ),
+    (
+        "@t = global [3 x i32] {i32 1, i32 2, i32 3}",
+        "constant expression type mismatch",
+        "an array stands in [ ], and each element has its type in front: `[i32 1, i32 2, i32 3]`",
+        (1, 23),
+    ),
     # interface, section 1, row by row
     (
         "@g = global float 0.1",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -11,8 +12,6 @@ from jitkernel.ir.types import parse_type
 from jitkernel.languages import find
 from jitkernel.languages.llvm.assemble import assemble
 from jitkernel.languages.llvm.plan import RunAction
-from jitkernel.values.ir import data_type
-from jitkernel.values.value import TypedValue
 
 LANGUAGE = find("kaleidoscope")
 
@@ -24,15 +23,10 @@ class Program:
         "sin": "double (double)", "twice": "double (double)", "pow": "double (double, double)",
         "puts": "i32 (ptr)", "printf": "i32 (ptr, ...)", "binary|": "double (double, double)",
     }  # fmt: skip
+    notes: ClassVar = {"kaleidoscope:binary|": "binary| 5 (a b)"}
 
     def signature(self, name):
         return parse_type(self.types[name]) if name in self.types else None
-
-    def variable(self, name):
-        return (parse_type("i32"), 4096, True) if name == "binary|.precedence" else None
-
-    def load(self, type, address):
-        return TypedValue(type, (5).to_bytes(4, "little"), lambda type: data_type(str(type)))
 
     def nearest(self, name):
         return "twice" if name.startswith("twic") else "printf" if name == "print" else None
@@ -86,8 +80,19 @@ def test_expressions_run_once_and_definitions_stay() -> None:
 
 def test_a_binary_operator_leaves_its_precedence() -> None:
     plan = read("def binary> 10 (a b) b < a\ndef unary-(a) 0 - a")
-    assert plan.defines == {"binary>", "binary>.precedence", "unary-"}
-    assert '@"binary>.precedence" = constant i32 10' in assemble(plan).source
+    assert plan.defines == {"binary>", "unary-"}
+    assert plan.spelled == {"binary>": "binary> 10 (a b)", "unary-": "unary-(a)"}
+    assert {key: note.kept for key, note in plan.notes.items()} == {
+        f"kaleidoscope:{name}": text for name, text in plan.spelled.items()
+    }
+
+
+@pytest.mark.parametrize(("head", "count"), [("f()", 0), ("f(x)", 1), ("binary| 5 (a b)", 2)])
+def test_a_head_has_a_type_for_each_parameter(head: str, count: int) -> None:
+    class Known(Program):
+        notes: ClassVar = {"kaleidoscope:f": head}
+
+    assert len(LANGUAGE.spelled("f", Known()).types) == count
 
 
 def test_the_module_says_its_lines() -> None:
@@ -127,6 +132,17 @@ def test_the_supplied_functions_are_in_the_module_that_uses_them() -> None:
         ("var in 3", "line 1, column 5: a name is expected, not `in`"),
         ("1\n 2 ยง 3", "line 2, column 4: 'ย' is no part of the language\n   2 ยง 3\n     ^"),
         ("twice(\u22123)", "'\u2212' is no part of the language\n  twice(\u22123)\n        ^\nhint: write - instead of \u2212"),
+        ("def f(x) return x", "column 10: there is no variable `return`\n  def f(x) return x\n           ^\nhint: a function's body is one expression"),
+        ("def f(x) = x", "there is no operator `=`\n  def f(x) = x\n           ^\nhint: `<` is the one comparison"),
+        ("def f(x): x", "hint: a function's body is one expression: `def f(x) x + 1`"),
+        ("int x = 3", "there is no variable `int`\n  int x = 3\n  ^\nhint: a variable: `var x = 1 in x + 1`"),
+        ("1 == 2", "only a variable can be assigned to\n  1 == 2\n    ^\nhint: `<` is the one comparison"),
+        ('"hello"', "hint: there are numbers only, and no text"),
+        ("// a comment", "hint: a comment begins with #"),
+        ("@twice(1)", "hint: names are written without @"),
+        ("1e5", "hint: numbers are digits with a point"),
+        ("0x1F", "hint: numbers are digits with a point"),
+        ("printd 3", "hint: it is a function: `printd(...)` calls it"),
         ("def def(x) x", "line 1, column 5: `binary` or `unary` or a name is expected, not `def`"),
         ("twic(1)", "there is no function `twic`; did you mean `twice`?\n  twic(1)\n  ^"),
         ("print(1)", "there is no function `print`\n  print(1)\n  ^"),

@@ -96,6 +96,7 @@ class Declared:
         named = earlier is not None and earlier.key == key  # and no constant beside it
         stands = named and not note.definition and self._stands(earlier, note.kind)
         line, number = self._pieces[index].line, self._reading.number
+        self.beside.pop(key, None)
         notes = self.beside if stands else self.notes
         notes[key] = replace(
             note, text=text, cell=number, order=len(self.keys), line=line,

@@ -6,6 +6,7 @@ import os
 import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 from jitkernel.ir.names import CONTROL, decode_name
 from jitkernel.languages.c.declarations import unsized
@@ -27,7 +28,7 @@ from jitkernel.languages.c.notes import (
 )
 from jitkernel.languages.c.tokens import tokens, words
 from jitkernel.languages.c.unit import Unit
-from jitkernel.languages.llvm.plan import LanguageNote, under
+from jitkernel.languages.llvm.plan import Below, LanguageNote
 from jitkernel.record import replace
 from jitkernel.values.c import declare, promoted
 from jitkernel.values.debug_info import Types
@@ -41,7 +42,7 @@ _SPELLED = 80  # characters of a declaration in a status line
 def learned(
     unit: Unit, before: Notes, types: Types, symbols: Iterable[str],
     macros_of: Callable[[int], Iterable[str]], folders: Sequence[str],
-) -> dict[str, LanguageNote]:  # fmt: skip
+) -> dict[Any, LanguageNote]:  # fmt: skip
     """The notes of a unit's cell, which defines these symbols; `before` are those of the others,
     `macros_of` tells the macros that a line was expanded from, `folders` are where the headers are
     looked for that it includes."""
@@ -78,33 +79,38 @@ def learned(
     def is_known(key: str) -> bool:
         return key in owned or key in notes or key in before
 
+    def known_to(note: Note) -> Callable[[str], bool]:
+        younger = before.younger(note)
+        return lambda key: is_known(key) and key not in younger
+
     return plan_notes(
         is_known,
         (note.known_with(is_known) for note in notes.values() if note.text or note.is_defined),
         [
             *_meant_otherwise(unit, before),
-            *(note.known_with(is_known) for note in _deduced_again(unit, types)),
+            *(note.known_with(known_to(note)) for note in _deduced_again(unit, types)),
             *_read_again(unit, before),
             *left(before, unit.reading.replaces, unit.owned),
         ],
+        before.younger,
     ) | _others_say(unit, before, plan_notes(is_known, unit.declared.beside.values(), ()))
 
 
 def _others_say(
     unit: Unit, before: Notes, beside: Mapping[str, LanguageNote]
-) -> dict[str, LanguageNote]:
+) -> dict[Any, LanguageNote]:
     """The notes of other cells on names of the cell, and on those that it had, which count again or
     later, and its own on theirs; empty ones for those that do not count any more."""
-    found = dict.fromkeys(before.gone, LanguageNote(""))
-    found |= {under(key, unit.reading.number): said for key, said in beside.items()}
+    found: dict[Any, LanguageNote] = dict.fromkeys(before.gone, LanguageNote(""))
+    found |= {Below(key, unit.reading.number): said for key, said in beside.items()}
     for key in before.was.keys() - unit.owned:
         found[key] = said = before.said(key)
         if said.kept:
-            found[under(key, said.cell)] = LanguageNote("")
+            found[Below(key, said.cell)] = LanguageNote("")
     for key in unit.owned:
         note = before.get(key)
         if note is not None and note.stands and note.cell != unit.reading.replaces:
-            found[under(key, note.cell)] = before.said(key)
+            found[Below(key, note.cell)] = before.said(key)
     return found
 
 

@@ -85,7 +85,7 @@ _LINE_OF_IR = regex(
 )
 _CALL_OF_IR = regex(r"@(\w+)\s*\(")
 _FIRST_WORD = regex(r"\s*(alignas|static_assert|typeof_unqual)\b")
-_SET = regex(r"(\w+)\s*=(?!=)\s*([^;,)]*)")
+_SET = regex(r"(\w+)\s*=(?!=)\s*((?:[^;,()]|\((?:[^()]|\([^()]*\))*\))*)")
 
 
 def is_foreign(hint: str) -> bool:
@@ -105,7 +105,7 @@ def hint_of(
     if named := NAMELESS.search(message):
         return "" if is_macro(named[1]) else _of_name(named[1], lines, text, rest, message)
     found: str = said(_RULES, message, text, rest)
-    return found or advice(rest[:1])
+    return found or advice(rest[: next((i for i, c in enumerate(rest) if not c.isalnum()), 0) + 1])
 
 
 def python_line(lines: Sequence[str]) -> tuple[int, int, str]:

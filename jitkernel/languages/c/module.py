@@ -306,8 +306,8 @@ class Module:
         if entity is None or entity.kind != "variable":
             return
         at, type = entity.type_place
-        if type.startswith("<{") and (said := _array_type(parse_type(type), counts)):
-            entity.put(at + len(type) - 2, "", f"; {said}\n")
+        if "<{" in type and (said := _array_type(parse_type(type), counts)):
+            entity.put(at + type.rindex("}>"), "", f"; {said}\n")
 
     # -- what a session needs otherwise ----------------------------------------------------------
 

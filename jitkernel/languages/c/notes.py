@@ -12,15 +12,16 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
 from functools import lru_cache
-from typing import Any, Literal, TypeAlias, TypeVar
+from itertools import chain
+from typing import Any, Literal, TypeAlias
 
 from jitkernel.errors import UsageError
 from jitkernel.forms import Maybe, check
 from jitkernel.languages.c.declarations import parameter_names
 from jitkernel.languages.c.pointed import forward, pointers
-from jitkernel.languages.c.tokens import all_words, asked_for, tokens, words
+from jitkernel.languages.c.tokens import all_words, asked_for, expanded, tokens, words
 from jitkernel.languages.c.words import ASSEMBLY, ASSERTIONS
-from jitkernel.languages.llvm.plan import Kept, LanguageNote, Snapshot, above
+from jitkernel.languages.llvm.plan import Below, Kept, LanguageNote, NoteKey, NoteTable
 from jitkernel.reach import reached
 from jitkernel.record import NamedTuple, fields, record, replace
 from jitkernel.regex import regex
@@ -39,7 +40,6 @@ NoteKind: TypeAlias = Literal[
     "assembly",
     "assertion",
 ]
-T = TypeVar("T")
 IDENTIFIER, TAG, MACRO, DIRECTIVE = "c:i:", "c:t:", "c:m:", "c:d:"
 #: What gives a name another symbol. GCC manual, "Controlling Names Used in Assembler Code".
 LABEL = regex(r'\b(?:asm|__asm__|__asm)\s*\(\s*"((?:[^"\\]|\\.)*)"\s*\)')
@@ -57,6 +57,10 @@ _OBJECTS = ("function", "variable")
 #: A macro by the name of anything else, and the other way round.
 _OTHER = {MACRO: IDENTIFIER, IDENTIFIER: MACRO}
 _DIRECTIVES = frozenset(("include", "header", "pragma"))
+LEFT, MACROS, DIRECTIVES = "left", "macros", "directives"
+_GROUPS: Mapping[str, str] = {
+    "define": MACROS, "undef": MACROS, **dict.fromkeys(_DIRECTIVES, DIRECTIVES),
+}  # fmt: skip
 #: What stands for itself and follows what it mentions, by the words that begin it.
 UNNAMED: Mapping[str, NoteKind] = {
     **dict.fromkeys(ASSEMBLY, "assembly"), **dict.fromkeys(ASSERTIONS, "assertion"),
@@ -120,6 +124,13 @@ class Note:
     def stands(self) -> bool:
         """True if its cell's text is all of it, and says it: there is no code."""
         return not (self.is_defined or self.left)
+
+    @property
+    def group(self) -> str:
+        """The word by which those are found that count wherever they are mentioned or not."""
+        if self.left and self.kind != "undef":
+            return LEFT
+        return _GROUPS.get(self.kind, "")
 
     @property
     def meant(self) -> str:
@@ -284,15 +295,45 @@ def _decode(text: str) -> Note | Alias:
     return Note(*(make(v) if make else v for make, v in zip(makers, row, strict=True)))
 
 
+def _in_order(directive: Note) -> tuple[tuple[int, int], list[int]]:
+    """By which directives are ordered as they were run, those of one header among them."""
+    return directive.place, [*map(int, directive.key[len(DIRECTIVE) :].split("."))]
+
+
+class _Without(Mapping[str, Kept]):
+    """The kept notes but for some keys, and with what counts `again` in their place."""
+
+    def __init__(self, kept: Mapping[str, Kept], without: Set[NoteKey], again: Mapping[str, Kept]):
+        self._kept, self._without, self._again = kept, without, again
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._again or (key in self._kept and key not in self._without)
+
+    def __getitem__(self, key: str) -> Kept:
+        if key in self._again:
+            return self._again[key]
+        if key in self._without:
+            raise KeyError(key)
+        return self._kept[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return chain((key for key in self._kept if key not in self._without), self._again)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
 class Notes:
     """The notes of a session, read when they are asked for."""
 
     def __init__(self, kept: Mapping[str, Kept]):
         self._kept = kept
+        self._table = kept if isinstance(kept, NoteTable) else None
+        self._again: Mapping[str, Kept] = {}
         #: what names meant in the text whose place the cell takes that mean something else now:
         #: macros or none, or what another cell says of them
         self.was: dict[str, Note] = {}
-        self.gone = set[str]()  # keys of headers that the cell has no more, and so on
+        self.gone = set[NoteKey]()  # keys of headers that the cell has no more, and so on
         #: True if the text takes the place of a cell that has left notes
         self.takes_place = False
         self._replaced = 0  # the cell whose place it takes
@@ -304,42 +345,20 @@ class Notes:
         self._directives: list[Note] | None = None
         self._by_text: dict[str, Note] = {}
 
-    def _found(self, what: str, find: Callable[[Iterable[str]], dict[str, T]]) -> Mapping[str, T]:
-        """Find something among all keys: what was there when the cell before was read, but for
-        those that have changed since."""
-        kept = self._kept
-        if not isinstance(kept, Snapshot):
-            return find(kept)
-        if what not in kept.memo:
-            before, keys = kept.before.get(what), filter(kept.__contains__, kept.changed)
-            kept.memo[what] = find(kept) if before is None else {
-                **{key: found for key, found in before.items() if key not in kept.changed},
-                **find(keys),
-            }  # fmt: skip
-        found: Mapping[str, T] = kept.memo[what]
-        return found
+    def _group(self, group: str) -> list[Note]:
+        """The notes of a group: few are looked at where the session has them by it."""
+        keys: Iterable[str] = self._kept
+        if self._table is not None:
+            keys = self._table.groups.get(group, {}).keys() | self._again.keys()
+        return [note for note in self._notes(keys) if note.group == group]
 
-    def _all_left(self, keys: Iterable[str]) -> dict[str, Note]:
-        return {n.key: n for n in self._notes(keys) if n.left and n.kind != "undef"}
+    def of_cell(self, cell: int) -> list[Note]:
+        """The notes of a cell that count; 0: none."""
+        return [n for n in self._notes(self._said(cell)) if n.owner == cell]
 
-    def _all_directives(self, keys: Iterable[str]) -> dict[str, Note]:
-        return {n.key: n for n in self._notes(keys) if n.kind in _DIRECTIVES}
-
-    def _all_macros(self, keys: Iterable[str]) -> dict[str, Note]:
-        return {n.key: n for n in self._notes(keys) if n.kind in ("define", "undef")}
-
-    def _all_under(self, keys: Iterable[str]) -> dict[str, Kept]:
-        return {key: self._kept[key] for key in keys if key.startswith("c:") and "@" in key}
-
-    def of_cell(self, cell: int) -> Collection[Note]:
-        """The notes that a cell has left; 0: none."""
-        if not cell:
-            return ()
-
-        def of_it(keys: Iterable[str]) -> dict[str, Note]:
-            return {n.key: n for n in self._notes(keys) if n.owner == cell}
-
-        return self._found(f"c:{cell}", of_it).values()
+    def _said(self, cell: int) -> Mapping[str, LanguageNote]:
+        """The notes of a cell by key, whether it counts or not."""
+        return self._table.of.get(cell, {}) if self._table is not None else {}
 
     def __contains__(self, key: str) -> bool:
         return key in self._kept
@@ -374,7 +393,7 @@ class Notes:
     def names(self) -> list[str]:
         """The identifiers and macros that cells have declared."""
         kinds = IDENTIFIER, MACRO
-        return [key_name(k) for k in self._kept if k.startswith(kinds) and "@" not in k]
+        return [key_name(key) for key in self._kept if key.startswith(kinds)]
 
     def meaning(self, name: str) -> Literal["type", "value", ""]:
         """The kind of a name: a type or anything else, "" where it has no note."""
@@ -391,11 +410,9 @@ class Notes:
         return self._notes(self._kept)
 
     def _notes(self, keys: Iterable[str]) -> Iterator[Note]:
-        """The notes of keys that are there, but for names that others have given, and for what
-        stands under what others say."""
+        """The notes of those of the keys that are there, but for names that others have given."""
         for key in keys:
-            if key.startswith("c:") and "@" not in key:
-                kept = self._kept[key]
+            if key.startswith("c:") and (kept := self._kept.get(key)) is not None:
                 note = kept if kept.__class__ is Note else decoded(kept)
                 if isinstance(note, Note):
                     yield note
@@ -406,20 +423,16 @@ class Notes:
         macros that the cell took back, and headers that it has no more.  What others say of its
         names counts again."""
         self._replaced = cell
-        others: dict[str, dict[int, Kept]] = {}
-        for key, kept in self._found("c:under", self._all_under).items() if cell else ():
-            name, other = above(key)
-            if other != cell:
-                others.setdefault(name, {})[other] = kept
-            else:
-                self.gone.add(key)
-        own = self.of_cell(cell)
-        self.takes_place = bool(own or self.gone)
-        notes = dict.fromkeys((*self._found("c:left", self._all_left).values(), *own))
+        own, said = self.of_cell(cell), self._said(cell)
+        below = self._table.below if self._table is not None else {}
+        self.gone.update(Below(key, cell) for key in said if cell in below.get(key, ()))
+        self.takes_place = bool(said)
+        notes = dict.fromkeys((*self._group(LEFT), *own))
         if not notes:
             return
+        others = {key: [c for c in below.get(key, ()) if c != cell] for n in own for key in n.keys}
         again: dict[str, Kept] = {}
-        said = all_words(source)
+        named = all_words(source)
         macros = {word: {*re.findall(rf"(?m)^[ \t]*#[ \t]*{word}[ \t]+([A-Za-z_]\w*)", source)}
                   for word in ("define", "undef")}  # fmt: skip
 
@@ -427,7 +440,7 @@ class Notes:
             kind, name = key[: len(MACRO)], key_name(key)
             if note.kind == "undef":
                 return name not in macros["undef"]
-            if name in said:
+            if name in named:
                 return kind in _OTHER and (kind == MACRO) != (name in macros["define"])
             other = self.get(_OTHER[kind] + name) if kind in _OTHER else None
             there = other is not None and other.kind != "undef" and not other.left
@@ -435,10 +448,10 @@ class Notes:
 
         for note in notes:
             for key in note.keys:
-                is_above = note.owner == cell and (key in others or note.key in others)
+                is_above = others.get(key) or others.get(note.key) if note.owner == cell else ()
                 if is_above and self.gives(note, key):
-                    if key in others:  # else what they say gives no such name
-                        again[key] = others[key][max(others[key])]
+                    if others[key]:  # else what they say gives no such name
+                        again[key] = below[key][max(others[key])].kept
                 elif key not in self._kept or not is_otherwise(note, key):
                     continue  # an enumerator whose name is a macro by now has none
                 self.was[key] = note
@@ -446,7 +459,22 @@ class Notes:
         self.gone.update(note.key for note in headers)
         without = self.gone | self.was.keys()
         if without:
-            self._kept = {k: kept for k, kept in self._kept.items() if k not in without} | again
+            self._again, self._kept = again, _Without(self._kept, without, again)
+
+    def younger(self, note: Note) -> list[str]:
+        """The keys of macros by the names in a note's text that were none when its cell was read,
+        where the names still mean what they did then."""
+        if (said := self._said(note.owner).get(note.key)) is None:
+            return []
+        keys = map(MACRO.__add__, sorted(all_words(note.meant)))
+        return [key for key in keys if self._is_younger(key, said)]
+
+    def _is_younger(self, macro: str, said: LanguageNote) -> bool:
+        if macro not in self or macro in said.needs:
+            return False
+        before = said.needs & keys_of((key_name(macro),))
+        there = (key in self._own_keys or ((n := self.get(key)) and not n.left) for key in before)
+        return not before or any(there)
 
     def said(self, key: str) -> LanguageNote:
         """The note of a key, as its cell has left it."""
@@ -455,8 +483,9 @@ class Notes:
 
     def _left(self, kept: Kept, cell: int) -> LanguageNote:
         note = decoded(kept)
-        needs = frozenset((note.of,)) if isinstance(note, Alias) else self.needs(note)
-        return LanguageNote(kept, needs, cell)
+        if isinstance(note, Alias):
+            return LanguageNote(kept, frozenset((note.of,)), cell)
+        return LanguageNote(kept, self.needs(note), cell, note.group)
 
     def is_left(self, note: Note | None) -> bool:
         """True if no text declares a name any more, when the cell that is read has the place of the
@@ -497,8 +526,7 @@ class Notes:
     def directives(self) -> list[Note]:
         """Headers, each once, and pragmas, in the order in which they were written."""
         if self._directives is None:
-            found = self._found("c:directives", self._all_directives).values()
-            every = sorted(found, key=lambda note: note.place)
+            every = sorted(self._group(DIRECTIVES), key=_in_order)
             first = self._by_text = {note.text: note for note in reversed(every)}
             self._directives = [n for n in every if n.kind == "pragma" or first[n.text] is n]
         return self._directives
@@ -513,16 +541,26 @@ class Notes:
         before it is defined, and so may anything in a macro."""
         found = self._needs.get(note)
         if found is None and note.kind == "include":
-            needs = note.needs | self._needed
+            before = (key for key in self._needed if self._is_above(key, note))
+            needs = note.needs.union(before)
             found = self._needs[note] = frozenset(key for key in needs if key in self)
         elif found is None:
             kept, was = self._kept, self.was
             found = frozenset(k for k in note.mentions(note.meant) if k in kept or k in was)
             found -= {*note.keys}
+            if (macros := [key for key in found if key.startswith(MACRO)]) and (
+                said := self._said(note.owner).get(note.key)
+            ) is not None:
+                found = found.difference([k for k in macros if self._is_younger(k, said)])
             now = self.present(found & self.was.keys())
             found |= {key for key in now if key in self._own_keys or key in self._kept}
             self._needs[note] = found
         return found
+
+    def _is_above(self, key: str, note: Note) -> bool:
+        """True if what a key means stands above a note in the notebook."""
+        other = self.get(key)
+        return other is not None and other.position < note.position
 
     def stands_behind(self, note: Note) -> frozenset[str]:
         """The keys of what a note's text must stand behind: of what it mentions, but for structs
@@ -540,7 +578,9 @@ class Notes:
         if note.kind == "include":
             return needs
         text = note.meant
-        if macros := self._walk(needs, self.needs, MACRO):
+        macros = self._expanded(text)
+        needs = frozenset(k for k in needs if not k.startswith(MACRO) or k in macros)
+        if macros:
             needs = needs.union(*map(self.needs, macros.values()))
             if not all(_OBJECT_LIKE.match(macro.meant) for macro in macros.values()):
                 texts = (found.meant for found in (note, *macros.values()))
@@ -558,6 +598,23 @@ class Notes:
         named = note.kind == "typedef" and not _LOOKS_INTO.search(text)
         whole = set() if named else self._complete(text) - {*note.keys}
         return frozenset(k for k in needs if not k.startswith(TAG) or k in enums).union(whole)
+
+    def _expanded(self, text: str) -> dict[str, Note]:
+        """The macros that a text has, directly or within others, by key: the name of one with
+        parameters is any other name where no `(` follows it, unless another one is given it.  C11
+        6.10.3."""
+        found: dict[str, Note] = {}
+        todo = [text]
+        while todo:
+            text = todo.pop()
+            every = {n: m for n in all_words(text) if (m := self.in_cell(MACRO + n)) is not None}
+            called = [name for name, m in every.items() if not _OBJECT_LIKE.match(m.meant)]
+            without = called and frozenset(called) - expanded(text, every)
+            for name, macro in every.items():
+                if name not in without and macro.key not in found:
+                    found[macro.key] = macro
+                    todo.append(macro.meant.partition(name)[2])
+        return found
 
     def _without_macros(self, text: str, within: Set[str] = frozenset()) -> str:
         """A text with macros that have no parameters in place of their names: `FAR`, which may be
@@ -606,16 +663,10 @@ class Notes:
         """The notes of these keys and of all that those need."""
         return self._walk(keys, self.needs)
 
-    def _walk(
-        self, keys: Iterable[str], edges: Callable[[Note], Iterable[str]], prefix: str = ""
-    ) -> dict[str, Note]:
-        """The notes of the keys of a kind that these lead to."""
-
-        def note_of(key: str) -> Note | None:
-            return self.get(key) if key.startswith(prefix) else None
-
-        every = reached(keys, lambda key: edges(note) if (note := note_of(key)) else ())
-        return {note.key: note for note in map(note_of, every) if note is not None}
+    def _walk(self, keys: Iterable[str], edges: Callable[[Note], Iterable[str]]) -> dict[str, Note]:
+        """The notes of the keys that these lead to."""
+        every = reached(keys, lambda key: edges(note) if (note := self.get(key)) else ())
+        return {note.key: note for note in map(self.get, every) if note is not None}
 
     @property
     def header(self) -> str:
@@ -625,8 +676,9 @@ class Notes:
     def preprocessed(self) -> tuple[str, list[Note]]:
         """The lines that are preprocessed before the cell, apart from macros that no text defines
         any more, or this one anew: directives that bring the headers, and notes in order."""
-        macros = self._found("c:macros", self._all_macros).values()
-        gone = {n.text for n in macros if n.kind == "define" and self._is_gone(n)}
+        macros = self._group(MACROS)
+        every = (*macros, *self._group(LEFT))
+        gone = {n.text for n in every if n.kind == "define" and self._is_gone(n)}
         header = (n.text for n in self.directives() if n.kind == "header" and n.text not in gone)
         found = [n for n in macros if n.text not in gone]
         found += (n for n in self.directives() if n.kind == "include")
@@ -685,15 +737,17 @@ class Notes:
 
 
 def plan_notes(
-    is_known: Callable[[str], bool], notes: Iterable[Note], others: Iterable[Note] = ()
-) -> dict[str, LanguageNote]:
+    is_known: Callable[[str], bool], notes: Iterable[Note], others: Iterable[Note] = (),
+    younger: Callable[[Note], Iterable[str]] = lambda note: (),
+) -> dict[Any, LanguageNote]:  # fmt: skip
     """The notes as a plan leaves them, and `others`, which stay their cells'; each needs what it
-    mentions of the keys that are known."""
+    mentions of the keys that are known, but for macros that are `younger` than others."""
     found: dict[str, LanguageNote] = {}
     for note, cell in (*((n, 0) for n in notes), *((n, n.owner) for n in others)):
         said = note.mentions(note.meant) if note.kind != "include" else ()
         needs = note.needs.union(note.uses, filter(is_known, said)) - {*note.keys}
-        found[note.key] = LanguageNote(note, needs, cell)
+        needs = needs.difference(younger(note) if cell else ())
+        found[note.key] = LanguageNote(note, needs, cell, note.group)
         same = LanguageNote(Alias(note.key), frozenset((note.key,)), cell)
         found |= dict.fromkeys(note.also, same)
     return found

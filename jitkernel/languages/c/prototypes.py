@@ -37,7 +37,8 @@ from jitkernel.languages.language import StateView
 from jitkernel.languages.prototypes import Foreign, Prototype, Spelling, pointer_to
 from jitkernel.record import record
 from jitkernel.regex import regex
-from jitkernel.values.c import code_of, declare
+from jitkernel.values.c import declare
+from jitkernel.values.c_numbers import number_type
 from jitkernel.values.datatype import VOID, DataType, Member, number, plain
 from jitkernel.values.debug_info import Types
 
@@ -277,7 +278,8 @@ def _number_of(words: list[str], known: Notes) -> str:
         kept = [word for word in words if word not in QUALIFIERS]
         note = known.identifier(kept[0]) if len(kept) == 1 and kept[0] not in BASIC_TYPES else None
         if note is None:
-            return code_of(kept)
+            found = number_type(" ".join(kept))
+            return found.code if found is not None else ""
         words = _words_of(note.text, kept[0]) if note.kind == "typedef" else []
     return ""
 

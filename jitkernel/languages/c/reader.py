@@ -21,7 +21,7 @@ from jitkernel.languages.c.clang import Clang, Complaint, clang_for
 from jitkernel.languages.c.complaints import Complaints, missed
 from jitkernel.languages.c.expansion import Expansion, written
 from jitkernel.languages.c.generated import LENGTH, OWN, VALUE, file_name, value_type
-from jitkernel.languages.c.headers import Header, macros_included, read_header
+from jitkernel.languages.c.headers import Header, macros_included, macros_of_headers, read_header
 from jitkernel.languages.c.included import brings, is_of, refuse_others
 from jitkernel.languages.c.learned import included, learned, outdated, reasons, spelled
 from jitkernel.languages.c.module import Module, parse
@@ -50,6 +50,8 @@ _COMPUTED = regex("not a compile-time constant|statement expression not allowed 
 _LENGTH = regex(rf"@{LENGTH}\(.*?\bret i64 (\d+)", re.DOTALL)
 _EXPANDED = regex(r"expanded from macro '(\w+)'")
 _MANGLED = regex(r"_Z(\d+)(?=[A-Za-z_])")
+_MARKS = frozenset(("setjmp", "_setjmp", "sigsetjmp"))
+_JUMPS = frozenset(("longjmp", "_longjmp", "siglongjmp"))
 _SELECT = "give each a name of its own; `_Generic` selects one by a type (C11 6.5.1.1)"
 
 
@@ -177,6 +179,7 @@ class _Reader:
                     known.number, ";", self._pieces, notes, self._guesses, known.replaces,
                     foreign=self._prototype, defines=self._is_defined, cell_of=known.cell_of,
                     users=known.users_of, length=self._length, again=frozenset((cell,)),
+                    macros_of=partial(macros_of_headers, self._clang),
                 )
             )  # fmt: skip
             output = self._clang.compile(unit.text, notes.header, unit.has_state)
@@ -215,6 +218,7 @@ class _Reader:
                 known.replaces, known.position, headers, leaving, self._written, self._prototype,
                 self._is_defined, known.cell_of, known.users_of, self._length,
                 header_of=partial(read_header, folders=self._clang.asked.folders),
+                macros_of=partial(macros_of_headers, self._clang),
             )  # fmt: skip
             try:
                 return self._planned(unit_of(reading))
@@ -410,6 +414,7 @@ class _Reader:
         told = [*included(unit, types, said, folders)]
         told += outdated(unit, self._notes)
         told += self._how_to_run(unit)
+        told += self._marked(unit)
         told += old_objects(self._notes, changes.keys, self._known)
         once = self._with_debug(output.text, unit) if self._known.debug else module
         remakes = [
@@ -453,6 +458,17 @@ class _Reader:
                     arguments = ", with arguments %run main a b" if "," in note.text else ""
                     return [f"run it: %run main{arguments}"]
         return []
+
+    def _marked(self, unit: Unit) -> list[str]:
+        """A message about statements that mark a place to which later cells cannot go back: they
+        are a function, which has ended then.  C11 7.13.2.1."""
+        marks = sorted(_MARKS & words(" ".join(run.text for run in unit.runs)))
+        if not marks or not _JUMPS.isdisjoint(words(self._code)):
+            return []
+        return [
+            f"what {marks[0]} marks here ends with this cell: longjmp cannot come back to it "
+            "later; call both in one function, or in one cell"
+        ]
 
     @staticmethod
     def _symbols(unit: Unit, names: Collection[str]) -> frozenset[str]:

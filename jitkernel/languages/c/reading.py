@@ -69,7 +69,8 @@ class Reading:
 
     `foreign` declares a name that a cell of another language has, `defines` tells whether somebody
     has a name, `cell_of` which cell does, `users` which cells use it; `length` is what a text's
-    function gives that has a constant for clang, `header_of` the user's own header of a directive.
+    function gives that has a constant for clang, `header_of` the user's own header of a directive,
+    `macros_of` gives the directives that define macros of such headers and of what follows them.
     """
 
     number: int
@@ -89,6 +90,7 @@ class Reading:
     length: Callable[[str], int] = lambda text: 1
     again: Set[int] = frozenset()
     header_of: Callable[[str], Header | None] = lambda text: None
+    macros_of: Callable[[str, str], Mapping[str, str]] = lambda headers, more: {}
 
     @property
     def place(self) -> int:

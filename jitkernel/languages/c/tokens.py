@@ -7,7 +7,7 @@ as the `#pragma` it means.  C11 6.4 and 6.10; what GNU C adds (`$` in names) is 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from functools import lru_cache, partial
 from sys import intern
 from typing import Literal, TypeAlias
@@ -138,6 +138,23 @@ def asked_for(code: str) -> frozenset[str]:
         return frozenset()
     marks = (t.text for t in tokens(code) if t.kind == "directive" and CONDITION.match(t.text))
     return frozenset(word for text in marks for word in all_words(text)) - {"defined"}
+
+
+def expanded(text: str, macros: Container[str]) -> frozenset[str]:
+    """The names of macros with parameters that are expanded in a text: those with a `(` behind
+    them, or nothing yet, and those that any macro is given.  C11 6.10.3."""
+    found, every = set[str](), tokens(text)
+    last = 0  # of what macros are given
+    for at, token in enumerate(every):
+        if token.kind == "directive":
+            found |= all_words(token.text)
+        elif token.kind == "name" and token.text in macros:
+            behind = every[at + 1]
+            if behind.text == "(":
+                last = max(last, closing(every, at + 1))
+            if behind.text == "(" or behind.kind == "end" or at < last:
+                found.add(token.text)
+    return frozenset(found)
 
 
 def closing(found: Sequence[Token], index: int) -> int:

@@ -151,7 +151,7 @@ class _Writer:
                 self._put_tags(note)
         self._put_all(early)
         for name, text in self._foreign_names(words(self._reading.source)).items():
-            self._text.add(f'\n# 1 "session"\n{_without_macros(text, [name])}\n')
+            self._text.add(f'\n# 1 "session"\n{_without_macros(text, {name: ""})}\n')
         packed = self._packing.before((self._reading.place, -1))
         self._text.add("".join(f"\n{text}\n" for text in packed))
         self._text.add("".join(f"\n#undef {name}\n" for name in self._guesses.taken_back))
@@ -199,15 +199,23 @@ class _Writer:
     def _put_tags(self, note: Note) -> None:
         """Declare the structs and unions that a note defines, and the name that a typedef gives
         one: what stands before it means them."""
+        text = ""
         for key in note.keys:
             if key.startswith(TAG):
                 word = re.search(
                     rf"\b(struct|union)\b[^;{{}}]*\b{re.escape(key_name(key))}\b", note.text
                 )
                 if word is not None:
-                    self._text.add(f"\n{word[1]} {key_name(key)};\n")
-        if said := forward(note.text):
-            self._text.add(f"{said.text}\n")
+                    text += f"\n{word[1]} {key_name(key)};\n"
+        said = forward(note.text)
+        if said is not None:
+            text += f"{said.text}\n"
+        elif note.kind == "typedef" and note.key in self._wanted:
+            if note is not self._notes.get(note.key):  # no more than its name is wanted
+                text += f"{note.text}\n"
+        if text:
+            none = self._none_in(note) if note.key in self._wanted else {}
+            self._text.add(f"{_without_macros(text, none)}\n")
 
     def _put_all(self, notes: list[Note]) -> None:
         """Notes, each behind those that it must stand behind."""
@@ -234,11 +242,32 @@ class _Writer:
         text = note.definition if self._is_whole(note) else note.text
         if note.kind == "define":
             text = f"#undef {note.name}\n{text}"
-        elif note.key.startswith(IDENTIFIER) and MACRO + note.name in self._notes:
-            text = _without_macros(text, [note.name])
         text = f'# {note.line} "{file_name(note.cell)}"\n{text}\n'
-        plain = note.kind in ("define", "undef")
-        self._text.add("\n" + (text if plain else self._as_there(note, text)))
+        if note.kind not in ("define", "undef"):
+            text = self._as_there(note, text, self._none_in(note))
+        self._text.add(f"\n{text}")
+
+    def _none_in(self, note: Note) -> Mapping[str, str]:
+        """The macros that are none in a note's declaration, or a header's: those that are younger,
+        and one by its own name."""
+        none = self._of_headers(note, map(key_name, self._notes.younger(note)))
+        if note.key.startswith(IDENTIFIER) and MACRO + note.name in self._notes:
+            none[note.name] = ""
+        return none
+
+    def _of_headers(self, note: Note, names: Iterable[str]) -> dict[str, str]:
+        """The directives by which these names are macros of headers above a note, "" for what is
+        none."""
+        none = dict.fromkeys(names, "")
+        before = [n for n in self._notes.directives() if n.position < note.position] if none else ()
+        if before:
+            header, more = (
+                "".join(f"{n.text}\n" for n in before if n.kind == kind)
+                for kind in ("header", "include")
+            )
+            found = self._reading.macros_of(header, more)
+            none = {name: found.get(name, "") for name in none}
+        return none
 
     def _is_whole(self, note: Note) -> bool:
         """True if its definition stands where others need to know of it."""
@@ -246,22 +275,24 @@ class _Writer:
             return note.key not in self._reading.leaving
         return note.deduced and note in self._changes.remade.get(note.cell, ())
 
-    def _as_there(self, note: Note, text: str) -> str:
-        """A text of a note with the macros that are none now, and packed as structs were there."""
+    def _as_there(self, note: Note, text: str, none: Mapping[str, str]) -> str:
+        """A text of a note with the macros that are none now, but for those that were `none` there,
+        or headers' own, and packed as structs were."""
         for macro in self._notes.taken_back(text):
-            text = f"{macro.definition}\n{text}#undef {macro.name}\n"
+            if macro.name not in none:
+                text = f"{macro.definition}\n{text}#undef {macro.name}\n"
         if self._packing:
             pack = self._packing.at(note.position)
             text = f"#pragma pack(push, {pack})\n{text}#pragma pack(pop)\n"
-        return text
+        return _without_macros(text, none)
 
     def _put_definition(self, note: Note) -> None:
         """Another cell's definition; macros that are younger than it are none in it."""
         uses = self._notes.present(note.uses)
-        younger = [
+        younger = self._of_headers(note, (
             word for word in sorted(all_words(note.definition))
             if MACRO + word in self._notes and MACRO + word not in uses
-        ]  # fmt: skip
+        ))  # fmt: skip
         text = note.definition
         if note.kind == "function" and ";" in text.partition("{")[0]:
             for piece in cut(text, self._notes.meaning, self._notes.macro):
@@ -269,7 +300,7 @@ class _Writer:
         if note.kind == "assembly":
             text = f"{assembly_of(note.cell)} {text}"
         text = f'# {note.definition_line} "{file_name(note.cell)}"\n{text}\n'
-        self._text.add(f"\n{_without_macros(self._as_there(note, text), younger)}\n")
+        self._text.add(f"\n{self._as_there(note, text, younger)}\n")
 
     # -- the cell in the text --------------------------------------------------------------------
 
@@ -480,8 +511,10 @@ def _operand(source: str, piece: Piece, declared: Declarator) -> str:
     return text + source[start : tokens[stop - 1].stop]
 
 
-def _without_macros(text: str, names: Iterable[str]) -> str:
-    """A text in which these macros are none."""
-    before = "".join(f'#pragma push_macro("{n}")\n#undef {n}\n' for n in names)
+def _without_macros(text: str, names: Mapping[str, str]) -> str:
+    """A text in which these macros are none, or what directives say that define them."""
+    before = "".join(
+        f'#pragma push_macro("{n}")\n#undef {n}\n{defined}\n' for n, defined in names.items()
+    )
     after = "".join(f'\n#pragma pop_macro("{n}")' for n in names)
     return f"{before}{text}{after}" if before else text

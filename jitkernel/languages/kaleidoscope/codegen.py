@@ -7,6 +7,7 @@ into registers.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
@@ -15,24 +16,33 @@ from lark.visitors import Interpreter
 from llvmlite import ir
 
 from jitkernel.errors import CompileError
-from jitkernel.languages.kaleidoscope.syntax import Node, Prototype
+from jitkernel.languages.kaleidoscope.syntax import HABITS, Node, Prototype
 from jitkernel.regex import regex
 
-DOUBLE, I32 = ir.DoubleType(), ir.IntType(32)
+DOUBLE = ir.DoubleType()
 ZERO, ONE = ir.FormattedConstant(DOUBLE, "0.0"), ir.FormattedConstant(DOUBLE, "1.0")
-# The precedence of `binary|` is in the constant `binary|.precedence`, for later cells.
-PRECEDENCE = ".precedence"
-# What the tutorial's C++ program offers to its language, and the format each prints with.
-SUPPLIED = {"putchard": "%c", "printd": "%f\n"}
+# What the tutorial's C++ program offers to its language: each module that uses it has its own.
+SUPPLIED = {
+    "putchard": """declare i32 @putchar(i32)
+define internal double @putchard(double %x) {
+  %c = fptosi double %x to i32
+  %n = call i32 @putchar(i32 %c)
+  ret double 0.0
+}""",
+    "printd": """declare i32 @printf(ptr, ...)
+@printd.format = internal constant [4 x i8] c"%f\\0A\\00"
+define internal double @printd(double %x) {
+  %n = call i32 (ptr, ...) @printf(ptr @printd.format, double %x)
+  ret double 0.0
+}""",
+}
 
-# What `llvmlite` writes otherwise than LLVM: lines on the target, quotes around plain names, and
-# what a pointer points to.
+# What `llvmlite` writes otherwise than LLVM: lines on the target, and quotes around plain names.
 _HEADER = 'target datalayout = ""\n\n'
 _QUOTED = regex(r'([@%])"([A-Za-z$._][\w$.]*)"')
-_POINTER = regex(r"(?:double|\[\d+ x i8\])\*")
+_EXPONENT = regex(r"e\d+|x[\da-fA-F]+")  # of `1e5` and `0x10`, which are two expressions
 
-# How many parameters a function has that is not the cell's own, None where nobody knows it.
-Find: TypeAlias = Callable[[str, Token], int | None]
+Find: TypeAlias = Callable[[str, Token], int | None]  # a known function's number of parameters
 Complain: TypeAlias = Callable[..., CompileError]
 
 
@@ -54,8 +64,11 @@ def generate(
             case [body]:
                 at = Token("NAME", entry, line=body.meta.line, column=body.meta.column)
                 module.define(Prototype(at, entry, ()), body)
-    text = str(module.module).partition(_HEADER)[2]
-    return _POINTER.sub("ptr", _QUOTED.sub(r"\1\2", text))
+    text = _QUOTED.sub(r"\1\2", str(module.module).partition(_HEADER)[2])
+    for name in module.supplied:
+        module_text = SUPPLIED[name].replace("\\", r"\\")
+        text = re.sub(rf"declare double @{name}\(.*", module_text, text)
+    return text.replace("double*", "ptr")
 
 
 class _Module:
@@ -64,6 +77,7 @@ class _Module:
     def __init__(self, own: Mapping[str, int], find: Find, complain: Complain):
         self.module = ir.Module()
         self.own, self.find, self.complain = own, find, complain
+        self.supplied = set[str]()
 
     def function(self, name: str, parameters: int) -> ir.Function:
         """The function of that name, declared where it is not there yet."""
@@ -75,42 +89,20 @@ class _Module:
         function = _Function(self, self.function(head.name, len(head.parameters)), head.parameters)
         function.mark(head.at)
         function.builder.ret(function.visit(body))
-        if head.precedence:
-            constant = ir.GlobalVariable(self.module, I32, head.name + PRECEDENCE)
-            constant.global_constant, constant.initializer = True, ir.Constant(I32, head.precedence)
 
     def callee(self, at: Token, name: str, given: int) -> ir.Function:
         """The function that a call with so many arguments calls."""
-        shown = name.removeprefix("unary").removeprefix("binary") if name != at else name
         count = self.own[name] if name in self.own else self.find(name, at)
         if count is None and name in SUPPLIED:
             count = 1
-            self.supply(name)
+            self.supplied.add(name)
         if count is None:
-            what = "function" if shown == name else "operator"
-            hint = "" if shown == name else f"def {name}(x) ..."
-            raise self.complain(at, f"there is no {what} `{shown}`", hint)
+            what, hint = ("function", "") if at == name else ("operator", f"def {name}(x) ...")
+            raise self.complain(at, f"there is no {what} `{at}`", HABITS.get(name, hint))
         if given != count:
-            words = f"`{shown}` takes {count} argument{'s' * (count != 1)}, and {given} "
+            words = f"`{at}` takes {count} argument{'s' * (count != 1)}, and {given} "
             raise self.complain(at, words + ("is given" if given == 1 else "are given"))
         return self.function(name, count)
-
-    def supply(self, name: str) -> None:
-        """Define `putchard` or `printd`, for this module alone: a `printf` of its argument."""
-        if name in self.module.globals:
-            return
-        function = self.function(name, 1)
-        function.linkage = "internal"
-        text = bytearray(SUPPLIED[name].encode() + b"\0")
-        form = ir.Constant(ir.ArrayType(ir.IntType(8), len(text)), text)
-        string = ir.GlobalVariable(self.module, form.type, name + ".format")
-        string.linkage, string.global_constant, string.initializer = "internal", True, form
-        type = ir.FunctionType(I32, [ir.PointerType()], var_arg=True)
-        printf = self.module.globals.get("printf") or ir.Function(self.module, type, "printf")
-        builder = ir.IRBuilder(function.append_basic_block("entry"))
-        (value,) = function.args
-        builder.call(printf, [string, builder.fptosi(value, I32) if name == "putchard" else value])
-        builder.ret(ZERO)
 
 
 class _Function(Interpreter[Token, ir.Value]):
@@ -152,7 +144,8 @@ class _Function(Interpreter[Token, ir.Value]):
     def find(self, name: Any) -> ir.AllocaInstr:
         if name not in self.names:
             hint = f"`var {name} = ... in ...` makes one, for what stands behind `in`"
-            if name in self.module.own or self.module.find(name, name) is not None:
+            hint = HABITS.get("exponent" if _EXPONENT.fullmatch(name) else name, hint)
+            if name in {**self.module.own, **SUPPLIED} or self.module.find(name, name) is not None:
                 hint = f"it is a function: `{name}(...)` calls it"
             raise self.module.complain(name, f"there is no variable `{name}`", hint)
         return self.names[name]
@@ -175,9 +168,10 @@ class _Function(Interpreter[Token, ir.Value]):
         return self.invoke(operator, f"unary{operator}", [operand])
 
     def invoke(self, at: Any, name: str, arguments: list[Node]) -> ir.Value:
+        callee = self.module.callee(at, name, len(arguments))
         values = [self.visit(a) for a in arguments]
         self.mark(at)
-        return self.builder.call(self.module.callee(at, name, len(values)), values)
+        return self.builder.call(callee, values)
 
     def binary(self, node: Node) -> ir.Value:
         operator, left, right = str(node.children[0]), *node.children[1:]

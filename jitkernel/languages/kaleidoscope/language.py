@@ -7,7 +7,7 @@ from lark import Token
 from jitkernel.errors import CompileError
 from jitkernel.ir.types import FloatType, FunctionType
 from jitkernel.languages import Commands, Completeness, Known, Language, Once, plan, split_commands
-from jitkernel.languages.kaleidoscope.codegen import PRECEDENCE, SUPPLIED, generate
+from jitkernel.languages.kaleidoscope.codegen import SUPPLIED, generate
 from jitkernel.languages.kaleidoscope.syntax import (
     BUILT_IN,
     ENDS_EARLY,
@@ -17,20 +17,20 @@ from jitkernel.languages.kaleidoscope.syntax import (
     complaint,
     parse,
 )
-from jitkernel.languages.llvm.plan import Plan
+from jitkernel.languages.language import StateView
+from jitkernel.languages.llvm.plan import LanguageNote, Plan
+from jitkernel.languages.prototypes import Spelling
+from jitkernel.printable import printable
 from jitkernel.regex import regex
-from jitkernel.values.value import TypedValue
 
+_NOTE = "kaleidoscope:"  # of a function, its head: `binary| 5 (a b)`
 _ENTRY = "top.level"  # no name of a program's has a dot
 _WORD = regex(r"[A-Za-z]\w*|[-!$%&*+/:<=>?@^|~]")
 
 
 def read(source: str, known: Known) -> Plan:
-    """The plan of a cell: its definitions in one module, each expression at the top in its own.
-
-    All definitions of a cell see each other; expressions run from top to bottom once the
-    definitions are linked.  Raises CompileError.
-    """
+    """The plan of a cell: its definitions in one module, where all see each other, each expression
+    at the top in its own, run from top to bottom once those are linked.  Raises CompileError."""
     commands = split_commands(source)
     try:
         items = parse(commands.code, lambda operator: _precedence(known, operator))
@@ -53,7 +53,7 @@ def _plan(source: str, commands: Commands, items: list[Node], known: Known) -> P
         return None if type is None else len(type.parameters)
 
     own: dict[str, int] = {}
-    defined: dict[str, Token] = {}
+    defined: dict[str, Prototype] = {}
     kept: list[Node] = []
     for item in items:
         head = item.children[0]
@@ -63,9 +63,9 @@ def _plan(source: str, commands: Commands, items: list[Node], known: Known) -> P
         known_as = own.get(name)
         if item.data == "definition":
             if name in defined:
-                before = f"line {defined[name].line} of this cell"
+                before = f"line {defined[name].at.line} of this cell"
                 raise complain(head.at, f"`{name}` is defined in {before} too")
-            defined[name] = head.at
+            defined[name] = head
         else:
             known_as = find(name, head.at) if known_as is None else known_as
             if known_as is None and name in SUPPLIED:
@@ -74,22 +74,27 @@ def _plan(source: str, commands: Commands, items: list[Node], known: Known) -> P
             raise complain(head.at, f"`{name}` has {known_as} parameters, not {count}")
         own[name] = count
         kept.append(item)
-    once = [
-        Once(
-            generate([item], own, find, complain, _ENTRY), _ENTRY,
-            commands.code[item.meta.start_pos : item.meta.end_pos],
-            item.meta.line, item.meta.end_line,
-        )
-        for item in items if item.data == "top"
-    ]  # fmt: skip
     ir = generate(kept, own, find, complain) if kept else ""
-    return plan(source, ir, once, commands)
+    once = [
+        Once(generate([item], own, find, complain, _ENTRY), _ENTRY,
+             commands.code[at.start_pos : at.end_pos], at.line, at.end_line)
+        for item in items if item.data == "top" and (at := item.meta)
+    ]  # fmt: skip
+    spelled = {name: head.text for name, head in defined.items()}
+    notes = {_NOTE + name: LanguageNote(text) for name, text in spelled.items()}
+    return plan(source, ir, once, commands, notes=notes, spelled=spelled)
+
+
+def spelled(name: str, known: StateView) -> Spelling | None:
+    """A function as its cell writes it: `sq(x)`."""
+    head = str(known.notes.get(_NOTE + name, ""))
+    types = ["double"] * len(head.partition("(")[2].removesuffix(")").split())
+    return Spelling(head, types, lambda: "") if head else None
 
 
 def _precedence(known: Known, operator: str) -> int:
     """The precedence of an operator that an earlier cell defined, 0 where none did."""
-    found = known.variable(f"binary{operator}{PRECEDENCE}")
-    return int(known.load(found[0], found[1]).python) if found is not None else 0
+    return int(str(known.notes.get(f"{_NOTE}binary{operator}", "- 0")).split()[1])
 
 
 def all_doubles(type: FunctionType) -> bool:
@@ -124,24 +129,13 @@ def symbol_at(source: str, position: int) -> str:
     return ("binary" if binary else "unary") + words[0][0]
 
 
-def show(value: TypedValue) -> str:
-    """`55.0`; empty for what is no double."""
-    return repr(value.python) if value.type == FloatType("double") else ""
-
-
 LANGUAGE = Language(
-    name="kaleidoscope",
-    read=read,
-    display_name="Kaleidoscope",
-    version="1",
-    file_extension=".ks",
-    mimetype="text/x-kaleidoscope",
-    lexer="kaleidoscope",
-    cell_lexer="jitkernel-kaleidoscope",
+    name="kaleidoscope", read=read, display_name="Kaleidoscope", version="1",
+    file_extension=".ks", mimetype="text/x-kaleidoscope",
+    lexer="kaleidoscope", cell_lexer="jitkernel-kaleidoscope",
     help_url="https://llvm.org/docs/tutorial/MyFirstLanguageFrontend/index.html",
-    is_complete=is_complete,
+    is_complete=is_complete, symbol_at=symbol_at, callable_here=all_doubles, spelled=spelled,
     keywords={word: ("keyword", meaning) for word, meaning in KEYWORDS.items()},
-    callable_here=all_doubles,
-    symbol_at=symbol_at,
-    show=show,
-)
+    show=lambda value: repr(value.python) if value.type == FloatType("double") else "",
+    called=lambda symbol, notes: printable(symbol),
+)  # fmt: skip

@@ -37,6 +37,19 @@ KEYWORDS = {
     "unary": "defines an operator before its operand: def unary!(x) if x then 0 else 1",
     "binary": "defines an operator with its precedence: def binary> 10 (x y) y < x",
 }
+_BODY = "a function's body is one expression: `def f(x) x + 1`"
+#: What users of other languages write, and what is written here; functions of operators by name.
+HABITS = {
+    "{": _BODY, "return": _BODY, "unary:": _BODY,
+    "unary=": f"`<` is the one comparison, and {_BODY}",
+    **dict.fromkeys(("'", '"'), "there are numbers only, and no text"),
+    **dict.fromkeys(("int", "float", "double", "let", "const"), "a variable: `var x = 1 in x + 1`"),
+    **dict.fromkeys(("import", "include"), "a C function of numbers is named: `extern sin(x)`"),
+    **dict.fromkeys(("true", "false"), "every number but 0 is true: 1, 0"),
+    "while": "a loop: `for i = 1, i < 10 in printd(i)`", "print": "`printd(x)` prints a number",
+    "unary/": "a comment begins with #", "unary@": "names are written without @: `f(1)`",
+    "exponent": "numbers are digits with a point: 1000, 0.5",
+}  # fmt: skip
 
 
 @record
@@ -48,6 +61,12 @@ class Prototype:
     name: str
     parameters: tuple[Token, ...]
     precedence: int = 0
+
+    @property
+    def text(self) -> str:
+        """It as it is written: `f(x y)`, `binary| 5 (x y)`."""
+        bound = f" {self.precedence} " if self.precedence else ""
+        return f"{self.name}{bound}({' '.join(self.parameters)})"
 
 
 def complaint(source: str, at: Any, message: str, hint: str = "") -> CompileError:
@@ -71,7 +90,7 @@ def parse(source: str, precedence: Callable[[str], int]) -> list[Node]:
     known = dict(BUILT_IN)
     for head in tree.find_data("binary_head"):
         operator, number = head.children[:2]
-        known.setdefault(str(operator), _number(number))
+        known.setdefault(str(operator), int(float(str(number or DEFAULT_PRECEDENCE))))
     try:
         return [*_Group(source, lambda o: known.get(o) or precedence(o)).transform(tree).children]
     except VisitError as error:
@@ -94,8 +113,7 @@ _EXPRESSION = {"NUMBER", "NAME", "LPAR", "IF", "FOR", "VAR", "OPERATOR"}
 
 def _unexpected(source: str, error: UnexpectedCharacters | UnexpectedToken) -> CompileError:
     if isinstance(error, UnexpectedCharacters):
-        body = "a function's body is one expression: `def f(x) x + 1`"
-        hint = body if error.char == "{" else advice(error.char)
+        hint = HABITS.get(error.char) or advice(error.char)
         return complaint(source, error, f"{error.char!r} is no part of the language", hint)
     expected = set(error.accepts or error.expected) - {"$END"}
     words = "an expression" if expected >= _EXPRESSION else ""
@@ -108,10 +126,6 @@ def _unexpected(source: str, error: UnexpectedCharacters | UnexpectedToken) -> C
         return complaint(source, at, f"{ENDS_EARLY} {wanted} is expected")
     hint = "parameters are separated by blanks" if wanted == "`)` or a name" else ""
     return complaint(source, error.token, f"{wanted} is expected, not `{error.token}`", hint)
-
-
-def _number(token: Any) -> int:
-    return DEFAULT_PRECEDENCE if token is None else int(float(token))
 
 
 @v_args(inline=True)
@@ -136,7 +150,7 @@ class _Group(Transformer[Token, Any]):
         if operator in BUILT_IN:
             raise complaint(self.source, operator, f"`{operator}` is built in: take another sign")
         head = self.function_head(operator, *names)
-        return replace(head, name=f"binary{operator}", precedence=_number(number))
+        return replace(head, name=f"binary{operator}", precedence=self.precedence(operator))
 
     def expression(self, first: Node, *rest: Any) -> Node:
         return self.climb(first, list(reversed(rest)), 1)
@@ -148,7 +162,8 @@ class _Group(Transformer[Token, Any]):
             # Of equal ones the left is first, but for assignment: a = b = 1.
             right = self.climb(right, rest, own if operator == "=" else own + 1)
             if operator == "=" and left.data != "variable":
-                raise complaint(self.source, operator, "only a variable can be assigned to")
+                hint = HABITS.get(f"unary{right.children[0]}", "")  # `1 == 2`
+                raise complaint(self.source, operator, "only a variable can be assigned to", hint)
             left = Tree("binary", [operator, left, right], left.meta)
         return left
 

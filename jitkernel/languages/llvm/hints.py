@@ -329,6 +329,20 @@ def _operand_type(m: Match[str], spot: _Spot) -> str:
     return ""
 
 
+def _condition(m: Match[str], spot: _Spot) -> str:
+    """A comparison with 0, where a number is to decide."""
+    what = spot.text.partition("select ")[2].partition(",")[0].split()
+    return f"compare first: `%c = icmp ne {' '.join(what)}, 0`" if len(what) == 2 else ""
+
+
+def _argument_type(m: Match[str], spot: _Spot) -> str:
+    """A type that is named and that nobody has defined."""
+    words = spot.rest.replace(",", " ").replace(")", " ").split()
+    what = words[0] if words else ""
+    named = what.startswith("%")
+    return f"nothing defines the type {what}: `{what} = type {{ i32, ptr }}`" if named else ""
+
+
 # What LLVM says, and what to try: with the groups in it, or told by a function.
 _RULES = rules(
     (r"floating point constant invalid for type", _float_constant),
@@ -362,6 +376,16 @@ _RULES = rules(
     ),
     (r"expected value token", _no_value),
     (r"invalid cast opcode for cast from '([^']*)' to '([^']*)'", _cast),
+    (r"select condition must be i1", _condition),
+    (
+        r"store operand must be a pointer",
+        "the value stands first, then the address: `store i32 1, ptr %p`",
+    ),
+    (
+        r"invalid (?:indices for (?:extract|insert)value|getelementptr indices)",
+        "members and elements are counted from 0, and one stands behind each index",
+    ),
+    (r"invalid type for function argument", _argument_type),
     (
         r"expected top-level entity",
         "what stands at the top is define, declare, @name = or %name = type",

@@ -6,7 +6,7 @@ on the cell's text alone.  Start from `parse_cell`; `assemble` makes the module'
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -18,6 +18,7 @@ from jitkernel.ir.names import symbols_in
 from jitkernel.ir.statements import Kind, Statement, call_behind, diagnostic, normalise, split
 from jitkernel.ir.text import without_comments
 from jitkernel.record import NamedTuple, field, record
+from jitkernel.rollback import RecordedDict
 
 if TYPE_CHECKING:
     from jitkernel.values.value import TypedValue
@@ -81,38 +82,57 @@ Kept: TypeAlias = str | Declaration
 
 class LanguageNote(NamedTuple):
     """A note for later cells of a language: what that keeps, the keys of the notes that this one
-    needs, and the number of the cell whose it is.  In a plan, "" is kept of what there is no more,
-    and the cell is 0 for the one that leaves the note."""
+    needs, the number of the cell whose it is, and a word by which the language finds it among all.
+    In a plan, "" is kept of what there is no more, and the cell is 0 for the one that leaves the
+    note."""
 
     kept: Kept
     needs: frozenset[str] = frozenset()
     cell: int = 0
+    group: str = ""
 
 
-class Snapshot(dict[str, Kept]):
-    """Notes by key as they are while a cell is read.
+class Below(NamedTuple):
+    """The key of what a cell says of a name of which another cell's note counts: it counts again
+    when that one goes, or says it no more."""
 
-    In `memo` a language keeps what it has found out by looking at all of them; `before` is that of
-    the snapshot before this one, since when the notes of the keys `changed` alone are others."""
-
-    def __init__(
-        self, notes: Mapping[str, Kept], before: Mapping[str, Any], changed: Iterable[str]
-    ):
-        super().__init__(notes)
-        self.before, self.changed = before, dict.fromkeys(changed)
-        self.memo: dict[str, Any] = {}
+    key: str
+    cell: int
 
 
-def under(key: str, cell: int) -> str:
-    """The key of what a cell says of one that a younger cell says anew: it counts again when that
-    one goes, or says it no more."""
-    return f"{key}@{cell}"
+NoteKey: TypeAlias = str | Below
 
 
-def above(key: str) -> tuple[str, int]:
-    """The key that stands above such a one, and the cell; 0 of any other key."""
-    found, _, cell = key.rpartition("@")
-    return (found, int(cell)) if found and cell.isdecimal() else (key, 0)
+def name_of(key: NoteKey) -> str:
+    """The key of what counts of the name that a note is of."""
+    return key if isinstance(key, str) else key.key
+
+
+#: Notes by `NoteKey`.
+Said: TypeAlias = Mapping[Any, LanguageNote]
+
+
+class Filed(RecordedDict[Any, RecordedDict[Any, Any]]):
+    """Tables by name, none of which is empty."""
+
+    def file(self, name: Any, key: Any, value: Any) -> None:
+        """Have a value in a table; None: none."""
+        if value is not None:
+            self.setdefault(name, RecordedDict())[key] = value
+        elif (table := self.get(name)) is not None:
+            table.pop(key, None)
+            if not table:
+                del self[name]
+
+
+class NoteTable(RecordedDict[str, Kept]):
+    """The notes that count, by key, as they are at each moment.
+
+    `of` has what each cell says, by its number and by key, and `below` that of it which does not
+    count, by key and by cell; `groups` are the keys of what counts, by the notes' groups."""
+
+    def __init__(self) -> None:
+        self.of, self.below, self.groups = Filed(), Filed(), Filed()
 
 
 @record
@@ -200,7 +220,7 @@ class Plan:
     local_names: frozenset[str] = frozenset()
     types: dict[str, str] = field(default_factory=dict)
     warnings: tuple[Diagnostic, ...] = ()
-    notes: Mapping[str, LanguageNote] = field(default_factory=dict)
+    notes: Said = field(default_factory=dict)
     keep: frozenset[str] = frozenset()
     unchanged: frozenset[str] = frozenset()
     spelled: Mapping[str, str] = field(default_factory=dict)

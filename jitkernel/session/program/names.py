@@ -11,22 +11,24 @@ cells of a language have left for later cells of it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from itertools import chain, count
+from itertools import count
 from typing import Any
 
 from jitkernel.ir.module import entities
 from jitkernel.languages.llvm.plan import (
+    Below,
     BlockAction,
+    Filed,
     Kept,
     LanguageNote,
+    NoteKey,
+    NoteTable,
     Plan,
-    Snapshot,
-    above,
-    under,
+    name_of,
 )
 from jitkernel.reach import reached
 from jitkernel.recent import Recent
-from jitkernel.rollback import Recorded, RecordedDict, log_undo
+from jitkernel.rollback import Recorded, RecordedDict
 from jitkernel.session.program.cell import Cell
 from jitkernel.session.program.signatures import Signature
 
@@ -133,69 +135,54 @@ class NotesSeen(Mapping[str, Kept]):
 
 
 class LanguageNotes(Recorded):
-    """Notes by key; the session knows of each which cell left it and which others it needs."""
+    """Notes by key: `found` are those that count, `below` what else cells say of the same names.
+    The session knows of each which cell left it and which others it needs; `seen` is what languages
+    see."""
 
     def __init__(self) -> None:
         self.found: RecordedDict[str, LanguageNote] = RecordedDict()
-        self._of: RecordedDict[int, RecordedDict[str, LanguageNote]] = RecordedDict()  # by cell
+        self.below: RecordedDict[Below, LanguageNote] = RecordedDict()
+        self.seen, self._users = NoteTable(), Filed()  # by key, those that need what it means
         self.version = 0  # another one whenever a note changes, and the same after a rollback
-        # The latest, which is none of what a rollback takes back, and keys of notes that may be
-        # others than there.
-        self._snapshots, self._changed = [Snapshot({}, {}, ())], dict[str, None]()
-
-    def snapshot(self) -> Snapshot:
-        """The notes by key for who has the session's lock: the same one until a note changes."""
-        (before,) = self._snapshots
-        if not self._changed:
-            return before
-        now = Snapshot(before, before.memo, self._changed)
-        for key in now.changed:
-            if (note := self.found.get(key)) is not None:
-                now[key] = note.kept
-            else:
-                now.pop(key, None)
-        self._snapshots[0] = now
-        self._changed.clear()
-        return now
 
     @property
     def kept(self) -> dict[str, Kept]:
         """The notes of languages by key: a copy, for who asks while a cell runs."""
-        return {key: note.kept for key, note in dict(self.found).items()}
+        return dict(self.seen)
 
-    def unneeded(self, gone: Iterable[Cell]) -> set[str]:
+    def unneeded(self, gone: Iterable[Cell]) -> set[NoteKey]:
         """The keys of the notes of cells that left, apart from those that the notes of others
         need."""
-        going = {key for cell in gone for key in self._of.get(cell.number, ())}
-        if not going:
-            return going
-        others = (self._needs(key) & going for key in self.found if key not in going)
-        needed = reached(chain.from_iterable(others), lambda key: self._needs(key) & going)
-        return going - needed.keys()
+        found, below = self.found, self.below
+        numbers = {cell.number for cell in gone}
+        said = {Below(key, number) for number in numbers for key in self.seen.of.get(number, ())}
+        going = {key for key, cell in said if key in found and found[key].cell == cell}
 
-    def _needs(self, key: str) -> frozenset[str]:
-        """The keys of the notes that one needs; not what stands above others of its cell: of these
-        it means what that says."""
-        needs, cell = self.found[key].needs, above(key)[1]
-        return frozenset(k for k in needs if under(k, cell) not in self.found) if cell else needs
+        def is_needed(key: str) -> bool:
+            for user in self._users.get(key, ()):
+                if isinstance(user, str):
+                    if found[user].cell not in numbers:
+                        return True
+                elif user.cell not in numbers and (key, user.cell) not in below:
+                    return True  # else it means what its own cell says
+            return False
 
-    def again(self, gone: Set[str]) -> dict[str, str]:
+        needed = reached(filter(is_needed, going), lambda key: found[key].needs & going)
+        return (going - needed.keys()) | (said & below.keys())
+
+    def again(self, gone: Set[NoteKey]) -> dict[str, Below]:
         """The keys of what counts again where these notes are gone, by theirs: what the youngest
-        cell says that is `under` them."""
-        found: dict[str, int] = {}
-        for below in self.found if gone else ():
-            key, cell = above(below)
-            if cell and key in gone:
-                found[key] = max(found.get(key, 0), cell)
-        return {key: under(key, cell) for key, cell in found.items()}
+        cell says that is below them."""
+        below = self.seen.below
+        return {k: Below(k, max(below[k])) for k in gone if isinstance(k, str) and k in below}
 
     def language_of(self, cell: int) -> str:
         """The name of a cell's language, with which its keys begin; "" where it has left none."""
-        return next(iter(self._of.get(cell, ())), "").partition(":")[0]
+        return next(iter(self.seen.of.get(cell, ())), "").partition(":")[0]
 
     def kept_of(self, cell: int) -> Mapping[str, Kept]:
         """A cell's own notes by key, as they are when they are asked for."""
-        return NotesSeen(self._of.get(cell, {}))
+        return NotesSeen(self.seen.of.get(cell, {}))
 
     @property
     def languages(self) -> set[str]:
@@ -205,34 +192,49 @@ class LanguageNotes(Recorded):
     def clear(self) -> None:
         """Forget all."""
         self.version = next(_versions)
-        self._change(self.found)
-        self.found.clear()
-        self._of.clear()
+        seen = self.seen
+        every = self.found, self.below, self._users, seen, seen.of, seen.below, seen.groups
+        for table in every:
+            table.clear()
 
     def check(self) -> None:
-        """Prove that the notes of each cell are filed under it; raises AssertionError."""
-        filed = {key: cell for cell, keys in self._of.items() for key in keys}
-        if filed != {key: note.cell for key, note in self.found.items()}:
-            raise AssertionError("notes are filed under other cells than theirs")
+        """Prove that what languages see is what there is; raises AssertionError."""
+        again = LanguageNotes()
+        for table in (self.found, self.below):
+            for key, note in table.items():
+                again.set(key, note)
+        one, other = (
+            (n.seen, n._users, n.seen.of, n.seen.below, n.seen.groups) for n in (self, again)
+        )
+        if one != other:
+            raise AssertionError("notes are filed otherwise than they are")
 
-    def set(self, key: str, note: LanguageNote | None) -> None:
+    def set(self, key: NoteKey, note: LanguageNote | None) -> None:
         """Have a note, or none, of this key."""
         self.version = next(_versions)
-        self._change((key,))
-        before = self.found.get(key)
-        if before is not None:
-            keys = self._of[before.cell]
-            keys.pop(key)
-            if not keys:
-                del self._of[before.cell]
-        if note is None:
-            self.found.pop(key, None)
-        else:
-            self.found[key] = note
-            self._of.setdefault(note.cell, RecordedDict())[key] = note
+        name, seen = name_of(key), self.seen
+        table: RecordedDict[Any, LanguageNote] = self.found if name == key else self.below
+        before = table.get(key)
+        _put(table, key, note)
+        for needed in before.needs if before is not None else ():
+            self._users.file(needed, key, None)
+        for needed in note.needs if note is not None else ():
+            self._users.file(needed, key, True)
+        for cell in {n.cell for n in (before, note) if n is not None}:
+            counts, below = self.found.get(name), self.below.get(Below(name, cell))
+            seen.of.file(cell, name, counts if counts and counts.cell == cell else below)
+            seen.below.file(name, cell, below)
+        if name != key:
+            return
+        _put(seen, name, note and note.kept)
+        for of, value in ((before, None), (note, True)):
+            if of is not None:
+                seen.groups.file(of.group, name, value)
 
-    def _change(self, keys: Iterable[str]) -> None:
-        """The notes of these keys are about to be others, and may be what they were again."""
-        changed = dict.fromkeys(keys)
-        log_undo(self._changed.update, changed)
-        self._changed.update(changed)
+
+def _put(table: RecordedDict[Any, Any], key: Any, value: Any) -> None:
+    """Have a value in its place in a table; None: none."""
+    if value is not None:
+        table[key] = value
+    else:
+        table.pop(key, None)

@@ -21,7 +21,7 @@ from jitkernel.ir.module import global_values
 from jitkernel.ir.names import CONTROL
 from jitkernel.ir.signature import alignment
 from jitkernel.languages import find
-from jitkernel.languages.llvm.plan import LanguageNote, Plan
+from jitkernel.languages.llvm.plan import LanguageNote, NoteKey, Plan, Said
 from jitkernel.linker import Former, Image, Linker, Symbol, SymbolState
 from jitkernel.linker.layout import ReadObject
 from jitkernel.linker.records import NOWHERE, Export, held_text, holds, value_of
@@ -51,7 +51,7 @@ from jitkernel.session.program.signatures import (
     same_type,
     variable_of,
 )
-from jitkernel.session.program.state import State
+from jitkernel.session.program.state import Kind, State
 from jitkernel.session.saved.store import Store
 from jitkernel.wording import cut_list
 
@@ -409,23 +409,28 @@ class Program(Recorded):
             self._arrives(cell, change)
             self._retire(old, cell, old, change)
 
-    def learn_notes(self, cell: Cell, notes: Mapping[str, LanguageNote], change: Change) -> None:
+    def learn_notes(self, cell: Cell, notes: Said, change: Change) -> None:
         """Keep what a cell's language leaves for later ones; a cell may have nothing else."""
         if cell.number not in self.cells:
             self._join(cell, change)
         self.say(cell, notes, change)
 
-    def say(self, cell: Cell, notes: Mapping[str, LanguageNote], change: Change) -> None:
+    def say(self, cell: Cell, notes: Said, change: Change) -> None:
         """Have a cell's notes in place of those of their keys; what it says of notes of others is
         for those that are still there, or whose cells stand in the notebook."""
-        found = self.state.notes.found
-        others = {owner for key, (*_, owner) in notes.items() if owner and key not in found}
+        said = self.state.notes
+        new = notes.keys() - said.found.keys() - said.below.keys()
+        others = {notes[key].cell for key in new} - {0}
         gone = others.difference(self.state.ids.values()) if others else others
-        for key, (kept, needs, owner) in notes.items():
-            if owner in gone and key not in found:
-                continue
-            note = LanguageNote(kept, needs, owner or cell.number) if kept else None
-            self.state.put("note", key, note, change.before)
+        for key, note in notes.items():
+            if key not in new or note.cell not in gone:
+                owner = note.cell or cell.number
+                self._say(key, note._replace(cell=owner) if note.kept else None, change)
+
+    def _say(self, key: NoteKey, note: LanguageNote | None, change: Change) -> None:
+        """Have a note, or none, of this key."""
+        kind: Kind = "note" if isinstance(key, str) else "below"
+        self.state.put(kind, key, note, change.before)
 
     def retype_cell(self, cell: Cell, summary: Summary, change: Change) -> None:
         """A live cell has been made anew: what it takes from libraries, and its types."""
@@ -520,12 +525,13 @@ class Program(Recorded):
         """Forget the named types of cells that left, those that no cell mentions any more, and
         their notes."""
         gone = list(gone)
-        keys = self.state.notes.unneeded(gone)
+        notes = self.state.notes
+        keys = notes.unneeded(gone)
         for key in keys:
-            self.state.put("note", key, None, change.before)
-        for key, under in self.state.notes.again(keys).items():
-            self.state.put("note", key, self.state.notes.found[under], change.before)
-            self.state.put("note", under, None, change.before)
+            self._say(key, None, change)
+        for name, below in notes.again(keys).items():
+            self._say(name, notes.below[below], change)
+            self._say(below, None, change)
         for name in self.uses.unused_types(gone):
             if name in self.state.types:
                 self.state.put("type", name, None, change.before)

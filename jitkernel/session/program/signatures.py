@@ -29,6 +29,7 @@ from jitkernel.values.datatype import DataType
 from jitkernel.values.ir import data_type
 
 if TYPE_CHECKING:
+    from jitkernel.languages.prototypes import Spelling
     from jitkernel.session.engine import Engine
     from jitkernel.session.program.program import Program
 
@@ -384,9 +385,12 @@ def _shown(info: Signature | Variable | None) -> str:
 
 
 def refuse_change(
-    program: Program, names: Sequence[str], known: Described, old: Cell | None
-) -> None:
-    """Raise the TypeMismatch that names who relies on the old types."""
+    program: Program, names: Sequence[str], known: Described, old: Cell | None,
+    spelled: Mapping[str, str], said: Callable[[str], Spelling | None],
+) -> None:  # fmt: skip
+    """Raise the TypeMismatch that names who relies on the old types.
+
+    Languages declare the new ones as `spelled`, and what is there as it is `said`."""
     excluding = _leaving(program, known, old)
     news = {name: str(info) for name, info, _ in known}
     lines: list[str] = []
@@ -397,9 +401,13 @@ def refuse_change(
         was = symbol.info if symbol is not None else next(iter(library.values()))
         users = _users(program, symbol, excluding, read) if symbol is not None else []
         cells = sorted({*users, *library})
+        called, spelling = program.called(name), said(name)
+        before = spelling.text if spelling is not None else f"{called} {_shown(was)}"
+        after = spelled.get(name, f"{called} {news[name]}")
+        if before == after or not (spelling or name in spelled):
+            before, after = f"{called} is {_shown(was)} and", news[name]
         lines.append(
-            f"{program.called(name)} is {_shown(was)} and would become "
-            f"{shortened(news[name], 1_000)}, but "
+            f"{before} would become {shortened(after, 1_000)}, but "
             f"{cells_words(cells)} {'uses' if len(cells) == 1 else 'use'} it as it is"
         )
     raise TypeMismatch(

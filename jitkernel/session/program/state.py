@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from jitkernel.session.program.signatures import Signature, Variable
 
 Kind: TypeAlias = Literal[
-    "name", "cell", "object", "stale", "taken", "id", "type", "owner", "note", "archive", "declared"
-]
+    "name", "cell", "object", "stale", "taken", "id", "type", "owner", "note", "below", "archive",
+    "declared",
+]  # fmt: skip
+_NOTES = ("note", "below")
 Fact: TypeAlias = tuple[Kind, Any]
 #: Facts as they were; None for what was none.
 Before: TypeAlias = dict[Fact, Any]
@@ -41,25 +43,25 @@ class State:
         self.archives: RecordedDict[str, LinkedArchive] = RecordedDict()
         self.declared: RecordedDict[str, Signature | Variable] = RecordedDict()
         self.notes = LanguageNotes()
-        self.tables: Mapping[Kind, RecordedDict[str, Any]] = {
+        self.tables: Mapping[Kind, RecordedDict[Any, Any]] = {
             "id": self.ids, "type": self.types, "owner": self.owners, "archive": self.archives,
-            "note": self.notes.found, "declared": self.declared,
+            "note": self.notes.found, "below": self.notes.below, "declared": self.declared,
         }  # fmt: skip
 
     def __iter__(self) -> Iterator[Fact]:
         return ((kind, key) for kind, table in self.tables.items() for key in table)
 
-    def get(self, kind: Kind, key: str) -> Any:
+    def get(self, kind: Kind, key: Any) -> Any:
         """The value of a fact, None for nothing."""
         return self.tables[kind].get(key)
 
-    def put(self, kind: Kind, key: str, value: Any, before: Before | None = None) -> None:
+    def put(self, kind: Kind, key: Any, value: Any, before: Before | None = None) -> None:
         """Say something; None (or the number 0 of a cell): nothing.  Without `before` it is no
         part of a step."""
         table = self.tables[kind]
         if before is not None:
             before.setdefault((kind, key), table.get(key))
-        if kind == "note":
+        if kind in _NOTES:
             self.notes.set(key, value)
         elif value:
             table[key] = value
@@ -73,6 +75,6 @@ class State:
     def clear(self) -> None:
         """Say nothing."""
         for kind, table in self.tables.items():
-            if kind != "note":
+            if kind not in _NOTES:
                 table.clear()
         self.notes.clear()

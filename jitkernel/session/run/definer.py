@@ -20,7 +20,7 @@ from jitkernel.ir.names import CONTROL, quote_name
 from jitkernel.ir.text import squeeze
 from jitkernel.languages import find
 from jitkernel.languages.llvm.assemble import Assembled, assemble
-from jitkernel.languages.llvm.plan import ENTRY, Plan, Remake, parse_cell
+from jitkernel.languages.llvm.plan import ENTRY, Plan, Remake, name_of, parse_cell
 from jitkernel.linker import Image, SymbolState
 from jitkernel.linker.editing import drop_initialisers, unname
 from jitkernel.linker.layout import ReadObject
@@ -43,6 +43,7 @@ from jitkernel.session.run.host import Execution
 from jitkernel.session.run.results import Result
 from jitkernel.session.saved.store import Record
 from jitkernel.session.settings import CellOptions, options_for, row, stored_options, stored_request
+from jitkernel.wording import cut_list
 
 if TYPE_CHECKING:
     from jitkernel.session.core import Core
@@ -161,7 +162,7 @@ class Definer(Execution):
         """Let other languages' notes of what this cell is about to define only declare it, and have
         cells made anew into which those languages have put values of it."""
         program = self.program
-        own = {key.partition(":")[0] for key in self.plan.notes}
+        own = {name_of(key).partition(":")[0] for key in self.plan.notes}
         names: dict[str, set[str]] = {}
         for name in defined:
             symbol = program.named(name)
@@ -171,7 +172,6 @@ class Definer(Execution):
                     names.setdefault(language, set()).add(name.removeprefix(CONTROL))
         for language, found in names.items():
             if (superseded := find(language).superseded) is not None:
-                self.__dict__.pop("notes", None)  # as they are now
                 plan = self.core.foreign.run(superseded, found, self)
                 self.remake(plan.remakes, frozenset(found))
                 program.say(self.cell, plan.notes, self.change)
@@ -229,6 +229,7 @@ class Definer(Execution):
             waiting = partial(self.tee.waiting, "LLVM")
             learn = self.plan.notes.__len__
             compiled = self.engine.pool.compile(request, self.options.fresh, waiting, learn)
+            learn()  # of what the notes are before the cell changes them
         except CompileError as error:
             raise self.explained(error, request, source) from None
         self.tee.compiled()
@@ -333,7 +334,8 @@ class Definer(Execution):
         calls = compiled.summary.calls
         changed = check_types(program, known, calls, cell, old, adapted, self.plan.unchanged)
         if changed and not self.options.retype:
-            refuse_change(program, changed, known, old)
+            said = self.core.spelling
+            refuse_change(program, changed, known, old, self.plan.spelled, said)
         there = program.linker.symbols.keys()
         holders = [] if there.isdisjoint(defined) else self._holders(defined)
         again = self._compile_again(compiled, old)
@@ -441,6 +443,10 @@ class Definer(Execution):
                 self.tee.note(text)
         elif self.change.facts("type") and not self.plan.notes:
             self.tee.note(type_line(self.program, self.cell, self.change))
+        if (own := self.plan.local_names) and not (self.cell.names or self.plan.actions):
+            names = cut_list([f"@{quote_name(name)}" for name in sorted(own)], 4)
+            whose = "private to it: other cells do not see internal definitions"
+            self.tee.note(f"cell {self.cell.number}: {names}, {whose}")
         for note in self.change.notes:
             self.tee.note(note)
 

@@ -392,10 +392,10 @@ class Execution(SessionView):
         self.options, self.cpu, self.opt_level = options, options.cpu, options.opt_level
         self.sanitize, self.file = options.sanitize, options.file
 
-    @cached_property
+    @property
     def notes(self) -> Mapping[str, Kept]:
-        """The notes that cells of languages have left, by key, as they are when it is read."""
-        return self.program.state.notes.snapshot()
+        """The notes that cells of languages have left, by key, as they are at each moment."""
+        return self.program.state.notes.seen
 
     @property
     def replaces(self) -> int:

@@ -205,10 +205,14 @@ def _refuse_list(thing: Any, wanted: DataType, what: str) -> None:
 
 def _refuse_text(wanted: DataType, what: str) -> None:
     """Raises UsageError where a pointer does not lead to bytes, which text is."""
-    if not code_of_elements(wanted).endswith("1"):
-        raise UsageError(
-            f"{what} is {wanted.name}, and a Python str is given: text is UTF-8 bytes, for char *"
-        )
+    if (code := code_of_elements(wanted)).endswith("1"):
+        return
+    wide = code == "i4" and "wchar_t" in wanted.name
+    remedy = "; ctypes.create_unicode_buffer(text) fits" if wide else ""
+    raise UsageError(
+        f"{what} is {wanted.name}, and a Python str is given: text is UTF-8 bytes, for char *"
+        f"{remedy}"
+    )
 
 
 def _refuse_other(thing: Any, held: str, wanted: DataType, what: str) -> None:

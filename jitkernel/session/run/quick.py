@@ -56,8 +56,7 @@ def _way(core: Core, name: str, symbol: Symbol | None) -> tuple[Thunk, Sequence[
         return None
     layout = thunk.arguments
     offsets = [*(m.offset for m in layout.members), layout.size] if layout is not None else [0]
-    unsigned = said is not None and said.result is not None and said.result.code[:1] == "u"
-    return thunk, offsets, unsigned
+    return thunk, offsets, said is not None and said.is_unsigned
 
 
 class QuickCalls:
@@ -224,7 +223,7 @@ class DirectCalls:
                     f"{called} ({said.text}) passes more than numbers and pointers, "
                     "of which ctypes would have to know: call it by the session"
                 )
-            unsigned = said.result is not None and said.result.code[:1] == "u"
+            unsigned = said.is_unsigned
             texts = [p.name.removeprefix("const ") if p else "" for p in said.pointees]
             leads_to = [text.removesuffix("*").strip() for text in texts]
         address = linker.canonical(symbol)

@@ -121,7 +121,6 @@ class Runner(Definer):
             yield [(block.type, self._place_block(block)) for block in blocks]
 
     def _read(self, source: str) -> Plan:
-        self.__dict__.pop("notes", None)  # as they are now
         if self._cell_id:
             self.program.position(self.cell)  # from now on
         began = perf_counter_ns()
@@ -174,7 +173,8 @@ class Runner(Definer):
             raise
         self.core.hidden.add(plan, self.cell.number)
         self.tee.result.cell = self.cell
-        if change.notes or not _TOLD.isdisjoint(map(_KIND, change.before)):
+        told = change.notes or plan.local_names
+        if told or not _TOLD.isdisjoint(map(_KIND, change.before)):
             self.say_status()
         if not plan.actions:  # else what a statement has lost is told with it
             self._tell_notices()
@@ -200,6 +200,7 @@ class Runner(Definer):
             if together:
                 self._blocks[id(block)] = assembled
         else:
+            len(plan.notes)  # which are made of those that there are before it
             self.remake(plan.remakes, plan.defines)
             old = self.program.cells.get(self.replaces) if self.cell.cell_id else None
             if old is not None:
@@ -345,7 +346,10 @@ class Runner(Definer):
         check_types(self.program, described(summary), summary.calls, self.cell, None)
         if assembled.block_type is not None:
             return PreparedBlock(assembled.block_type, request, compiled)
-        entry = function_type(next(f.type for f in compiled.summary.functions if f.name == ENTRY))
+        entries = [f.type for f in compiled.summary.functions if f.name == ENTRY]
+        if not entries:
+            raise CompileError("what runs once is no function")
+        entry = function_type(entries[0])
         if entry.parameters:
             raise CompileError(f"what runs once takes no arguments, and this is {entry}")
         return PreparedBlock(entry.result, request, compiled)

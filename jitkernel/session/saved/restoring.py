@@ -136,9 +136,10 @@ def _read_facts(program: Program, rows: Iterable[Part]) -> float:
         kind: Any
         kind, _, name = str(key).partition(" ")
         if kind in FACTS:
-            check(name := _loads(name), str)
-            check(row := _loads(body), FACTS[kind].form)
-            program.state.put(kind, name, FACTS[kind].value(program, name, row))
+            fact = FACTS[kind]
+            check(name := _loads(name), fact.key_form)
+            check(row := _loads(body), fact.form)
+            program.state.put(kind, key := fact.key(name), fact.value(program, key, row))
         elif kind == "unwind":
             check(pairs := _loads(body), [(str, int)])
             shared = {bytes.fromhex(content): at for content, at in pairs}

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from jitkernel.arena import Extent
 from jitkernel.forms import Maybe, check
 from jitkernel.ir.types import function_type, parse_type
-from jitkernel.languages.llvm.plan import LanguageNote
+from jitkernel.languages.llvm.plan import Below, LanguageNote, NoteKey
 from jitkernel.linker import (
     Block,
     Image,
@@ -299,11 +299,14 @@ def _copy_code(spans: Iterable[list[Any] | None], content: bytes, index: Index) 
 
 class FactRow(NamedTuple):
     """The form of the rows of a kind of facts (`program.state`): what a row says of a key and its
-    value (None: nothing), the form of that, and the value that it says."""
+    value (None: nothing), the form of that, and the value that it says; the key as it is written,
+    and the form of that."""
 
-    row: Callable[[Program, str, Any], Any]
+    row: Callable[[Program, Any, Any], Any]
     form: Any
-    value: Callable[[Program, str, Any], Any]
+    value: Callable[[Program, Any, Any], Any]
+    key: Callable[[Any], Any] = str
+    key_form: Any = str
 
 
 def _id_row(program: Program, key: str, cell: int) -> list[int] | None:
@@ -316,19 +319,23 @@ def _read_id(program: Program, key: str, row: list[int]) -> int:
     return cell
 
 
-def _note_row(program: Program, key: str, note: LanguageNote) -> list[Any]:
+def _note_row(program: Program, key: NoteKey, note: LanguageNote) -> list[Any]:
     kept = note.kept if isinstance(note.kept, str) else note.kept.encode()
-    return [note.cell, kept, sorted(note.needs)]
+    return [kept, sorted(note.needs), note.cell, note.group]
 
 
-def _read_note(program: Program, key: str, row: list[Any]) -> LanguageNote:
-    return LanguageNote(row[1], frozenset(row[2]), row[0])
+def _read_note(program: Program, key: NoteKey, row: list[Any]) -> LanguageNote:
+    return LanguageNote(row[0], frozenset(row[1]), *row[2:])
+
+
+_NOTE = _note_row, (str, [str], int, str), _read_note
 
 
 FACTS: Mapping[Kind, FactRow] = {
     "id": FactRow(_id_row, (int, int), _read_id),
     "type": FactRow(lambda program, key, body: body, str, lambda program, key, body: body),
-    "note": FactRow(_note_row, (int, str, [str]), _read_note),
+    "note": FactRow(*_NOTE),
+    "below": FactRow(*_NOTE, lambda key: Below(*key), (str, int)),
     "declared": FactRow(
         lambda program, key, info: info_row(info), list, lambda program, key, row: info_of(row)
     ),

@@ -30,7 +30,7 @@ from typing import Any
 from jitkernel.errors import Damaged, Unopened, UsageError
 from jitkernel.files import refuse_irregular
 
-SCHEMA = 5
+SCHEMA = 6
 WAIT = 1.0  # seconds for a session that has the file, and may be about to end
 #: `JKS` and a 1: what SQLite's header says of whose file it is.
 APPLICATION = 0x4A4B_5331

@@ -11,7 +11,7 @@ import contextlib
 import json
 import time
 import zlib
-from collections import deque
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -103,7 +103,7 @@ class Texts:
         self._store = store
         self._number = self._place = 0
         self._of: dict[str, tuple[int, list[int]]] = {}  # by a client's cell: place, numbers
-        self._of_none: deque[int] = deque()  # numbers of the others
+        self._of_none = array("q")  # numbers of the others
         self.forgotten = 0  # how many of these are kept no more
         self._cell = ""  # of the client, that runs now
         self._in_cell = False  # one does, whatever it is called
@@ -204,7 +204,7 @@ class Texts:
         else:
             self._of_none.append(text.number)
             if len(self._of_none) > _MOST:
-                self._drop([self._of_none.popleft()])
+                self._drop([self._of_none.pop(0)])
                 self.forgotten += 1
         if not self._open and not self._in_cell:
             self._cell = ""

@@ -636,3 +636,17 @@ def test_a_long_compile_tells_of_its_progress(s, monkeypatch):
     with pytest.raises(CompileError):
         s.run(functions.replace("f(x)", "1") + "int last(void) { return y; }", "c", sink=refused)
     assert refused.words[-1].startswith("compiling took")
+
+
+@pytest.mark.parametrize(
+    ("cell", "told"),
+    [
+        ("int r = setjmp(env);", True),
+        ("n++; setjmp(env)", True),
+        ("if (!setjmp(env)) longjmp(env, 1);", False),
+        ("int set(void) { return setjmp(env); }", False),
+    ],
+)
+def test_where_longjmp_could_not_come_back_to(s, cell, told):
+    run(s, "#include <setjmp.h>\njmp_buf env; int n;")
+    assert any("ends with this cell" in note for note in run(s, cell).notes) == told

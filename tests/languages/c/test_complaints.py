@@ -180,6 +180,8 @@ def test_a_statement_that_is_not_whole_is_told_with_its_end(s, cell):
         ("char *s = “hi”;", 'write " instead of “'),
         ("char c = ‘a’;", "write ' instead of ‘"),
         ("int x = 5 – 3;", "write - instead of –"),
+        ("puts（3）;", "write ( instead of （"),
+        ("y = f((1), 2) + 3", "declare it first: `int y = f((1), 2) + 3;`"),
         ("@sq(3)", "a call in C has no @: `sq(...)`"),
         ("sq(3)\u200b", "take out U+200B"),
         ("define i32 @f() { ret i32 0 }", "this is LLVM IR"),

@@ -587,6 +587,68 @@ def test_an_edit_gives_what_the_text_gives(s, cells, edits, expression, wanted):
     s.check()
 
 
+@pytest.mark.parametrize(
+    ("above", "use", "value"),
+    [
+        ("int f(int M) { return M + 1; }", "f(1)", 2),
+        ("struct f { int M; };", "sizeof(struct f)", 4),
+        ("int f(int (*M)(int), int x);", "sizeof(f(0, 1))", 4),
+        ("struct M { int a; }; int f(struct M *p) { return !p; }", "f(0)", 1),
+        ("typedef int M; int f(M x) { return x; }", "f(5)", 5),
+        ("enum M { A = 3 }; int f(enum M x) { return x; }", "f(A)", 3),
+    ],
+)
+def test_a_macro_is_none_in_what_was_declared_before_it(s, above, use, value):
+    run(s, above, "#define M 30")
+    assert run(s, use).value == value
+    run(s, "#define M (", "#undef M")
+    assert run(s, use).value == value
+
+
+def test_a_declaration_has_the_macros_that_it_was_declared_with(s):
+    run(s, "#define M 2", cell_id="M")
+    run(s, "typedef int t[M]; struct u { int E, a[M]; };", "#define E 5")
+    assert run(s, "(int) (sizeof(t) + sizeof(struct u))").value == 20
+    run(s, "#define M 3", cell_id="M")
+    assert run(s, "(int) (sizeof(t) + sizeof(struct u))").value == 28
+    run(s, "#undef M")
+    assert run(s, "(int) (sizeof(t) + sizeof(struct u))").value == 28
+
+
+def test_a_macro_is_none_in_what_is_kept_for_others(s):
+    run(s, "enum { N = 1 };", cell_id="n")
+    run(s, "struct p { int M, a[N]; };", cell_id="p")
+    run(s, "int f(struct p x) { return x.M + sizeof x; }", "#define M 30")
+    run(s, "", cell_id="p")
+    assert not run(s, "#define M 31").notes  # nobody has it
+    assert "compiled again for the new N" in str(run(s, "enum { N = 3 };", cell_id="n").notes)
+
+
+def test_a_macro_is_none_in_a_variable_that_is_made_again_and_again(s):
+    run(s, "enum { N = 1 };", cell_id="n")
+    run(s, "struct p { int M; }; struct p t[] = {{.M = 4}, [N] = {.M = 5}};", "#define M 30")
+    for number in 2, 3:
+        run(s, f"enum {{ N = {number} }};", cell_id="n")
+        assert run(s, "sizeof t").value == 4 * number + 4
+
+
+@pytest.mark.parametrize("anew", ["#undef EOF\n#define EOF (-2)", "#undef EOF"])
+def test_a_headers_macro_that_is_defined_anew_is_the_headers_above(s, anew):
+    run(s, "#include <stdio.h>")
+    run(s, "enum { N = 1 };", cell_id="n")
+    run(s, "struct s { int a[4 + EOF]; }; int f(void) { return 10 * EOF + N; }", anew)
+    assert run(s, "sizeof(struct s)").value == 12
+    run(s, "enum { N = 2 };", cell_id="n")
+    assert s.call("f") == -8
+
+
+def test_a_header_below_gives_no_macros_to_what_is_above_it(s, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("k.h").write_text("#define K 3\n")
+    run(s, "struct s { int K; };", "#define K 9", '#include "k.h"')
+    assert run(s, "sizeof(struct s)").value == 4
+
+
 def test_what_conditions_left_out_is_told(s):
     run(s, "#define DEBUG 0", cell_id="c")
     run(s, "#if DEBUG\nint f(void) { return 1; }\n#else\nint f(void) { return 2; }\n#endif")
@@ -1033,3 +1095,30 @@ def test_a_function_that_has_left_c_stays_known_when_its_old_cell_is_edited(s):
     s.export_python("left", lambda x: x + 5, "i32 (i32)")
     run(s, "int beside; int also(void) { return left(3); }", cell_id="a")
     assert (run(s, "left(1)").value, s.call("user"), s.call("also")) == (6, 7, 8)
+
+
+def test_a_typedef_of_a_pointer_to_what_is_only_named(s):
+    run(s, "typedef union V { int a; } V;", cell_id="v")
+    run(s, "typedef V *At;\ntypedef struct { At p; long o; } Rel;")
+    run(s, "struct S { Rel top; };")
+    run(s, "typedef union V { int a; char c[12]; } V;", cell_id="v")
+    run(s, "long f(void) { struct S s = {{.o = 5}}; return s.top.o; }")
+    assert s.call("f") == 5
+
+
+def test_a_member_by_the_name_of_a_macro_with_parameters(s):
+    run(s, "#define LINKED struct S *next; int v", "struct S;")
+    run(s, "typedef struct S S;\nstruct G;\ntypedef struct G G;\nstruct S { LINKED; G *all; };")
+    run(s, "typedef struct M { char m; S s; } M;\nstruct G { int n; M main; };")
+    run(s, "#define next(x) last((x)->all->main.s.next)")
+    run(s, "int f(void) { static G g; g.main.s.v = 6; return g.main.s.v; }", cell_id="f")
+    run(s, "int f(void) { static G g; g.main.s.v = 7; return g.main.s.v; }", cell_id="f")
+    assert s.call("f") == 7
+
+
+@pytest.mark.parametrize("bound", ["CALL(LEN)", "LEN /* long */ (3)", "BOTH"])
+def test_a_macro_with_parameters_that_is_called_otherwise(s, bound):
+    run(s, "#define CALL(f) f(3)\n#define BOTH CALL(LEN)")
+    run(s, "struct q { int v; };", "#define LEN(n) (n * sizeof(struct q))")
+    run(s, f"struct big {{ char x[{bound}]; }};")
+    assert run(s, "struct q { int v[4]; };\nsizeof(struct big)").value == 48

@@ -7,6 +7,7 @@ import pytest
 from jitkernel import Session
 from jitkernel.errors import CompileError
 from jitkernel.languages.c import headers
+from jitkernel.languages.c.notes import Notes
 from tests.languages.c.running import run
 from tests.seeds import few
 
@@ -386,3 +387,21 @@ def test_pieces_of_a_library_set_macros_for_its_header(tmp_path, long):
             assert run(again, "u32 z = 4; z + sizeof(struct Expr)").value == 12
             again.check()
         s.check()
+
+
+def test_what_a_large_header_needs_is_made_of_another_one(s, tmp_path, monkeypatch):
+    monkeypatch.setattr(headers, "LARGEST", 100)
+    (tmp_path / "words.h").write_text("#define WORD unsigned long\n")
+    (tmp_path / "table.h").write_text(f"static const word table[] = {{1, 2}};\n// {'x' * 100}\n")
+    run(s, '#include "words.h"')
+    run(s, 'typedef WORD word;\n#include "table.h"\nword first(void) { return table[0]; }')
+    run(s, "long second(void) { return table[1]; }")
+    assert s.call("second") == 2
+
+
+def test_headers_of_a_file_that_defines_functions_stay_in_its_order(s, tmp_path):
+    names = "sched stdio errno math ctype stddef limits".split()
+    lines = [f"#define WITH_{name}\n#include <{name}.h>\n" for name in names]
+    (tmp_path / "all.h").write_text(f"{''.join(lines)}int f(void) {{ return 1; }}\n")
+    run(s, '#include "all.h"')
+    assert Notes(s.inspect.program.state.notes.seen).header == "".join(lines)

@@ -163,10 +163,13 @@ def test_many_variables_are_what_ctypes_makes_of_their_declarations(s: Session, 
 
 def test_an_array_with_a_short_initialiser_is_one(s: Session) -> None:
     s.run("int big[400] = {1}; int m[30][30] = {{1}}; int f[100] = {[3] = 1};\n"
+          "int rows[2][40] = {{1}, {2}}; long deep[1][2][9] = {{{1}, {7, 8}}};\n"
           "int sum(const int *p, int n) { int t = 0; while (n--) t += *p++; return t; }",
           "c")  # fmt: skip
     assert s.symbols["big"].type == "[400 x i32]"
     assert s["m"].array.shape == (30, 30)
+    assert s.symbols["rows"].type == "[2 x [40 x i32]]"
+    assert s.symbols["deep"].type == "[1 x [2 x [9 x i64]]]"
     s["big"].array[:] = 5
     assert s["sum"](s["big"], 400) == 2000
     s["big"].value = range(400)
