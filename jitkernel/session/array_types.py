@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from jitkernel.errors import UsageError
 from jitkernel.regex import regex
 from jitkernel.session.arrays import dtype_of, numpy, of_dtype, refuse_order
-from jitkernel.values.c import code_of
+from jitkernel.values.c_numbers import number_type
 from jitkernel.values.datatype import DataType, number
 
 _PARAMETER = regex(r"\s*([A-Za-z_][\w ]*?)\s*(?:\[([^\]]*)\])?\s*\Z")
@@ -112,7 +112,8 @@ class ArraySignature:
 def _read(part: str, text: str) -> _Parameter:
     match = _PARAMETER.match(part)
     if match is None:
-        raise UsageError(f"{part.strip()!r} is no parameter: {text!r}; such as double[n, 3] or n")
+        where = "" if part.strip() == text.strip() else f" of {text!r}"
+        raise UsageError(f"{part.strip()!r}{where} is no parameter, such as double[n, 3] or n")
     name, sides = match[1], match[2]
     if sides is None:
         return _Parameter(part.strip(), name, None, ())
@@ -120,7 +121,8 @@ def _read(part: str, text: str) -> _Parameter:
     if not all(_SIDE.fullmatch(side) for side in found):
         raise UsageError(f"{part.strip()!r}: sides are names, numbers or `:`")
     try:
-        kind = numpy().dtype(_OF_LLVM.get(name) or code_of(name.split()) or name)
+        in_c = number_type(name)
+        kind = numpy().dtype(_OF_LLVM.get(name) or (in_c and in_c.code) or name)
     except TypeError:
         raise UsageError(f"{part.strip()!r}: {name} is no type of numbers") from None
     return _Parameter(part.strip(), "", kind, found)

@@ -27,6 +27,7 @@ from jitkernel.record import NamedTuple
 from jitkernel.regex import regex
 from jitkernel.values.conversion import has_buffer, is_memory, refuse_opaque
 from jitkernel.values.datatype import DataType, Member, number
+from jitkernel.wording import size_text
 
 if TYPE_CHECKING:
     from jitkernel.session.engine import Engine
@@ -401,7 +402,7 @@ class Copies:
         if copied >= _TOLD and not self._arrays.told:
             self._arrays.told = True
             _warn(
-                f"{copied / 1e6:.1f} MB were copied for this call: session.share(array) or "
+                f"{size_text(copied)} were copied for this call: session.share(array) or "
                 "session.array(shape) give arrays that are not"
             )
         return memory

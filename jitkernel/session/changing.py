@@ -27,6 +27,8 @@ class Changing(Running):
     """The operations of a session that change its program, and what is around that: see
     `Session`."""
 
+    __slots__ = ()
+
     def find(self, *which: int | str | Cell) -> list[Cell]:
         """Cells by number, by range (`3-5`), by symbol (`sq` or `@sq`).  Raises UsageError."""
         from jitkernel.session.program.eviction import find_all

@@ -150,6 +150,7 @@ _OF_FUNCTIONS = """A function by name; calling it runs the present definition.
 class FunctionHandle:
     __doc__ = PerInstance(_OF_FUNCTIONS, _document)
     __signature__ = PerInstance(None, _signature)
+    __slots__ = ("__weakref__", "_declared", "_session", "name")
 
     def __init__(self, session: Session, name: str, declared: ArraySignature | None = None):
         self._session, self.name, self._declared = session, name, declared
@@ -241,6 +242,8 @@ class VariableHandle:
     >>> s["count"].value
     4
     """
+
+    __slots__ = ("__weakref__", "_session", "name")
 
     def __init__(self, session: Session, name: str):
         self._session, self.name = session, name
@@ -342,7 +345,7 @@ class VariableHandle:
 
 if TYPE_CHECKING:
 
-    class Handle(FunctionHandle, VariableHandle):
+    class Handle(FunctionHandle, VariableHandle):  # type: ignore[misc]  # no object is both
         """The thing that a name stands for: only the session knows whether a function or a
         variable."""
 

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 class Running:
     """The operations of a session that run its cells and functions, or only look: see `Session`."""
 
+    __slots__ = ()
     _core: Core
     settings: SessionSettings
 
@@ -113,6 +114,8 @@ class Running:
         from jitkernel.session.run.definer import run_many
         from jitkernel.session.settings import CellOptions
 
+        if isinstance(sources, str):  # a sequence of text, but not of cells
+            check_argument("run_many", "sources", "Sequence[str]", sources)
         core, texts = self._core, list(map(self._text, sources))
         core.engine.check_stands()
         before, chosen = core.number, options or CellOptions()

@@ -67,6 +67,14 @@ class Session(Changing):
     In the examples below `s` is a session.
     """
 
+    #: A mistyped setting is an AttributeError, and no attribute of its own.
+    __slots__ = {
+        "__weakref__": "",
+        "_core": "",
+        "results": "The values of cells, by number.",
+        "settings": "What it was started with, as it is now.",
+    }
+
     def __init__(
         self,
         settings: SessionSettings | None = None,
@@ -99,7 +107,7 @@ class Session(Changing):
         self.close()
 
     def __del__(self) -> None:
-        core: Core | None = self.__dict__.get("_core")
+        core: Core | None = getattr(self, "_core", None)
         if core is None or core.forked or core.engine.closed or sys.is_finalizing():
             return  # a process that ends takes its sessions' along
         core.engine.close(leave_code=True)
@@ -438,3 +446,11 @@ class Session(Changing):
             counted(len(own) - functions, "variable"),
         ]
         return f"<Session of {', '.join(parts)}>"
+
+
+# Python's own errors name a function by this: `Session.run() got an unexpected keyword argument`.
+for _room in Session.__mro__[1:-1]:
+    for _method in vars(_room).values():
+        while callable(_method):
+            _method.__qualname__ = f"{Session.__name__}.{_method.__name__}"
+            _method = getattr(_method, "__wrapped__", None)

@@ -270,6 +270,21 @@ def test_one_that_goes_after_the_program_has_ended_leaves_nothing(s):
     assert (mapped("self"), mapped(s.inspect.engine.executor.pid)) == before
 
 
+def test_what_cannot_be_made_says_why_and_how_many_are_there():
+    def said(size: int) -> str:
+        with pytest.raises(JitError) as refused:
+            SharedMemory(size)
+        return str(refused.value)
+
+    assert said(1 << 60).endswith("cannot be mapped: Cannot allocate memory")
+    gc.collect()
+    before = said(1 << 63)
+    memory = SharedMemory(8)
+    assert said(1 << 63) != before
+    del memory
+    assert said(1 << 63) == before
+
+
 def test_arrays_are_there_after_a_crash(s):
     a = s.array(3)
     s["kept"].value = a

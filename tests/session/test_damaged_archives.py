@@ -17,6 +17,7 @@ import pytest
 from jitkernel.arena import Arena
 from jitkernel.elf import ElfObject, read_object
 from jitkernel.elf.archive import read_archive
+from jitkernel.elf.constants import SHT_RELA
 from jitkernel.errors import ArenaFull, LinkError
 from jitkernel.linker import Linker
 from jitkernel.linker.archives import LinkedArchive, combine, select
@@ -160,6 +161,24 @@ def test_damaged_objects(world):
 def test_damaged_archives(world, tmp_path):
     _archives_in(world, range(300), tmp_path)
     assert min(world.outcomes.values()) > 30
+
+
+@pytest.mark.parametrize("value", [(1 << 63) - 1, -1 << 63, 1 << 31])
+@pytest.mark.parametrize("field", ["offset", "addend"])
+def test_each_relocation_at_the_end_of_its_range(world, field, value):
+    for data in _objects():
+        start, count = struct.unpack_from("<Q", data, 40)[0], struct.unpack_from("<H", data, 60)[0]
+        for header in range(start, start + 64 * count, 64):
+            kind, at, size = struct.unpack_from("<4xI16xQQ", data, header)
+            for entry in range(at, at + size, 24) if kind == SHT_RELA else ():
+                changed = bytearray(data)
+                struct.pack_into("<q", changed, entry + 16 * (field == "addend"), value)
+                world.judge(
+                    lambda data=bytes(changed): prepared(
+                        read_object(data), "x.o", world.linker.resolver
+                    )
+                )
+    assert world.outcomes["refused"]
 
 
 @pytest.mark.soak

@@ -75,7 +75,7 @@ def test_the_same_text_gives_the_same(two) -> None:
         ("llvm", "%pair = type { i32, i64 }", "type", "%pair"),
         ("llvm", "@n = i64 6", "value", "@n"),
         ("llvm", "define i24 @odd(i24 %x) {\n  %r = mul i24 %x, 5\n  ret i24 %r\n}", "code", "@odd"),
-        ("kaleidoscope", "def twice(x) x * 3", "code", "@twice"),
+        ("kaleidoscope", "def twice(x) x * 3", "code", "twice"),
     ],
 )  # fmt: skip
 def test_what_differs_is_told(two, language, source, kind, name) -> None:

@@ -20,10 +20,10 @@ from jitkernel import Session
 from jitkernel.session.report.memory import pages
 from tests.session.test_occupancy import prove
 
-STEPS = 200_000
+STEPS = 100_000
 CHECKED = 1_000  # every so many steps everything is compared and the books are proved
 WARM = 20_000  # processes may not grow after so many steps
-GROWTH = 5 << 20
+GROWTH = 3 << 20
 HIGH_WATER = 1.25
 
 SPECS = [random_spec(random.Random(seed)) for seed in range(300)]

@@ -19,6 +19,7 @@ from jitkernel import Session
 from jitkernel.errors import (
     CompileError,
     Fault,
+    TypeMismatch,
     UndefinedSymbol,
     UsageError,
 )
@@ -186,8 +187,41 @@ def test_a_fault_names_the_line_of_the_cells_own_source(s: Session) -> None:
     with pytest.raises(UndefinedSymbol, match=r"line 4: nowhere\(x\)"):
         k(s, "1\nf(1)")
     k(s, "def down(x)\n  1 +\n  down(x + 1)")
-    with pytest.raises(Fault, match=r"@down.*line 3: down\(x \+ 1\)"):
+    with pytest.raises(Fault, match=r"down.*line 3: down\(x \+ 1\)"):
         k(s, "down(1)")
+
+
+def test_what_a_change_is_refused_for_is_said_as_each_language_has_it(s: Session) -> None:
+    k(s, "def two(a b) a + b")
+    k(s, "def four(a) two(two(a, a), a)")
+    with pytest.raises(
+        TypeMismatch, match=r"\Atwo\(a b\) would become two\(a\), but cell \d+ uses it"
+    ):
+        k(s, "def two(a) a")
+    s.run("int one(void) { return 1; }", "c")
+    s.run("define i32 @user() {\n  %r = call i32 @one()\n  ret i32 %r\n}")
+    with pytest.raises(
+        TypeMismatch, match=r"\Aint one\(void\) would become double one\(void\), but"
+    ):
+        s.run("double one(void) { return 1; }", "c")
+
+
+def test_status_and_faults_name_functions_as_they_are_written(s: Session) -> None:
+    said = k(s, "def binary| 5 (a b) a + b\ndef f(x) x | x").notes
+    assert ": binary| 5 (a b), 5 bytes; f(x), " in said[0] and "@" not in said[0]
+    assert k(s, "def f(x) x").notes[1].startswith("f moved from cell ")
+    k(s, "extern nowhere(x)")
+    with pytest.raises(UndefinedSymbol, match=r"\Acall of nowhere, which nobody defines"):
+        k(s, "nowhere(1)")
+    assert repr(s["f"]) == "<f(x)>"
+
+
+def test_a_cell_of_definitions_that_nobody_else_sees_says_so(s: Session) -> None:
+    made = s.run("define internal i32 @own() {\n  ret i32 3\n}\n@p = private global i32 1")
+    (said,) = made.notes
+    assert said.endswith(": @own, @p, private to it: other cells do not see internal definitions")
+    called = s.run("define internal i32 @own() {\n  ret i32 3\n}\n%x = call i32 @own()")
+    assert called.value == 3 and called.notes == []
 
 
 def test_lines_beside_instructions_are_those_of_the_source(s: Session) -> None:
@@ -228,6 +262,21 @@ def test_what_runs_once_may_define_nothing_else(s: Session, forget: None) -> Non
     add(Language("two", lambda source, known: plan(source, once=[Once(text, "main", "")])))
     with pytest.raises(CompileError, match="the function @main alone; make @f internal"):
         s.run("", "two")
+
+
+@pytest.mark.parametrize(
+    ("module", "said"),
+    [
+        ("@main = global i32 1", r"what runs once is no function"),
+        ("define i32 @main(i32 %x) { ret i32 %x }", r"no arguments, and this is i32 \(i32\)"),
+    ],
+)
+def test_what_runs_once_is_a_function_without_arguments(
+    s: Session, forget: None, module: str, said: str
+) -> None:
+    add(Language("odd", lambda source, known: plan(source, once=[Once(module, "main", source)])))
+    with pytest.raises(CompileError, match=said):
+        s.run("go", "odd")
 
 
 def test_an_installed_package_adds_one(

@@ -99,7 +99,7 @@ def test_no_operation_leaves_bytes(tmp_path):
 @pytest.mark.timeout(7200)
 def test_twenty_thousand_cells(tmp_path, capsys):
     """Of every kind in turn; the tables that have a bound are full before."""
-    each, kinds = grown(tmp_path, 5000, 20_000, "run: mixed")["run: mixed"]
+    each, kinds = grown(tmp_path, 10_000, 20_000, "run: mixed")["run: mixed"]
     with capsys.disabled():
         print(f"\nlibrary: {each:.1f} bytes a cell over 20,000 cells")
     assert each <= 16 and not kinds, (each, kinds)

@@ -8,7 +8,14 @@ import pytest
 
 from jitkernel import Session
 from jitkernel.rollback import RecordedDict, RecordedList
-from jitkernel.session.history.snapshot import CHUNK, beyond, count_far_words, grown, lost_words
+from jitkernel.session.history.snapshot import (
+    CHUNK,
+    beyond,
+    count_far_words,
+    grown,
+    lost_words,
+    without,
+)
 from jitkernel.session.program.cell import Change
 
 HEAP, HIGH = 0x5000_0000_0000, 0x8000_0000_0000
@@ -69,6 +76,19 @@ def test_the_earliest_lose_their_pages(pages, limit, lost):
     assert [c.title for c in beyond(changes, limit * CHUNK)] == lost
 
 
+@pytest.mark.parametrize(
+    ("ranges", "left"),
+    [
+        ([], b"abcdef"),
+        ([(90, 102)], b"\0\0cdef"),
+        ([(100, 101), (104, 200)], b"\0bcd\0\0"),
+        ([(94, 100), (106, 107)], b"abcdef"),
+    ],
+)
+def test_what_is_in_a_range_counts_as_zero(ranges, left):
+    assert without(ranges, 100, b"abcdef") == left
+
+
 def test_what_would_be_lost_is_told_to_the_byte(s: Session) -> None:
     """Ranges of variables, ranges that are told twice, and what lies between variables."""
     s.run(
@@ -82,10 +102,10 @@ def test_what_would_be_lost_is_told_to_the_byte(s: Session) -> None:
         )
 
     assert said() == ""
-    assert said((g + 2, g + 5)) == "@g (3 bytes of 10 bytes)"
-    assert said((g, g + 3), (g + 7, g + 10), (g, g + 3)) == "@g (6 bytes of 10 bytes)"
-    assert said((h, h + 1536)) == "@h (1.5 KB of 2.9 KB)"
-    assert said((g, g + 2), (h + 10, h + 30)) == "@h (20 bytes of 2.9 KB), @g (2 bytes of 10 bytes)"
-    assert said((g + 8, g + 12)) == "@g (2 bytes of 10 bytes), 2 bytes without a name"
-    assert said((g + 10, g + 12)) == "2 bytes without a name"
-    assert said((g + 9, g + 11)) == "@g (1 byte of 10 bytes), 1 byte without a name"
+    assert said((g + 2, g + 5)) == "@g (3 B of 10 B)"
+    assert said((g, g + 3), (g + 7, g + 10), (g, g + 3)) == "@g (6 B of 10 B)"
+    assert said((h, h + 1536)) == "@h (1.5 KiB of 2.9 KiB)"
+    assert said((g, g + 2), (h + 10, h + 30)) == "@h (20 B of 2.9 KiB), @g (2 B of 10 B)"
+    assert said((g + 8, g + 12)) == "@g (2 B of 10 B), 2 B without a name"
+    assert said((g + 10, g + 12)) == "2 B without a name"
+    assert said((g + 9, g + 11)) == "@g (1 B of 10 B), 1 B without a name"

@@ -6,34 +6,31 @@ import random
 
 import pytest
 
-from jitkernel.languages.llvm.plan import LanguageNote
+from jitkernel.languages.llvm.plan import Below, LanguageNote, NoteKey
 from jitkernel.rollback import Rollback
 from jitkernel.session.program.names import LanguageNotes
 from tests.seeds import seeds
 
 
 @pytest.mark.parametrize("seed", seeds(2, 40))
-def test_a_snapshot_is_what_there_is_whatever_was_taken_back(seed: int) -> None:
+def test_languages_see_what_there_is_whatever_was_taken_back(seed: int) -> None:
     chance, notes, rollback = random.Random(seed), LanguageNotes(), Rollback()
 
     def change() -> None:
-        key = f"c:i:{chance.randrange(6)}"
+        key: NoteKey = f"c:i:{chance.randrange(6)}"
         if chance.random() < 0.1:
             notes.clear()
         elif chance.random() < 0.3:
             notes.set(key, None)
         else:
-            notes.set(key, LanguageNote(str(chance.random()), cell=chance.randrange(1, 4)))
+            cell, group = chance.randrange(1, 4), chance.choice(("", "left"))
+            key = Below(key, cell) if chance.random() < 0.4 else key
+            notes.set(key, LanguageNote(str(chance.random()), cell=cell, group=group))
 
     def look() -> None:
-        before, now = notes.snapshot(), notes.snapshot()
-        assert before is now and now == notes.kept
-        others = {k for k in now.keys() | seen.keys() if now.get(k) != seen.get(k)}
-        assert others <= now.changed.keys()
-        seen.clear()
-        seen.update(now)
+        notes.check()
+        assert notes.kept == {key: note.kept for key, note in notes.found.items()}
 
-    seen = dict[str, object]()
     for _ in range(300):
         try:
             with rollback.atomic():

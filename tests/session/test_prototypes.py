@@ -200,7 +200,16 @@ def test_text_is_for_pointers_to_bytes_alone(fresh):
     with fresh() as s:
         s.run("double total(const double *v) { return *v; } int pp(char **p) { return !*p; }", "c")
         s.run("int first(const unsigned char *p, void *q) { return *p - *(char *)q; }", "c")
-        for name, type in (("total", "const double *"), ("pp", "char **")):
+        s.run(
+            "#include <uchar.h>\n#include <wchar.h>\nint wide(const wchar_t *w) { return w[1]; }",
+            "c",
+        )
+        s.run("int u16(const char16_t *u) { return u[1]; }", "c")
+        assert s.call("wide", ctypes.create_unicode_buffer("a\u4e2d")) == 0x4E2D
+        for name, type in (
+            ("total", "const double *"), ("pp", "char **"), ("wide", "const wchar_t *"),
+            ("u16", "const char16_t *"),
+        ):  # fmt: skip
             with pytest.raises(UsageError, match=f"is {re.escape(type)}, and a Python str is"):
                 s.call(name, "abc")
         assert s.call("first", "abc", "abd") == 0

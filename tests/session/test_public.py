@@ -28,8 +28,7 @@ def public(names: list[str]) -> list[str]:
 
 
 def test_a_session_shows_what_its_users_want(s: Session) -> None:
-    assert public(dir(Session)) == OPERATIONS
-    assert set(public(dir(s))) == {*OPERATIONS, "results", "settings"}
+    assert public(dir(Session)) == public(dir(s)) == sorted([*OPERATIONS, "results", "settings"])
 
 
 def test_what_frontends_need_is_apart(s: Session) -> None:
@@ -44,6 +43,8 @@ def test_each_says_what_it_is_and_what_it_gives(of: type) -> None:
         member = getattr(member, "__func__", member)
         function = member.fget if isinstance(member, property) else member
         assert inspect.getdoc(function), name
+        if inspect.ismemberdescriptor(function):  # what it has from its beginning
+            continue
         assert "return" in inspect.unwrap(function).__annotations__, name
 
 

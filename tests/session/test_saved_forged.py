@@ -127,7 +127,7 @@ def test_rows_that_were_forged(original: Path, tmp_path: Path) -> None:
 
 @pytest.mark.soak
 def test_many_rows_that_were_forged(original: Path, tmp_path: Path) -> None:
-    check(original, tmp_path, range(FORGED, 3000))
+    check(original, tmp_path, range(FORGED, 1000))
 
 
 @pytest.mark.parametrize("column", ["source", "module", "object"])

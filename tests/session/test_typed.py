@@ -93,6 +93,8 @@ def test_this_file_is_right_for_mypy(tmp_path: Path) -> None:
 
     copy = tmp_path / "typed.py"
     copy.write_text(Path(__file__).read_text())
-    mypy = [sys.executable, "-m", "mypy", "--strict", "--config-file=", f"--cache-dir={tmp_path}"]
-    done = subprocess.run([*mypy, str(copy)], cwd=ROOT, capture_output=True, text=True)
+    # Errors of the package are its own, as where it is installed.
+    mypy = [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "--config-file="]
+    mypy += [f"--cache-dir={tmp_path}", str(copy)]
+    done = subprocess.run(mypy, cwd=ROOT, capture_output=True, text=True)
     assert done.stdout.startswith("Success"), done.stdout + done.stderr

@@ -31,9 +31,9 @@ def values(s, at):
 def test_beyond_it_nothing_is_undone(large):
     large.run("@write(1000, 5)")
     large.run("@write(3000000, 7)")
-    with pytest.raises(UsageError, match=r"before: big \(64\.0 KB of 4\.0 MB\)") as caught:
+    with pytest.raises(UsageError, match=r"before: big \(64\.0 KiB of 4\.0 MiB\)") as caught:
         large.undo()
-    assert "undo_data, 1.0 MB of the data zone" in str(caught.value)
+    assert "undo_data, 1.0 MiB of the data zone" in str(caught.value)
     assert "Nothing was undone. Run the cells again" in str(caught.value)
     assert "cell 4: @write(3000000, 7)" in str(caught.value)
     assert values(large, 3000000) == (7, 7)
@@ -84,7 +84,7 @@ def test_data_that_a_run_brought_leaves_with_it(large):
 def test_a_variable_that_is_set_again_beyond_the_limit(large):
     large.run("@late = global i64 3")
     large.run("@late = 4")
-    with pytest.raises(UsageError, match=r"@late \(8 bytes of 8 bytes\)"):
+    with pytest.raises(UsageError, match=r"@late \(8 B of 8 B\)"):
         large.undo()
     assert large["late"].value == 4
 

@@ -26,7 +26,7 @@ define i32 @first(ptr %p) {
 }
 @g = global i32 5
 """
-THINGS = {"None": None, "int": 3, "list": [1], "bytes": b"b", "object": object()}
+THINGS = {"None": None, "int": 3, "list": [1], "text": "ab", "bytes": b"b", "object": object()}
 #: A call with a thing in it; what does not fit there; a part of what is said.
 CALLS: dict[str, tuple[Callable[[Session, Any], object], str, str]] = {
     "call": (lambda s, x: s.call(x, 1), "None int list bytes object", "name is text"),
@@ -46,7 +46,7 @@ CALLS: dict[str, tuple[Callable[[Session, Any], object], str, str]] = {
     "run: options": (
         lambda s, x: s.run("@sq(1)", options=x), "int list bytes object", "options is a CellOptions"
     ),
-    "run_many": (lambda s, x: s.run_many(x), "None int object", "sources is a sequence of text"),
+    "run_many": (lambda s, x: s.run_many(x), "None int text object", "sources is a sequence of text"),
     "run_many: one": (lambda s, x: s.run_many([x]), "None int list bytes object", "text"),
     "time": (lambda s, x: s.time(x), "None int list bytes object", "expression is text"),
     "time: number": (lambda s, x: s.time("@sq(1)", x), "list bytes object", "a whole number"),
@@ -282,3 +282,35 @@ def test_arguments_are_given_in_order_or_by_name(s: Session) -> None:
     s.evict("twice")
     with pytest.raises(UsageError, match="@twice is not defined any more"):
         twice(n=3)
+
+
+def test_what_has_too_many_members_is_counted(s: Session) -> None:
+    s.run("struct pt { double x, y; }; double sum(struct pt p) { return p.x + p.y; }", "c")
+    with pytest.raises(UsageError, match=r"struct \(x, y\), .* a Python tuple of 3 is given"):
+        s.call("sum", (1, 2, 3))
+    with pytest.raises(UsageError, match=r"\A'double\[n\] n' is no parameter, such as "):
+        s["sum"].arrays("double[n] n")
+
+
+@pytest.mark.parametrize(
+    "mistaken",
+    [
+        lambda s: s.run(),
+        lambda s: s.run("@g", lang="c"),
+        lambda s: s.configure("budget"),
+        lambda s: s.undo(1, 2, 3),
+        lambda s: s.budgett,
+        lambda s: setattr(s, "budgett", 8),
+        lambda s: setattr(s["g"], "valu", 8),
+        lambda s: setattr(s["f"], "arays", "int[n]"),
+    ],
+)
+def test_a_mistyped_name_is_refused_in_the_words_of_what_has_it(
+    s: Session, mistaken: Callable[[Session], object]
+) -> None:
+    s.run("@g = global i32 5\ndefine void @f() { ret void }")
+    with pytest.raises(
+        (TypeError, AttributeError),
+        match=r"Session\.|'(Session|\w+Handle)' object has no attribute",
+    ):
+        mistaken(s)

@@ -16,9 +16,10 @@ from jitkernel.ir.types import FloatType, FunctionType, IntType, PointerType, Ty
 from jitkernel.linker.records import SymbolState
 from jitkernel.session.debugging.calling import Arguments, Returned
 from jitkernel.session.debugging.expressions import Context, evaluate
-from jitkernel.session.debugging.numbers import LONG, arithmetic, converted, decode, named_by_size
+from jitkernel.session.debugging.numbers import arithmetic, converted, decode, named_by_size
 from jitkernel.session.debugging.values import Value, bytes_of, type_text
 from jitkernel.session.program.signatures import Signature, attributes_of
+from jitkernel.values.c_numbers import LONG
 from jitkernel.values.datatype import VOID, DataType, Member
 from jitkernel.values.python import bit_field
 

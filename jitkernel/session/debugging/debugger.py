@@ -25,7 +25,7 @@ from jitkernel.session.debugging.records import (
     Scope,
     Variable,
 )
-from jitkernel.session.debugging.view import Calling, View
+from jitkernel.session.debugging.view import Calling
 from jitkernel.session.debugging.watching import Watchpoint
 from jitkernel.session.debugging.wholes import bodies
 
@@ -296,16 +296,13 @@ class Debugger(Machine):
         """Look at another thread that stands, and have it make the next step.  Raises UsageError
         where it does not stand."""
         self._standing  # noqa: B018
-        stop, executor = self._stops.standing, self._core.engine.executor
+        stop = self._stops.standing
         if stop is None or thread not in stop.contexts:
             known = ", ".join(str(number) for number, _ in self.threads())
             raise UsageError(f"thread {thread} does not stand; those that do: {known}")
         if thread not in self._views:
             registers = self._points.original_registers(self._stops.registers(thread))
-            top = executor.stack_top if thread == executor.pid else 0
-            view = View(self._core, self._code, registers, top, self._memory)
-            view.context, view.copy_of = stop.contexts[thread], self._copy_of
-            self._views[thread] = view
+            self._look_at(thread, registers, stop.contexts[thread])
         self._view, self._thread = self._views[thread], thread
 
     def frames(self) -> list[Frame]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from jitkernel.errors import UsageError
+from jitkernel.languages.c.values import quoted
 from jitkernel.regex import regex
 
 __all__ = ["Format", "dump", "read_format"]
@@ -85,13 +86,8 @@ def _strings(
             yield f"{address:#x}: nothing can be read from here on"
             return
         text, end, _ = data.partition(b"\0")
-        shown = "".join(chr(b) if 32 <= b < 127 and b not in b'"\\' else _escape(b) for b in text)
-        yield f'{_place(address, name)}: "{shown}"{"" if end else "..."}'
+        yield f"{_place(address, name)}: {quoted(text)}{'' if end else '...'}"
         address += len(text) + bool(end)
-
-
-def _escape(byte: int) -> str:
-    return {10: "\\n", 9: "\\t", 13: "\\r", 34: '\\"', 92: "\\\\"}.get(byte, f"\\x{byte:02x}")
 
 
 def _place(address: int, name: Callable[[int], str]) -> str:
@@ -112,8 +108,7 @@ def _value(data: bytes, format: Format, name: Callable[[int], str]) -> str:
         case "t":
             return f"{number:0{8 * size}b}"
         case "c":
-            low = number & 0xFF
-            return f"{low} '{chr(low) if 32 <= low < 127 else _escape(low)}'"
+            return f"{data[0]} {quoted(data[:1], chr(39))}"
         case "f":
             return repr(struct.unpack(_FLOATS[size], data)[0])
         case "a":

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from jitkernel.elf.registers import KEPT, WHOLE
+
 if TYPE_CHECKING:
     from jitkernel.elf.dwarf import Function, Read
     from jitkernel.session.debugging.frames import LiveFrame
@@ -19,14 +21,6 @@ __all__ = ["AtCall", "at_call", "entry_value"]
 
 _DEEPEST = 16  # callers that are asked, one for the other
 _JUMPS = 3  # that may lie between what is called and the function's code
-_KEPT = ("rbx", "rbp", "r12", "r13", "r14", "r15")
-_NAMES = {
-    name: f"r{letter}{end}"
-    for letters, end in (("abcd", "x"), (("s", "d"), "i"), (("b", "s"), "p"))
-    for letter in letters
-    for name in (f"r{letter}{end}", f"e{letter}{end}", f"{letter}{end}", f"{letter}l", f"{letter}h")
-} | {f"r{n}{end}": f"r{n}" for n in range(8, 16) for end in ("", "d", "w", "b")}
-_NAMES |= {"sil": "rsi", "dil": "rdi", "bpl": "rbp", "spl": "rsp"}
 _WORD = (1 << 64) - 1
 
 
@@ -75,7 +69,7 @@ class AtCall(Mapping[str, int]):
 
     def __getitem__(self, name: str) -> int:
         found = self._known.get(name)
-        found = self._recall(name) if found is None and name in _NAMES else found
+        found = self._recall(name) if found is None and name in WHOLE else found
         if found is None:
             raise KeyError(name)
         return found
@@ -149,7 +143,7 @@ def _given(
         each = code[at]
         if each.mnemonic in ("jmp", "ret"):
             return None
-        changed = {_NAMES.get(each.reg_name(r), "") for r in each.regs_access()[1]}
+        changed = {WHOLE.get(each.reg_name(r), "") for r in each.regs_access()[1]}
         if register in changed:
             return _value(each, {n: v for n, v in registers.items() if n not in written})
         if each.mnemonic == "call":
@@ -168,13 +162,13 @@ def _value(instruction: Any, registers: Mapping[str, int]) -> int | None:
         return None
     mask: int = (1 << 8 * operands[0].size) - 1
     source, name = operands[1], instruction.mnemonic
-    known = {n: registers[n] for n in (*_KEPT, "rsp") if n in registers}
+    known = {n: registers[n] for n in (*KEPT, "rsp") if n in registers}
     if source.type == X86_OP_IMM and name in ("mov", "movabs"):
         return int(source.imm) & mask
     if source.type == X86_OP_REG and name == "xor" and source.reg == operands[0].reg:
         return 0
     if source.type == X86_OP_REG and name == "mov":
-        value = known.get(_NAMES.get(instruction.reg_name(source.reg), ""))
+        value = known.get(WHOLE.get(instruction.reg_name(source.reg), ""))
         return None if value is None else value & mask
     if source.type == X86_OP_MEM and name == "lea" and not source.mem.index:
         base = instruction.reg_name(source.mem.base) if source.mem.base else ""

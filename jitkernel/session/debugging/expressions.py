@@ -11,13 +11,13 @@ from functools import partial
 
 from jitkernel.errors import UsageError
 from jitkernel.session.debugging.lexing import Stream, Token, number_of
-from jitkernel.session.debugging.numbers import INT, ULONG
 from jitkernel.session.debugging.operations import Context, Operations
 from jitkernel.session.debugging.type_names import TypeNames, pointer_to
 from jitkernel.session.debugging.values import Value
-from jitkernel.values.datatype import VOID
+from jitkernel.values.c_numbers import INT, ULONG
+from jitkernel.values.datatype import VOID, DataType
 
-__all__ = ["Context", "evaluate", "is_true"]
+__all__ = ["Context", "converted", "evaluate", "is_true"]
 
 _LEVELS = (
     ("||",), ("&&",), ("|",), ("^",), ("&",), ("==", "!="), ("<", ">", "<=", ">="), ("<<", ">>"),
@@ -39,6 +39,13 @@ def evaluate(text: str, context: Context, does: type[Operations] = Operations) -
 def is_true(value: Value, context: Context) -> bool:
     """True if a condition with this value holds.  Raises UsageError where that makes no sense."""
     return _Evaluation("", context, Operations).does.truth(value, Token("end", "", 1))
+
+
+def converted(text: str, type: DataType, context: Context) -> bytes:
+    """The bytes that a variable of a type has where an expression is assigned to it.  Raises
+    UsageError."""
+    made, end = _Evaluation(text, context, Operations), Token("end", "", 1)
+    return made.does.bytes(made.does.cast(made.run(), type, end), end)
 
 
 class _Evaluation:

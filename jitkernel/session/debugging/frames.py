@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from jitkernel.elf.registers import KEPT
 from jitkernel.languages.llvm.plan import ENTRY
 from jitkernel.linker.backtrace import MAX_FRAMES, StackFrame, walk
 from jitkernel.session.debugging.code import Code, Place
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from jitkernel.session.core import Core
 
 Read = Callable[[int, int], bytes]
-_KEPT = ("rbx", "rbp", "r12", "r13", "r14", "r15")  # by calls: psABI 3.2.1
 _STACK_READ = 1 << 20  # bytes of the stack that are looked at
 _PIECE = 1 << 12  # and are read at once
 
@@ -66,7 +66,7 @@ def stack(
         known = dict(now)
         found += [LiveFrame(frame.pc, known, frame, place, exact) for place in places]
         # What a call may change is not known in its caller.
-        now = {name: now[name] for name in _KEPT if name in now} if frame.certain else {}
+        now = {name: now[name] for name in KEPT if name in now} if frame.certain else {}
         now["rsp"] = frame.stop
         for name, at in frame.saved.items():
             if (word := words(at, 8)) is not None:

@@ -12,9 +12,10 @@ from typing import Literal, NamedTuple
 from jitkernel.errors import UsageError
 from jitkernel.languages.c.tokens import token_at
 from jitkernel.regex import regex
-from jitkernel.session.debugging.numbers import DOUBLE, FLOAT, INT, LONG_DOUBLE, NAMED, Number
+from jitkernel.session.debugging.numbers import Number
 from jitkernel.session.debugging.setting import unescaped
 from jitkernel.values import literals
+from jitkernel.values.c_numbers import DOUBLE, FLOAT, INT, LONG_DOUBLE, NAMED
 from jitkernel.values.datatype import DataType
 
 __all__ = ["Stream", "Token", "number_of", "tokens"]

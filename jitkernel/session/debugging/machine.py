@@ -329,10 +329,13 @@ class Machine:
         """Say of watchpoints that they are not, and why."""
         for point, why in [*those]:
             if point.message != why or point.verified:
-                point.verified, point.message = False, why
-                words = f"watchpoint {point.number}, {point.watch}: {why}\n"
-                self.listener(Event("output", text=words))
-                self.listener(Event("breakpoint", breakpoint=point))
+                self._not_watched(point, why)
+
+    def _not_watched(self, point: Watchpoint, why: str) -> None:
+        point.verified, point.message = False, why
+        words = f"watchpoint {point.number}, {point.watch}: {why}\n"
+        self.listener(Event("output", text=words))
+        self.listener(Event("breakpoint", breakpoint=point))
 
     def _tell_unseen(self) -> None:
         """Say what has changed and nobody was stopped; watchpoints of frames are over."""
@@ -346,10 +349,7 @@ class Machine:
         """The variable that is watched is no more."""
         self._watching.drop(point)
         self._wanted.remove(point.number)
-        point.verified, point.message = False, OVER
-        words = f"watchpoint {point.number}, {point.watch}: {OVER}\n"
-        self.listener(Event("output", text=words))
-        self.listener(Event("breakpoint", breakpoint=point))
+        self._not_watched(point, OVER)
 
     def _put_back(self) -> None:
         """The ordinary code is in memory again, as if nobody had debugged it."""
@@ -408,15 +408,8 @@ class Machine:
                     return
             # Behind an instruction that has written: the next one's breakpoint was not met yet.
             self._here = stop.why == "watch"
-        top = (
-            self._core.engine.executor.stack_top
-            if stop.tid == self._core.engine.executor.pid
-            else 0
-        )
-        self._view = View(self._core, self._code, registers, top, self._memory)
-        self._thread = self._own = stop.tid
-        self._views = {stop.tid: self._view}
-        self._view.context, self._view.copy_of = stop.context, self._copy_of
+        self._own, self._views = stop.tid, {}
+        self._look_at(stop.tid, registers, stop.context)
         reason, self._hit = self._reason(stop, registers["rip"])
         if reason is None:
             self._leave()
@@ -659,7 +652,7 @@ class Machine:
         finally:
             self._core.engine.stopping = False  # an interrupt was the call's
             self._views = {self._own: view}
-            view.edited_by_call()
+            view.look_again()
         return call.result(left)
 
     def _check_own(self) -> None:
@@ -735,6 +728,15 @@ class Machine:
         if self._view is None or self.stop is None:
             raise UsageError(NOTHING_STANDS)
         return self._view
+
+    def _look_at(self, thread: int, registers: dict[str, int], context: int) -> None:
+        """From now on it is this thread that is looked at, which stands with these registers."""
+        executor = self._core.engine.executor
+        top = executor.stack_top if thread == executor.pid else 0
+        view = View(self._core, self._code, registers, top, self._memory)
+        view.context, view.copy_of = context, self._copy_of
+        self._view = self._views[thread] = view
+        self._thread = thread
 
     def _idle(self) -> View:
         """A view where nothing stands: the session's variables."""

@@ -9,59 +9,33 @@ from __future__ import annotations
 import math
 import struct
 from fractions import Fraction
-from functools import lru_cache
 from typing import TypeAlias
 
 from jitkernel.values import literals
+from jitkernel.values.c_numbers import (
+    BOOL,
+    CHAR,
+    FLOATS,
+    INT,
+    LONG,
+    NAMED,
+    SIGNED,
+    UINT,
+    ULONG,
+    UNSIGNED,
+    number_type,
+)
 from jitkernel.values.datatype import DataType
 from jitkernel.values.python import read_int
 
 __all__ = [
-    "BOOL", "CHAR", "DOUBLE", "FLOAT", "INT", "LONG", "LONG_DOUBLE", "NAMED", "Number", "UINT",
-    "ULONG", "arithmetic", "common", "converted", "decode", "encode", "is_number", "named_by_size",
+    "Number", "arithmetic", "common", "converted", "decode", "encode", "is_number", "named_by_size",
     "promoted",
 ]  # fmt: skip
 
 Number: TypeAlias = int | float | Fraction
 
 
-def _integer(name: str, size: int, signed: bool) -> DataType:
-    return DataType("int", name, size, size, 8 * size, signed)
-
-
-def _real(name: str, size: int) -> DataType:
-    made = DataType("float", name, size, size)
-    made.bits = made.form.width if made.form is not None else 8 * size
-    return made
-
-
-_SIGNED = [
-    _integer(name, size, True)
-    for name, size in (
-        ("int", 4), ("long", 8), ("long long", 8), ("__int128", 16)
-    )
-]  # fmt: skip
-_UNSIGNED = [
-    _integer(name, of.size, False)
-    for name, of in zip(
-        ("unsigned int", "unsigned long", "unsigned long long", "unsigned __int128"),
-        _SIGNED,
-        strict=True,
-    )
-]
-INT, LONG, LLONG, _ = _SIGNED
-UINT, ULONG, ULLONG, _ = _UNSIGNED
-CHAR = _integer("char", 1, True)
-BOOL = DataType("bool", "_Bool", 1, 1, 8, False)
-FLOAT, DOUBLE, LONG_DOUBLE = _real("float", 4), _real("double", 8), _real("long double", 16)
-_FLOATS = [_real("_Float16", 2), FLOAT, DOUBLE, LONG_DOUBLE, _real("__float128", 16)]
-_SMALL = [
-    CHAR, _integer("signed char", 1, True), _integer("unsigned char", 1, False),
-    _integer("short", 2, True), _integer("unsigned short", 2, False),
-]  # fmt: skip
-#: The types of numbers by their names in C.
-NAMED = {of.name: of for of in [BOOL, *_SMALL, *_SIGNED, *_UNSIGNED, *_FLOATS]}
-_ALIASES = {"__int128 unsigned": "unsigned __int128", "_Float128": "__float128", "bool": "_Bool"}
 _OF_SIZE = {
     (size, signed): of
     for size, signed, of in [
@@ -71,7 +45,8 @@ _OF_SIZE = {
         (16, False, NAMED["unsigned __int128"]),
     ]
 }  # fmt: skip
-_OF_FORM = {of.form.name: of for of in _FLOATS if of.form is not None}
+_RANKS = {of.name: rank for each in (SIGNED, UNSIGNED) for rank, of in enumerate(each)}
+_OF_FORM = {of.form.name: of for of in FLOATS if of.form is not None}
 
 
 def is_number(type: DataType) -> bool:
@@ -89,9 +64,8 @@ def arithmetic(type: DataType) -> DataType | None:
         return _OF_FORM.get(bare.form.name) if bare.form is not None else None
     if bare.kind not in ("int", "enum"):
         return None
-    name = _ALIASES.get(bare.name, bare.name)
-    if bare.kind == "int" and name in NAMED:
-        return NAMED[name]
+    if bare.kind == "int" and (found := number_type(bare.name)) is not None:
+        return found
     size = next((s for s in (1, 2, 4, 8, 16) if s >= bare.size), 0)
     return _OF_SIZE.get((size, bare.signed is not False))
 
@@ -206,13 +180,6 @@ def promoted(type: DataType, bits: int = 0) -> DataType:
     return INT if type.size < INT.size else type
 
 
-@lru_cache(maxsize=1024)
-def _rank(name: str, size: int) -> int:
-    names = [of.name for of in _SIGNED]
-    plain = name.replace("unsigned ", "")
-    return names.index(plain) if plain in names else {4: 0, 8: 1, 16: 3}[size]
-
-
 def common(left: DataType, right: DataType) -> DataType:
     """The type in which C computes with two promoted operands.  C11 6.3.1.8."""
     if left.kind == "float" or right.kind == "float":
@@ -220,7 +187,7 @@ def common(left: DataType, right: DataType) -> DataType:
         return max(reals, key=lambda of: (of.bits, of.size))
     if left.name == right.name:
         return left
-    ranks = _rank(left.name, left.size), _rank(right.name, right.size)
+    ranks = _RANKS[left.name], _RANKS[right.name]
     if left.signed == right.signed:
         return left if ranks[0] >= ranks[1] else right
     signed, unsigned = (left, right) if left.signed else (right, left)
@@ -229,4 +196,4 @@ def common(left: DataType, right: DataType) -> DataType:
         return unsigned
     if signed.size > unsigned.size:
         return signed
-    return _UNSIGNED[rank]
+    return UNSIGNED[rank]

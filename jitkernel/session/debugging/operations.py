@@ -14,14 +14,15 @@ from fractions import Fraction
 from jitkernel.errors import UsageError
 from jitkernel.session.debugging import numbers
 from jitkernel.session.debugging.lexing import Token
-from jitkernel.session.debugging.numbers import INT, LONG, Number, arithmetic
+from jitkernel.session.debugging.numbers import Number, arithmetic
 from jitkernel.session.debugging.setting import with_bits
 from jitkernel.session.debugging.type_names import pointer_to
-from jitkernel.session.debugging.values import Value, bytes_of, type_text
+from jitkernel.session.debugging.values import Value, bytes_of, element, members, type_text
+from jitkernel.values.c_numbers import INT, LONG
 from jitkernel.values.datatype import VOID, DataType, Member
 from jitkernel.values.python import bit_field
 
-__all__ = ["Context", "Operations"]
+__all__ = ["Context", "Operations", "pointee"]
 
 _COMPARED: dict[str, Callable[[Number, Number], bool]] = {
     "==": lambda a, b: a == b, "!=": lambda a, b: a != b, "<": lambda a, b: a < b,
@@ -224,7 +225,7 @@ class Operations:
         bare = value.type.bare
         if bare.kind != "pointer":
             raise self.failed(f"{type_text(value)} is no pointer", token)
-        of = _target(bare)
+        of = pointee(bare)
         if of.bare.kind == "void":
             what = "ptr leads to nothing known" if value.ir else "it is a pointer to void"
             raise self.failed(f"{what}: cast it first", token)
@@ -258,38 +259,24 @@ class Operations:
             index = 0
         if not 0 <= index < count:
             raise self.failed(f"there are {count} elements, and none with number {index}", token)
-        if bare.kind == "struct":
-            member = bare.members[index]
-            return self.part(value, member.type, member.offset)
-        of = bare.part(0)
-        size = bare.stride if value.ir else of.bare.size
-        if size or not of.bits:
-            return self.part(value, of, index * size)
-        at, shift = divmod(index * of.bits, 8)
-        return self.part(value, of, at, of.bits, shift)
+        is_struct = bare.kind == "struct"
+        part = bare.members[index] if is_struct else element(bare, index, value.ir)
+        return self.part(value, part)
 
-    def part(
-        self, value: Value, type: DataType, offset: int, bits: int = 0, shift: int = 0
-    ) -> Value:
+    def part(self, value: Value, of: Member) -> Value:
         """A part of a value: see `Value.part`."""
-        return value.part(type, offset, bits, shift)
+        return value.part(of)
 
     def member(self, value: Value, name: Token) -> Value:
-        """A member of a struct or a union."""
+        """A member of a struct or a union, or a half of a complex number."""
         bare = value.type.bare
-        if bare.kind == "complex" and name.text in ("real", "imaginary"):
-            half = bare.size // 2
-            of = numbers.NAMED[bare.name.removesuffix(" _Complex")]
-            return self.part(value, of, half * (name.text == "imaginary"))
-        if bare.kind not in ("struct", "union"):
+        if bare.kind not in ("struct", "union", "complex"):
             raise self.failed(f"{type_text(value)} has no members", name)
-        found = _find(bare, name.text)
-        if found is None:
-            names = ", ".join(m.name for m in bare.members if m.name)
-            has = f"it has {names}" if names else "nothing is known of its members"
+        known = {} if value.ir else {member.name: member for member in members(bare)}
+        if name.text not in known:
+            has = f"it has {', '.join(known)}" if known else "nothing is known of its members"
             raise self.failed(f"no member is called {name.text}: {has}", name)
-        member, at = found
-        return self.part(value, member.type, at, member.bits, member.shift)
+        return self.part(value, known[name.text])
 
     def assigned(self, left: Value, right: Value, token: Token) -> Value:
         """Set a variable; the value that it has then."""
@@ -318,7 +305,7 @@ class Operations:
             return call(value, arguments)
         bare = value.type.bare
         if bare.kind == "pointer":
-            bare = _target(bare).bare
+            bare = pointee(bare).bare
         result = bare.element or VOID
         return Value(result, data=bytes(result.bare.size))
 
@@ -413,7 +400,7 @@ class Operations:
             word = (1 << 64) - 1
             holds = _COMPARED[operator](int(first) & word, int(second) & word)
             return self.make(INT, holds)
-        size = self.size(_target(pointers[0].type.bare), token) if operator in "+-" else 0
+        size = self.size(pointee(pointers[0].type.bare), token) if operator in "+-" else 0
         if operator == "-" and len(pointers) == 2:
             distance = self.converted(int(first) - int(second), LONG, token)
             count = abs(int(distance)) // max(size, 1)
@@ -438,12 +425,13 @@ def _by_zero(left: float, right: float) -> float:
     return math.copysign(math.inf, math.copysign(1, left) * math.copysign(1, right))
 
 
-def _target(pointer: DataType) -> DataType:
+def pointee(pointer: DataType) -> DataType:
+    """The type that a pointer leads to, void where nobody says."""
     return pointer.bare.element or VOID
 
 
 def _leads_nowhere(pointer: Value) -> bool:
-    return _target(pointer.type).bare.kind == "void"
+    return pointee(pointer.type).bare.kind == "void"
 
 
 def _is_null(pointer: Value) -> bool:
@@ -456,16 +444,3 @@ def _same(left: DataType, right: DataType) -> bool:
     one, other = left.bare, right.bare
     same = (one.kind, one.name, one.size) == (other.kind, other.name, other.size)
     return one is other or (same and bool(one.name))
-
-
-def _find(type: DataType, name: str) -> tuple[Member, int] | None:
-    """A member and its offset, also of members without a name; C11 6.7.2.1."""
-    left = [(type, 0)]
-    while left:
-        of, at = left.pop(0)
-        for member in of.members:
-            if member.name == name:
-                return member, at + member.offset
-            if not member.name and not member.bits:
-                left.append((member.type.bare, at + member.offset))
-    return None

@@ -134,6 +134,3 @@ class PostMortem:
 
     def end(self) -> None:
         """It has ended."""
-
-    def set_variable(self, reference: int, name: str, text: str) -> Variable:
-        raise UsageError("registers cannot be set: the call has ended")

@@ -11,6 +11,7 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from jitkernel.elf.registers import SHOWN
 from jitkernel.errors import Interrupted, JitError, UsageError
 from jitkernel.regex import regex
 from jitkernel.session.debugging import shows
@@ -84,9 +85,6 @@ _NOT = {
     "jump j": "nothing can be left out: `set $rip = ADDRESS` moves where it goes on",
 }
 _REFUSED = {word: why for words, why in _NOT.items() for word in words.split()}
-_REGISTERS = (
-    "rip rsp rbp rax rbx rcx rdx rsi rdi r8 r9 r10 r11 r12 r13 r14 r15 eflags".split()
-)  # fmt: skip
 #: What words that let the program go on mean by that.
 _MOTIONS: Mapping[str, Motion] = {
     "next": "next", "step": "step_in", "continue": "continue", "finish": "step_out",
@@ -450,12 +448,6 @@ class Prompt:
         name, _, given = (part.strip() for part in text.partition("="))
         if not given:
             raise UsageError(f"{name} = what? set x = 5")
-        if name.startswith("$"):
-            scope = next(s for s in self.seen.scopes(self.chosen) if s.name == "Registers")
-            number = str(self._address(given))
-            made = self.seen.set_variable(scope.reference, name[1:], number)
-            self._write(f"{name} = {made.value}")
-            return
         made = self.seen.evaluate(f"{name} = {given}", self.chosen, calls=True)
         made.name = name
         self._write(f"{name} = {shows.value(made, bare=True)}")
@@ -508,7 +500,7 @@ class Prompt:
         if which and which not in registers:
             known = ", ".join(registers)
             raise UsageError(f"there is no register {which}; known here: {known}")
-        for name in sorted(registers, key=_REGISTERS.index):
+        for name in sorted(registers, key=SHOWN.index):
             value = registers[name]
             if which in ("", name):
                 yield f"{name:<6} {value:#018x}  {self.seen.name_of(value)}".rstrip()

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from jitkernel.errors import UsageError
 from jitkernel.regex import regex
-from jitkernel.session.debugging.numbers import NAMED, converted, encode
+from jitkernel.session.debugging.numbers import converted, encode
 from jitkernel.session.debugging.values import Value, bytes_of, type_text
 from jitkernel.values import literals
+from jitkernel.values.c_numbers import NAMED
 from jitkernel.values.datatype import DataType
 
 if TYPE_CHECKING:

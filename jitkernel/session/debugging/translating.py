@@ -17,11 +17,12 @@ from jitkernel.executor.programs import Code, constant, op
 from jitkernel.session.debugging import numbers
 from jitkernel.session.debugging.expressions import evaluate
 from jitkernel.session.debugging.lexing import Token
-from jitkernel.session.debugging.numbers import BOOL, INT, LONG, Number
-from jitkernel.session.debugging.operations import Context, Operations
+from jitkernel.session.debugging.numbers import Number
+from jitkernel.session.debugging.operations import Context, Operations, pointee
 from jitkernel.session.debugging.type_names import pointer_to
 from jitkernel.session.debugging.values import Value
-from jitkernel.values.datatype import VOID, DataType
+from jitkernel.values.c_numbers import BOOL, DOUBLE, INT, LONG
+from jitkernel.values.datatype import VOID, DataType, Member
 
 __all__ = ["In", "translate"]
 
@@ -91,7 +92,7 @@ class Translation(Operations):
             found = super().number(value, token)
             if isinstance(found, int):
                 return _Number(constant(found), bits, signed)
-            word = numbers.encode(numbers.DOUBLE, found)
+            word = numbers.encode(DOUBLE, found)
             return _Number(constant(int.from_bytes(word, "little")), bits, True, True)
         code: Code = place.code
         if place.kind == "address":
@@ -158,7 +159,7 @@ class Translation(Operations):
         left, right = self.decayed(first(), token), self.decayed(second(), token)
         for value in (left, right):
             # Whether it is a null pointer is not known.
-            if value.type.bare.kind == "pointer" and _target(value).bare.kind == "void":
+            if value.type.bare.kind == "pointer" and pointee(value.type).bare.kind == "void":
                 self.untold(token)
         type = self.type_of_both(left, right, token)
         codes = [self.told(self.cast(v, type, token), token).code for v in (left, right)]
@@ -232,13 +233,13 @@ class Translation(Operations):
         pointers = [v for v in (left, right) if v.type.bare.kind == "pointer"]
         if operator not in "+-" or (operator == "+" and len(pointers) == 2):
             self.untold(token)
-        size = constant(max(self.size(_target(pointers[0]), token), operator == "-"))
+        size = constant(max(self.size(pointee(pointers[0].type), token), operator == "-"))
         if len(pointers) == 2:
             code = (*first.code, *second.code, *op("sub"), *size, *op("div"))
             return self.made(LONG, code)
         if operator == "-" and left is not pointers[0]:
             self.untold(token)
-        size = constant(self.size(_target(pointers[0]), token))
+        size = constant(self.size(pointee(pointers[0].type), token))
         scaled = [
             number.code if value is pointers[0] else (*number.code, *size, *op("mul"))
             for value, number in ((left, first), (right, second))
@@ -271,9 +272,11 @@ class Translation(Operations):
 
     def pointed(self, value: Value, token: Token) -> Value:
         value = self.decayed(value, token)
-        if value.type.bare.kind != "pointer" or _target(value).bare.kind == "void":
+        if value.type.bare.kind != "pointer" or pointee(value.type).bare.kind == "void":
             self.untold(token)
-        return Value(_target(value), ir=value.ir, place=In("address", self.told(value, token).code))
+        return Value(
+            pointee(value.type), ir=value.ir, place=In("address", self.told(value, token).code)
+        )
 
     def indexed(self, value: Value, index: Value, token: Token) -> Value:
         bare = value.type.bare
@@ -281,14 +284,12 @@ class Translation(Operations):
             return self.element(value, int(self.number(index, token)), token)
         return self.pointed(self.compute("+", value, index, token), token)
 
-    def part(
-        self, value: Value, type: DataType, offset: int, bits: int = 0, shift: int = 0
-    ) -> Value:
+    def part(self, value: Value, of: Member) -> Value:
         place = value.place
         if place is None or place.kind != "address":
             raise UsageError("parts of what is in no memory are evaluated")
-        code = (*place.code, *constant(offset), *op("add")) if offset else place.code
-        return Value(type, bits=bits, shift=shift, ir=value.ir, place=In("address", code))
+        code = (*place.code, *constant(of.offset), *op("add")) if of.offset else place.code
+        return Value(of.type, bits=of.bits, shift=of.shift, ir=value.ir, place=In("address", code))
 
     def cast(self, value: Value, type: DataType, token: Token) -> Value:
         if value.place is None and value.data is not None:
@@ -314,10 +315,6 @@ class Translation(Operations):
 
     def called(self, value: Value, arguments: list[Value], token: Token) -> Value:
         self.untold(token)
-
-
-def _target(pointer: Value) -> DataType:
-    return pointer.type.bare.element or VOID
 
 
 def _width(value: Value) -> tuple[int, bool]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from jitkernel.session.debugging.lexing import Stream, Token
-from jitkernel.session.debugging.numbers import BOOL, NAMED
+from jitkernel.values.c_numbers import number_type
 from jitkernel.values.datatype import VOID, DataType
 
 __all__ = ["TypeNames", "pointer_to"]
@@ -63,7 +63,7 @@ class TypeNames:
                     return None
                 self.stream.at += 1
         if words:
-            type = _spelled(words)
+            type = VOID if words == ["void"] else number_type(" ".join(words))
             if type is None:
                 raise self.stream.failed(f"'{' '.join(words)}' is no type")
         return None if type is None else self.declarator(type)
@@ -125,23 +125,3 @@ class TypeNames:
 def pointer_to(type: DataType) -> DataType:
     """The type of pointers to a type."""
     return DataType("pointer", size=8, align=8, bits=64, element=type)
-
-
-def _spelled(words: list[str]) -> DataType | None:
-    """The type that words of C spell in any order; 6.7.2."""
-    rest = [word for word in words if word not in ("signed", "unsigned", "int", "long", "short")]
-    is_unsigned, longs = "unsigned" in words, words.count("long")
-    if rest:
-        name = rest[0]
-        if name == "void":
-            return VOID if len(words) == 1 else None
-        if name == "bool":
-            return BOOL
-        if name == "double" and longs:
-            name = "long double"
-        if name in ("char", "__int128") and ("signed" in words or is_unsigned):
-            sign = "unsigned " if is_unsigned else "signed " if name == "char" else ""
-            name = f"{sign}{name}"
-        return NAMED.get(name) if len(rest) == 1 else None
-    name = "short" if "short" in words else ("int", "long", "long long")[min(longs, 2)]
-    return NAMED[f"unsigned {name}" if is_unsigned else name]

@@ -136,7 +136,6 @@ class Types(DescribedTypes[int]):
             case "void" if die.tag in ("base_type", "unspecified_type"):
                 made.bits = die.number("bit_size") or made.bits  # _BitInt
                 self._be_basic(made, die.tag, die.number("encoding"))
-                made.name = _CALLED.get(made.name, made.name)
             case "void":
                 pass
             case _:
@@ -180,14 +179,6 @@ class Types(DescribedTypes[int]):
                 return size
             offset = die.reference("type")
         return 0
-
-
-#: GCC's names of types, and clang's.
-_CALLED = {
-    "short int": "short", "long int": "long", "long long int": "long long",
-    "short unsigned int": "unsigned short", "long unsigned int": "unsigned long",
-    "long long unsigned int": "unsigned long long",
-}  # fmt: skip
 
 
 def _count(die: Die) -> int:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from jitkernel.ir.names import decode_name
 from jitkernel.languages.c.values import Memory, constant_text, value_text
 from jitkernel.values.c import declare
+from jitkernel.values.c_numbers import NAMED
 from jitkernel.values.datatype import DataType, Member
 from jitkernel.values.python import bit_field
 from jitkernel.values.value import text_of
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "OPTIMISED_OUT", "UNREADABLE", "Part", "Value", "bytes_of", "children", "counts",
-    "shown", "type_text", "value_at",
+    "element", "members", "shown", "type_text", "value_at",
 ]  # fmt: skip
 
 Describe = Callable[[int], str]
@@ -68,9 +69,11 @@ class Value:
         """The bytes that it is in."""
         return (self.shift + self.bits + 7) // 8 if self.bits else self.type.bare.size
 
-    def part(self, type: DataType, offset: int, bits: int = 0, shift: int = 0) -> Value:
-        """A part of it, `offset` bytes from its beginning."""
-        made = Value(type, bits=bits, shift=shift, ir=self.ir, missing=self.missing)
+    def part(self, of: Member) -> Value:
+        """A part of it."""
+        offset, made = of.offset, Value(of.type, bits=of.bits, shift=of.shift, ir=self.ir)
+        if self.missing:
+            return replace(made, missing=self.missing)
         if self.address is not None:
             return replace(made, address=self.address + offset & (1 << 64) - 1)
         data = self.data
@@ -243,12 +246,10 @@ def counts(value: Value, read: Read) -> tuple[int, int]:
         return 0, 0
     bare = whole.type.bare
     match bare.kind:
-        case "struct" | "union":
-            return sum(1 for _ in _members(bare)), 0
+        case "struct" | "union" | "complex":
+            return sum(1 for _ in members(bare)), 0
         case "array" | "vector":
             return 0, max(_count(bare), 0)
-        case "complex":
-            return 2, 0
     return (1, 0) if whole is not value else (0, 0)
 
 
@@ -262,20 +263,13 @@ def children(value: Value, read: Read, start: int = 0, count: int = 0) -> list[P
     bare = whole.type.bare
     stop = start + count if count > 0 else None
     match bare.kind:
-        case "struct" | "union":
-            parts = [*_members(bare)][start:stop]
-            return [_member_part(whole, name, member, at, arrow) for name, member, at in parts]
+        case "struct" | "union" | "complex":
+            return [_member_part(whole, member, arrow) for member in [*members(bare)][start:stop]]
         case "array" | "vector" if bare.element is not None:
             indices = range(max(_count(bare), 0))[start : stop or start + _PAGE]
             front = "" if whole is value else arrow
-            return [_element(whole, bare, index, front) for index in indices]
-        case "complex":
-            half = bare.size // 2
-            of = DataType("float", bare.name.removesuffix(" _Complex"), half, bits=8 * half)
-            names = ("real", "imaginary")
-            return [
-                Part(name, whole.part(of, at * half), f".{name}") for at, name in enumerate(names)
-            ][start:stop]
+            parts = (element(bare, index, whole.ir) for index in indices)
+            return [Part(part.name, whole.part(part), front + part.name) for part in parts]
     return [Part("*", whole, "*")][start:stop] if whole is not value else []
 
 
@@ -302,33 +296,36 @@ def _count(type: DataType) -> int:
     return type.count
 
 
-def _members(type: DataType, at: int = 0) -> Iterator[tuple[str, Member, int]]:
-    """Name, member and offset; those of a member without a name are the struct's own.  C11
-    6.7.2.1."""
+def members(type: DataType, at: int = 0) -> Iterator[Member]:
+    """The parts with names of a struct or a union, and the halves of a complex number, with their
+    places in the whole.  Those of a member without a name are the struct's own (C11 6.7.2.1);
+    LLVM's, which have none, have numbers."""
+    if type.kind == "complex":
+        half, of = type.size // 2, NAMED[type.name.removesuffix(" _Complex")]
+        yield from (Member("real", of, 0), Member("imaginary", of, half))
     for number, member in enumerate(type.members):
         bare = member.type.bare
         if member.name or member.bits:
             if member.name:
-                yield member.name, member, at + member.offset
+                yield replace(member, offset=at + member.offset)
         elif bare.kind in ("struct", "union") and any(m.name for m in bare.members):
-            yield from _members(bare, at + member.offset)
+            yield from members(bare, at + member.offset)
         else:
-            yield str(number), member, at + member.offset
+            yield replace(member, name=str(number), offset=at + member.offset)
 
 
-def _member_part(whole: Value, name: str, member: Member, at: int, arrow: str) -> Part:
-    if whole.ir:  # by its number: `%s[0]`
-        arrow, name = ("->[", f"{name}]") if arrow == "->" else ("[", f"{name}]")
-        return Part(name[:-1], whole.part(member.type, at), arrow + name)
-    return Part(name, whole.part(member.type, at, member.bits, member.shift), arrow + name)
-
-
-def _element(whole: Value, type: DataType, index: int, front: str) -> Part:
-    of = type.element or type
-    name = f"[{index}]"
-    path = f"->{name}" if front == "->" else name
-    size = type.stride if whole.ir else of.bare.size
+def element(type: DataType, index: int, ir: bool) -> Member:
+    """The element of an array or a vector with a number; of a vector of LLVM's it may be bits."""
+    of, name = type.element or type, f"[{index}]"
+    size = type.stride if ir else of.bare.size
     if size or not of.bits:
-        return Part(name, whole.part(of, index * size), path)
+        return Member(name, of, index * size)
     at, shift = divmod(index * of.bits, 8)  # of a vector whose elements are not whole bytes
-    return Part(name, whole.part(of, at, of.bits, shift), path)
+    return Member(name, of, at, of.bits, shift)
+
+
+def _member_part(whole: Value, member: Member, arrow: str) -> Part:
+    name, path = member.name, arrow + member.name
+    if whole.ir:  # by its number: `%s[0]`
+        path = f"{arrow.removesuffix('.')}[{name}]"
+    return Part(name, whole.part(member), path)

@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from jitkernel.elf import dwarf
 from jitkernel.elf.dwarf import Local, locate
 from jitkernel.errors import JitError, UsageError
 from jitkernel.linker.backtrace import StackFrame
@@ -19,12 +20,12 @@ from jitkernel.session.debugging import values
 from jitkernel.session.debugging.callables import function_value
 from jitkernel.session.debugging.code import Code, Place
 from jitkernel.session.debugging.entry_values import AtCall, at_call, entry_value
-from jitkernel.session.debugging.expressions import Context, evaluate, is_true
+from jitkernel.session.debugging.expressions import Context, converted, evaluate, is_true
 from jitkernel.session.debugging.frames import LiveFrame, name_of, stack
 from jitkernel.session.debugging.own_names import own_names
 from jitkernel.session.debugging.records import Frame, Scope, Variable, register
 from jitkernel.session.debugging.session_variables import global_value, global_variables
-from jitkernel.session.debugging.setting import assign
+from jitkernel.session.debugging.setting import assign, with_bits
 from jitkernel.session.debugging.values import OPTIMISED_OUT, Value
 from jitkernel.session.debugging.vectors import Vectors
 from jitkernel.session.program.signatures import Signature
@@ -367,8 +368,8 @@ class View:
             if place.part.marked and (own := dict(self.locals(index)).get(name)) is not None:
                 return own
         if name.startswith("$") and name[1:] in live.registers:
-            value = live.registers[name[1:]].to_bytes(8, "little")
-            return Value(number("u8"), data=value)
+            value, register_ = live.registers[name[1:]], dwarf.Place("register", register=name[1:])
+            return Value(number("u8"), data=value.to_bytes(8, "little"), place=register_)
         return global_value(self._core, name.removeprefix("@"), self.copy_of)
 
     def _name_or_function(self, index: int, name: str) -> Value | None:
@@ -379,12 +380,15 @@ class View:
         place = value.place
         if value.address is not None:
             self._memory.write(value.address, data)
-        elif place is not None and place.register in self.registers and self.frame(index).exact:
+        elif place is None or place.register not in self.registers:
+            raise UsageError("it is in no place that can be set: it is computed where it is used")
+        elif not self.frame(index).exact:
+            raise UsageError("registers are set in the innermost frame: those of callers are saved")
+        else:
             size = max(len(data), 1)
             was = self.registers[place.register] >> 8 * size << 8 * size
             self.registers[place.register] = was | int.from_bytes(data, "little")
-        else:
-            raise UsageError("it is in no place that can be set: it is computed where it is used")
+            self.look_again()
         self.edited = True
 
     def set_variable(self, reference: int, name: str, text: str) -> Variable:
@@ -392,7 +396,8 @@ class View:
         is expected."""
         held, read = self._named(reference), self._memory.read
         if held.kind == "registers":
-            return self._set_register(held.frame, name, text)
+            self.evaluate(f"${name} = {text}", held.frame)
+            return register(name, self.registers[name])
         expression, found = name, None
         if held.kind == "value" and held.value is not None:
             for part in values.children(held.value, read, *_around(name)):
@@ -404,47 +409,24 @@ class View:
             raise UsageError(f"nothing here is called {name}")
         try:
             data = assign(found, text, read)
-        except UsageError:
-            data = self._computed(held.frame, found, text)
+        except UsageError as wrong:
+            try:
+                data = converted(text, found.type, self._context(held.frame))
+            except UsageError:
+                raise wrong from None  # which says what is expected
+            data = with_bits(found, data, read) if found.bits else data
         self._write(held.frame, found, data)
         fresh = found if found.address is not None else self._name(held.frame, expression)
         return self._shown(name, fresh or found, expression, held.frame)
-
-    def _computed(self, frame: int, wanted: Value, text: str) -> bytes:
-        """The bytes of an expression's value; where it is none, what was wrong with the text."""
-        try:
-            value = evaluate(text, self._context(frame))
-        except UsageError:
-            return assign(wanted, text, self._memory.read)
-        data = values.bytes_of(value, self._memory.read)
-        return (
-            assign(wanted, values.shown(value, self._memory.read), self._memory.read)
-            if (data is None or value.type.bare.size != wanted.type.bare.size)
-            else data
-        )
 
     def type_named(self, name: str) -> DataType | None:
         """A type of C's that the innermost frame's cell knows."""
         return self._context(0).types(name)
 
-    def edited_by_call(self) -> None:
-        """Code has run on the thread: memory may be another, and is looked at again."""
-        for name in ("live", "_vectors"):
+    def look_again(self) -> None:
+        """Registers are others, or memory is, where code has run on the thread."""
+        for name in ("live", "_first", "_vectors"):
             self.__dict__.pop(name, None)
-
-    def _set_register(self, frame: int, name: str, text: str) -> Variable:
-        if frame:
-            raise UsageError("registers are set in the innermost frame: those of callers are saved")
-        if name not in self.registers:
-            raise UsageError(f"there is no register {name}: {', '.join(self.registers)}")
-        try:
-            self.registers[name] = int(text, 0) & (1 << 64) - 1
-        except ValueError:
-            raise UsageError(f"'{text}' is no number: write 42 or 0x2a") from None
-        self.edited = True
-        self.__dict__.pop("live", None)
-        self.__dict__.pop("_first", None)
-        return register(name, self.registers[name])
 
 
 def may_be_late(local: Local, place: Place) -> bool:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from jitkernel.arena.ranges import Range, overlapping
 from jitkernel.elf import read_object
+from jitkernel.languages.llvm.plan import name_of
 from jitkernel.linker import Block, Image
 from jitkernel.linker.layout import read_names
 from jitkernel.session.history.snapshot import CHUNK
@@ -33,7 +34,7 @@ _VALUE = 16
 _AGAIN: Mapping[Kind, str] = {
     "name": "defines {} again", "cell": "took cell {} out",
     "id": "is the same notebook cell, run again", "type": "defines %{} again",
-    "note": "declares {} again", "archive": "links {} again",
+    "note": "declares {} again", "below": "declares {} again", "archive": "links {} again",
     "object": "compiled the same cells again",
 }  # fmt: skip
 
@@ -136,7 +137,8 @@ class _Facts:
                 if kind == "name":
                     called = self._called(key)
                     return words.format(called) if other.arrived else f"evicts {called}"
-                return words.format(key.rpartition(":")[2] if kind == "note" else key)
+                noted = kind in ("note", "below")
+                return words.format(name_of(key).rpartition(":")[2] if noted else key)
         heirs = {was.cell for was in first.facts("name").values()} | {*first.facts("id").values()}
         remade = {number for number, was in first.facts("object").items() if not was.lent}
         for was in other.removed:

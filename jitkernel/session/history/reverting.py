@@ -94,7 +94,7 @@ def _keep_taken(program: Program, versions: Iterable[Version], inverse: Change) 
                 inverse.before.setdefault(("taken", name), symbol.info)
 
 
-_OF_STATE: tuple[Kind, ...] = ("type", "owner", "note", "archive", "declared")
+_OF_STATE: tuple[Kind, ...] = ("type", "owner", "note", "below", "archive", "declared")
 
 
 def _owned(was: Version, names: Mapping[str, Definition]) -> frozenset[str]:

@@ -24,7 +24,7 @@ from jitkernel.linker import SymbolState
 from jitkernel.reach import reached
 from jitkernel.rollback import log_undo
 from jitkernel.session.program.cell import Change, cells_words
-from jitkernel.wording import counted
+from jitkernel.wording import counted, size_text
 
 if TYPE_CHECKING:
     from jitkernel.session.program.program import Program
@@ -205,22 +205,15 @@ def lost_words(program: Program, changes: Sequence[Change]) -> str:
                 known += inside
     rows = sorted(sizes.items(), key=lambda row: -row[1][0])
     words = [
-        f"{program.called(name)} ({size_words(size)} of {size_words(of)})"
+        f"{program.called(name)} ({size_text(size)} of {size_text(of)})"
         for name, (size, of) in rows[:_SHOWN]
     ]
     if len(rows) > _SHOWN:
         words.append(f"{len(rows) - _SHOWN} more variables")
     other = sum(stop - start for start, stop in set(ranges)) - known
     if other > 0:
-        words.append(f"{size_words(other)} without a name")
+        words.append(f"{size_text(other)} without a name")
     return ", ".join(words)
-
-
-def size_words(size: int) -> str:
-    """A number of bytes as it is told: `64.0 KB`."""
-    if size >= 1 << 20:
-        return f"{size / (1 << 20):.1f} MB"
-    return f"{size / 1024:.1f} KB" if size >= 1024 else counted(size, "byte")
 
 
 _HEAP = frozenset(

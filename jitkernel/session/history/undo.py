@@ -25,13 +25,12 @@ from jitkernel.session.history.snapshot import (
     lasting,
     lost_words,
     mentioned,
-    size_words,
 )
 from jitkernel.session.program.cell import LARGE, Cell, Change, cells_words
 from jitkernel.session.program.program import Program
 from jitkernel.session.run.results import Results
 from jitkernel.settings import SessionSettings
-from jitkernel.wording import listed
+from jitkernel.wording import listed, size_text
 
 if TYPE_CHECKING:
     from jitkernel.session.history.dependence import Obstacle
@@ -280,7 +279,7 @@ class UndoHistory:
             limit = self._shadow.limit
             raise UsageError(
                 f"{titles} wrote data that is no longer known as it was before: {lost}. What is "
-                f"kept for undo has a limit (undo_data, {size_words(limit)} of the data zone, and "
+                f"kept for undo has a limit (undo_data, {size_text(limit)} of the data zone, and "
                 f"four times as much of old values).\nNothing was {what}ne. Run the cells again "
                 "that give this data its values; a session that keeps enough of it is "
                 f"Session(undo_data={self._enough_data(changes)})"

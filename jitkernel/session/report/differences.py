@@ -17,7 +17,6 @@ from jitkernel.errors import JitError, LinkError
 from jitkernel.ir.names import ASK, CONTROL, quote_name
 from jitkernel.ir.types import parse_type
 from jitkernel.languages import find
-from jitkernel.languages.llvm.plan import above
 from jitkernel.linker import SymbolState
 from jitkernel.printable import printable, shortened
 from jitkernel.procfs import regions
@@ -309,8 +308,6 @@ def _declared(core: Core) -> dict[tuple[str, str], _Declared]:
     IR name, those of other languages are among the former."""
     state, found = core.program.state, {}
     for key, note in state.notes.found.items():
-        if above(key)[1]:
-            continue  # what another cell says counts
         text = find(key.partition(":")[0]).declares(note.kept)
         found["note", key] = _Declared(key.rpartition(":")[2], text, note.cell)
     for name, cell in state.owners.items():

@@ -26,6 +26,7 @@ from jitkernel.linker.exporters import nobodys
 from jitkernel.procfs import Region, regions
 from jitkernel.session.interruption import TOO_LONG
 from jitkernel.session.report.places import Places
+from jitkernel.session.report.protection import refusal
 from jitkernel.wording import counted
 
 _MEANING = {
@@ -213,7 +214,11 @@ def _access(record: FaultRecord, places: Places) -> str:
         return f"jump to {target}" + (f", {what}" if what else "")
     verb = {"write": "write to", "read": "read of"}.get(record.access, "access to")
     if record.code == 128 and not address:  # SI_KERNEL: the processor does not tell the address
-        return f"{verb} an address that cannot exist (not canonical)"
+        found = _decoded(places.linker, record.pc) if places.owner(record.pc) else None
+        if found is None:
+            return f"{verb} an address that cannot exist (not canonical), or not aligned"
+        at, size, mnemonic, operands = found
+        return refusal(mnemonic, operands, at + size, record.registers)
     if not address:
         return f"{verb} address 0 (a null pointer)"
     if address < 4096:
@@ -278,13 +283,18 @@ def _told(frames: Sequence[NamedFrame], pc: int) -> tuple[Frame, ...]:
 
 def _instruction(linker: Linker, pc: int) -> str:
     """The instruction at an address of text, Intel syntax."""
+    found = _decoded(linker, pc)
+    return f"{found[2]} {found[3]}".strip() if found is not None else ""
+
+
+def _decoded(linker: Linker, pc: int) -> tuple[int, int, str, str] | None:
+    """The same as `plain` gives it; None behind the end of the arena."""
     from jitkernel.linker.disassembly import plain
 
     try:
-        _, _, mnemonic, operands = next(plain(linker.arena.read(pc, 15), pc))
+        return next(plain(linker.arena.read(pc, 15), pc))
     except IndexError:
-        return ""
-    return f"{mnemonic} {operands}".strip()
+        return None
 
 
 def _card(

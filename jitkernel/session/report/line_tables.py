@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 _TABLES_KEPT, _ROWS_KEPT = 256, 20_000
 _LONGEST = 15  # bytes of an instruction. Intel SDM, volume 2, section 2.3.11
 _TEXT_KEPT = 4 << 20  # letters of the module that was printed last
-#: Why code has no line, where it has a table of lines.
-MERGED = "LLVM made it of several lines; %opt --inline=off above the code keeps them apart"
+#: What is known of code that has no line, where there is a table of lines: LLVM made it of several
+#: lines, or late, as a load that it first had within another instruction.
+MERGED = "LLVM tells no line of it: often it is of several, which %opt --inline=off keeps apart"
 
 
 class CodeLine(NamedTuple):

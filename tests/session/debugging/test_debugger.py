@@ -118,6 +118,35 @@ def seen(s: Session) -> Seen:
     return Seen(s)
 
 
+FLOATS = "float f(int i) {\n  float x = 1;\n  char c = 0;\n  return x + c;\n}\n"
+
+
+def test_what_is_set_to_an_expression_is_converted(s: Session, seen: Seen) -> None:
+    """An int's bytes are no float's, though there are as many of them."""
+    s.run(FLOATS, "c")
+    s.debugger.set_breakpoints(FLOATS, [Breakpoint(line=4)])
+
+    def set_both(debugger: Debugger) -> str:
+        scope, *_, registers = debugger.scopes()
+        assert debugger.set_variable(registers.reference, "rax", "i + 0x10").value == "0x12"
+        debugger.set_variable(scope.reference, "x", "i + 1")
+        debugger.set_variable(scope.reference, "c", "x * 2")
+        with pytest.raises(UsageError, match="expected an integer from -128 to 127"):
+            debugger.set_variable(scope.reference, "c", "nobody + 1")
+        return "continue"
+
+    seen.motions = [set_both]
+    assert s.call("f", 2) == 9
+
+
+@pytest.mark.parametrize("of", ["_Float16", "float", "double", "long double"])
+def test_complex_numbers_of_every_width_have_parts(s: Session, of: str) -> None:
+    s.run(f"{of} _Complex z = 3;", "c")
+    whole, half = s.debugger.evaluate("z"), s.debugger.evaluate("z.real")
+    assert (whole.type, whole.named, half.type) == (f"{of} _Complex", 2, of)
+    assert half.value.startswith("3.0")
+
+
 # -- steps -----------------------------------------------------------------------------------------
 
 

@@ -14,9 +14,9 @@ import pytest
 
 from jitkernel.errors import UsageError
 from jitkernel.session.debugging.expressions import Context, evaluate, is_true
-from jitkernel.session.debugging.numbers import INT, NAMED
 from jitkernel.session.debugging.types import type_of_ir
 from jitkernel.session.debugging.values import Value, shown, type_text
+from jitkernel.values.c_numbers import INT, NAMED
 from jitkernel.values.datatype import DataType, Member
 
 #: By type, and what the variables of it hold.
@@ -338,6 +338,7 @@ def test_evaluated(nodes: Memory, text: str, value: str, type: str) -> None:
         ("", "an expression is expected"), ("1 +", "the text ends (column 4"),
         ("node.", "no member is called : it has v, next (column 6"),
         ("node.w", "no member is called w: it has v, next (column 6"),
+        ("o.w", "no member is called w: it has i, c, k (column 3"), ("w.v", "int has no members"),
         ("nothing + 1", "nothing here is called nothing (column 1"),
         ("1 + x y", "nothing here is called x (column 5"), ("w w", "'w' was not expected here (column 3"),
         ("(1 + 2", "')' is expected, but the text ends (column 7"),

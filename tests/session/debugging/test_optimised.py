@@ -110,7 +110,7 @@ def test_values_are_those_of_gdb_or_optimised_out(
                             value,
                         )
                         told += 1
-    assert told > len(truth.stops)
+    assert told >= len(truth.stops)
     if kind == "inlining" and "static inline" in source:
         assert any(frame["inlined"] for frames in found for frame in frames)
 

@@ -49,7 +49,7 @@ def walk(s: Session, call: str, function: str, *texts: str) -> list[tuple[int, d
             return
         debugger = s.debugger
         frame = debugger.frames()[0]
-        if frame.name != f"@{function}":
+        if frame.name != function:
             debugger.go()
             return
         [scope] = [x for x in debugger.scopes(0) if x.name == "Locals"]

@@ -218,11 +218,12 @@ def test_memory_is_what_gdb_shows(talk: Talk, gdb_s: dict[str, list[list[str]]],
         ("3dw", struct.pack("<3i", 1, -2, 3), ["0x10: 1  -2  3"]),
         ("2ow", struct.pack("<2i", 8, 0), ["0x10: 010  0"]),
         ("2cb", b"a\n", ["0x10: 97 'a'  10 '\\n'"]),
+        ("2ch", b"\xc8\0'\0", ["0x10: 200 '\\310'  39 '\\''"]),
         ("fw", struct.pack("<f", 0.5), ["0x10: 0.5"]),
         ("a", struct.pack("<q", 32), ["0x10: 0x20 <there>"]),
         ("9xb", bytes(range(9)), ["0x10: " + "  ".join(f"{n:#04x}" for n in range(8)), "0x18: 0x08"]),
         ("2xg", b"12345678", ["0x10: 0x3837363534333231  ??", "0x18: nothing can be read from here on"]),
-        ("2s", b"a\x01\0b", ['0x10: "a\\x01"', '0x13: "b"...']),
+        ("2s", b"a\x01\0b", ['0x10: "a\\001"', '0x13: "b"...']),
     ],
 )  # fmt: skip
 def test_dump(text: str, data: bytes, shown: list[str]) -> None:
@@ -301,12 +302,13 @@ def test_values_of_ir_before_and_behind_their_definition(talk: Talk) -> None:
 
 def test_what_is_set_counts(talk: Talk) -> None:
     talk.session.debugger.add(Breakpoint(function="sq"))
-    talk.lines = iter(
-        ["set x = 7", "g[1] = 70", "p g[1]", "n", "p y", "set $rax = 5", "p $rax", "c"]
-    )
+    words = "set x = 7; g[1] = 70; p g[1]; n; p y; set $rax = y - 44; p $rax; "
+    talk.lines = iter(f"{words}up; set $rip = 0; set $no = 0; c".split("; "))
     assert talk.session.run("sq(2) + g[1]", "c").value == 49 + 70
     assert talk.printed[2:5] == ["x = 7", "g[1] = 70", "(int) 70"]
-    assert "(int) 49" in talk.printed and "0x5 (5)" in talk.printed
+    assert {"(int) 49", "$rax = 0x5", "0x5 (5)"}.issubset(talk.printed)
+    assert "registers are set in the innermost frame: those of callers are saved" in talk.printed
+    assert any(line.startswith("nothing here is called $no") for line in talk.printed)
 
 
 def test_a_watchpoint(talk: Talk) -> None:

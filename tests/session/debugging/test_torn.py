@@ -6,8 +6,9 @@ import functools
 import os
 import random
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import count
 from typing import Any
 
 import pytest
@@ -23,10 +24,10 @@ U = "int u(int x) {\n  int a = t(x);\n  int b = t(a);\n  return a + b;\n}\n"
 
 def start(s: Session) -> None:
     s.debugger.start()
-    s.debugger.listener = partial(_walk, s)
+    s.debugger.listener = partial(_walk, s, count(1))
 
 
-def _walk(s: Session, event: Event) -> None:
+def _walk(s: Session, stops: Iterator[int], event: Event) -> None:
     """Steps over lines, into functions and out of them, and looks at what is there."""
     debugger = s.debugger
     if event.kind == "stopped":
@@ -34,9 +35,9 @@ def _walk(s: Session, event: Event) -> None:
         for scope in debugger.scopes(0):
             if scope.name == "Locals":
                 debugger.variables(scope.reference)
-        s.stops = getattr(s, "stops", 0) + 1  # type: ignore[attr-defined]
+        number = next(stops)
         motions = ("next", "step_in", "next", "instruction", "step_out")
-        debugger.go(motions[s.stops % 5] if s.stops % 40 else "continue")  # type: ignore[attr-defined]
+        debugger.go(motions[number % 5] if number % 40 else "continue")
 
 
 def ready(s: Session) -> None:

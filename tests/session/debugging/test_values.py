@@ -8,7 +8,6 @@ import pytest
 
 from jitkernel.elf.dwarf import Place
 from jitkernel.errors import UsageError
-from jitkernel.session.debugging.numbers import INT, NAMED
 from jitkernel.session.debugging.setting import assign
 from jitkernel.session.debugging.types import type_of_ir
 from jitkernel.session.debugging.values import (
@@ -21,6 +20,7 @@ from jitkernel.session.debugging.values import (
     type_text,
     value_at,
 )
+from jitkernel.values.c_numbers import INT, NAMED
 from jitkernel.values.datatype import VOID, DataType, Member
 from jitkernel.values.ir import data_type
 from jitkernel.values.value import TypedValue
@@ -214,6 +214,10 @@ def test_complex_numbers_have_two_parts() -> None:
     value = of(type, struct.pack("<2d", 1, -2.5))
     assert shown(value, read) == "1.0 - 2.5i"
     assert parts(value) == [("v.real", "1.0"), ("v.imaginary", "-2.5")]
+    led_to = of(pointer(type), struct.pack("<Q", BASE))
+    assert (counts(led_to, read), [name for name, _ in parts(led_to)]) == (
+        (2, 0), ["v->real", "v->imaginary"],
+    )  # fmt: skip
 
 
 def test_expressions_of_parts() -> None:
