@@ -15,7 +15,7 @@ import os
 import resource
 import sys
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from contextlib import suppress
 from time import perf_counter_ns
 from typing import Any
@@ -173,7 +173,8 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (int, float)) or value is None:
         return value
     if isinstance(value, Iterable) and not isinstance(value, (str, dict)):
-        return " ".join(getattr(each, "ref", None) or str(each) for each in value)
+        words = [getattr(each, "ref", None) or str(each) for each in value]
+        return " ".join(sorted(words) if isinstance(value, Set) else words)
     return getattr(value, "ref", None) or str(value)
 
 

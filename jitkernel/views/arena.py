@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from jitkernel.errors import UsageError
 from jitkernel.session.report.memory import STATES, Occupant, occupancy
 from jitkernel.views.svg import INK, LETTER, SHEET, Fill, image, label, rectangle
-from jitkernel.views.view import View, folding, join, size_text, table
-from jitkernel.wording import counted, cut_list
+from jitkernel.views.view import View, folding, join, table
+from jitkernel.wording import counted, cut_list, size_text
 
 if TYPE_CHECKING:
     from jitkernel.session import Session

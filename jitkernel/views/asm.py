@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
+from jitkernel.elf import read_object
 from jitkernel.errors import UsageError
 from jitkernel.ir.debug_info import Origins
 from jitkernel.ir.names import bare
@@ -16,7 +18,9 @@ from jitkernel.linker.disassembly import Instruction, decode
 from jitkernel.linker.linkmap import MappedSymbol
 from jitkernel.linker.x86_64 import STUB_SIZE
 from jitkernel.session.program.cell import CellState
-from jitkernel.views.view import View, join, listing
+from jitkernel.views.relocatable import NamedCode, Stretch
+from jitkernel.views.room import Room
+from jitkernel.views.view import View, join, listing, paragraph
 from jitkernel.wording import counted
 
 if TYPE_CHECKING:
@@ -50,6 +54,7 @@ def asm(
     syntax: str = "intel",
     lines: bool = True,
     entry: bool = False,
+    room: Room | None = None,
 ) -> View:
     """The functions of a cell, or one function; without a target those of the last cell.
 
@@ -57,8 +62,9 @@ def asm(
     While the program stands: the code that runs, `=>` marking where the frame that is looked at
     goes on, `->` where others do.
     `entry`: where pointers to one function lead, as it is shown of one that no cell defines.
-    Raises UsageError where there is no machine code.
+    Lines are shown as far as there is `room`.  Raises UsageError where there is no machine code.
     """
+    room = room or Room()
     if isinstance(target, str):
         name = bare(target)
         symbol = session.inspect.program.named(name)
@@ -70,24 +76,26 @@ def asm(
     cell, functions = code_of(session, target, traps=True)
     only = functions[0].name if len(functions) == 1 else ""
     rows = session.inspect.places.lines.of_cell(cell.number, only) if lines else []
-    describe = describer(session, cell)
+    named = namer(session, cell)
     views, used = [], set[int]()
     debugger = session.inspect.debugger
     marks = debugger.marks() if debugger is not None else {}
-    for code in functions:
+    for at, code in enumerate(functions):
+        if room.full:
+            views.append(paragraph(*room.said(len(functions) - at, "function")))
+            break
         form = debugger.form_of(code.name, cell.number) if debugger is not None else None
         if form is not None:  # what runs in its place
             code, rows = replace(code, address=form[0], size=form[1]), form[2] if lines else []
-        content = session.inspect.engine.arena.read(code.address, code.size)
-        found = decode(content, code.address, describe, syntax, rows)
+        found = named(code, syntax, rows)
         used.update(i.line for i in found)
         title = _title(session, code) + ", as it is debugged" * (form is not None)
-        views.append(listing(title, "\n".join(disassemble(found, marks))))
+        views.append(listing(title, "\n".join(disassemble(found, marks)), room))
     if any(used):
         views.append(
-            source_lines(session.source(cell.number), used, f"Lines of cell {cell.number}")
+            source_lines(session.source(cell.number), used, f"Lines of cell {cell.number}", room)
         )
-    return join(views)
+    return join(views, room)
 
 
 def _entry(session: Session, name: str, syntax: str) -> View:
@@ -174,14 +182,14 @@ def _own(session: Session, cell: Cell) -> list[MappedSymbol]:
     ]
 
 
-def source_lines(source: str, used: set[int], title: str) -> View:
+def source_lines(source: str, used: set[int], title: str, room: Room | None = None) -> View:
     """The lines of a source that are wanted, each after its number, which is its marker, and with
     the C line that it says it comes from."""
     last = source.count("\n") + 1
     shown = [n for n in sorted(used) if 0 < n <= last]
     width = max((len(str(n)) for n in shown), default=1)
     origins = Origins(source)
-    return listing(title, "\n".join(f"{n:>{width}}  {origins.line(n)}" for n in shown))
+    return listing(title, "\n".join(f"{n:>{width}}  {origins.line(n)}" for n in shown), room)
 
 
 def _title(session: Session, code: Code) -> str:
@@ -217,6 +225,32 @@ def describer(session: Session, cell: Cell | None = None) -> Callable[[int], str
         return look.places.data(address) or look.places.there(address)
 
     return describe
+
+
+def namer(
+    session: Session, cell: Cell, meant: Callable[[str], Stretch | None] | None = None
+) -> Callable[[Code, str, Sequence[tuple[int, int]]], list[Instruction]]:
+    """A function that decodes code of a cell in memory, in a syntax, with the lines of addresses;
+    operands have the names of what they lead to.  `meant` as for `NamedCode`."""
+    describe, look = describer(session, cell), session.inspect
+    made = look.own_symbols(cell.number)
+    obj = read_object(look.object(cell.number)) if made else None
+    called = partial(look.program.called, cell=cell.number)
+    names = NamedCode(obj, called, meant) if obj is not None else None
+    places = {
+        s.address: (entry[3], entry[4])
+        for s, entry in zip(made, obj.symbols[1:] if obj is not None else (), strict=True)
+        if s.kind == "function" and s.address
+    }
+
+    def named(code: Code, syntax: str, lines: Sequence[tuple[int, int]]) -> list[Instruction]:
+        content = look.engine.arena.read(code.address, code.size)
+        found = decode(content, code.address, describe, syntax, lines)
+        if names is None or code.address not in places:
+            return found
+        return names.refer(found, *places[code.address])
+
+    return named
 
 
 def disassemble(

@@ -15,6 +15,7 @@ from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING
 
 from jitkernel.errors import UsageError
+from jitkernel.ir.calls import find_calls
 from jitkernel.ir.module import functions as ir_functions
 from jitkernel.ir.names import symbols_in
 from jitkernel.linker import Symbol, SymbolState
@@ -23,6 +24,7 @@ from jitkernel.session.program.cell import CellState
 from jitkernel.views.asm import Code, code_of, meant
 from jitkernel.views.diagram import PAGE, Arrow, Node, figure_of
 from jitkernel.views.graph import links, within
+from jitkernel.views.room import LARGEST, Room
 from jitkernel.views.view import WIDTH, View, prose, table
 from jitkernel.wording import counted, cut_list
 
@@ -158,20 +160,28 @@ def _functions(session: Session) -> dict[str, _Function]:
 
 
 def _note_inlined(session: Session, number: int, functions: dict[str, _Function]) -> None:
-    """Note what functions of a cell have of others in their code: those that name it, or, where it
-    came with the body of another, all of them."""
+    """Note what functions of a cell have of others in their code: those that they name, or that
+    the text names which came with another."""
     linked = session.inspect.program.linker.symbols
-    held = [n for n in session.inspect.held(number) if n in linked and linked[n].is_function]
+    held = {n for n in session.inspect.held(number) if n in linked and linked[n].is_function}
     if not held:
         return
-    own = {
-        e.name: symbols_in(e.text) for e in ir_functions(session.inspect.module(number), "define")
-    }
-    own = {name: mentioned for name, mentioned in own.items() if name in functions}
-    for name in sorted(held):
-        users = [user for user, mentioned in own.items() if name in mentioned and user != name]
-        for user in users or [user for user in own if user != name]:
-            functions[user].inlines.append(name)
+    request = session.inspect.request(number)
+    bodies = {e.name: e.text for e in ir_functions(request.source, "define")}
+    own = {name: symbols_in(text) for name, text in bodies.items()}
+    lent = {body.name: symbols_in(body.text) for body in request.bodies}
+    texts = {**lent, **own}
+    for user in filter(functions.__contains__, own):
+        function, found, names = functions[user], {user}, [user]
+        while names:
+            for name in texts.get(names.pop(), frozenset()) - found:
+                if name in held or name in lent or (name in own and name not in linked):
+                    found.add(name)
+                    if name not in function.calls and name not in function.takes:
+                        names.append(name)
+        calls = {call.callee for call in find_calls(bodies[user])} if function.takes else set()
+        found -= {user, *(name for name in function.takes if name not in calls)}
+        function.inlines += sorted(found & held)
 
 
 def _elsewhere(symbol: Symbol | None) -> _Function:
@@ -244,15 +254,18 @@ class _Shown:
         if many:
             said += f"; {ROWS} functions are listed, --all lists all"
         columns = ("function", "where", "calls", "takes the address of", "called by")
-        text = View(_text(title, rows, f"{said}."), table(title, columns, rows, f"{said}.").html)
+        endless = self.everything
+        words = _text(title, rows, f"{said}.", Room("--all", endless))
         if not self.arrows:
-            return text
+            return View(words, table(title, columns, rows, f"{said}.", Room("--all", endless)).html)
         several = len(functions) > DRAWN and len({*self.homes.values()}) > 1
         drawn = self._clusters if apart or (not self.here and several) else self._drawing
-        image, words, rest = drawn(f"{title}: {said}.")
+        image, legend, rest = drawn(f"{title}: {said}.")
         note = f"\n{textwrap.fill(rest, WIDTH)}" if rest else ""
-        html = f"{image}<p>{prose(f'{words} {rest}'.strip())}</p>{text.html}"
-        return View(text.text + note, html)
+        room = Room("--all", endless).within(LARGEST - 3 * len(image) // 2)
+        shown = table(title, columns, rows, f"{said}.", room)
+        html = f"{image}<p>{prose(f'{legend} {rest}'.strip())}</p>{shown.html}"
+        return View(words + note, html)
 
     def _row(self, name: str) -> tuple[str, str, str, str, str]:
         function, called = self.functions[name], self.called
@@ -345,7 +358,7 @@ class _Shown:
         return found
 
 
-def _text(title: str, rows: list[tuple[str, str, str, str, str]], note: str) -> str:
+def _text(title: str, rows: list[tuple[str, str, str, str, str]], note: str, room: Room) -> str:
     """A paragraph for each function: nothing is cut short, however many it calls."""
     lines = [title]
     for name, where, calls, takes, called in rows:
@@ -353,7 +366,7 @@ def _text(title: str, rows: list[tuple[str, str, str, str, str]], note: str) -> 
         said = "; ".join(f"{word} {text}" for word, text in parts if text)
         head = f"{name} ({where})" if f", {where}" not in name else name
         lines += textwrap.wrap(f"{head} {said}", WIDTH, subsequent_indent="    ")
-    return "\n".join([*lines, note])
+    return "\n".join([*room.lines(lines), note])
 
 
 def _called(session: Session, name: str) -> str:

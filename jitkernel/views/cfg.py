@@ -28,13 +28,14 @@ from jitkernel.views.here import block_marks
 from jitkernel.views.lines import Located
 from jitkernel.views.outline import outline, subtree
 from jitkernel.views.overlays import ANALYSES, DRAWN, Edge, Overlay, Subject, counts
-from jitkernel.views.view import View, clip, folding, join, listing, paragraph, prose, table
+from jitkernel.views.room import Room
+from jitkernel.views.view import View, folding, join, listing, paragraph, prose, table
 from jitkernel.wording import counted, did_you_mean
 
 if TYPE_CHECKING:
     from jitkernel.session import Session
 
-LISTED = 3000  # instructions
+_LISTED = 3000  # instructions
 _LARGEST = 120_000  # bytes of HTML
 _AROUND = 8_000  # of what is neither boxes nor tables: the script, sentences
 _EDGE, _CLOSED = 90, 500  # of an arrow, and of a box of several blocks
@@ -106,7 +107,10 @@ def cfg(
         raise UsageError(
             f"{meant(session, target, cell)} has no body whose control flow could be shown"
         )
-    graphs = [_Graph(session, located, name, cell.number, marks.get(name, {})) for name in names]
+    ir = f"%ir {{}}{'' if raw else ' --opt'}" if level is None else ""
+    graphs = [
+        _Graph(session, located, name, cell.number, marks.get(name, {}), ir) for name in names
+    ]
     if part.label:
         graphs = _with_block(session, graphs, part.label)
     found: dict[str, bytes] = {}
@@ -146,13 +150,21 @@ def _with_block(session: Session, graphs: list[_Graph], label: str) -> list[_Gra
 
 
 class _Graph:
-    """A function's blocks and edges; `marks` are those of blocks, by number."""
+    """A function's blocks and edges; `marks` are those of blocks, by number, and `ir` is the
+    command that shows what is in them, of a name, "" where there is none."""
 
     def __init__(
-        self, session: Session, located: Located, name: str, cell: int, marks: Mapping[int, str]
+        self,
+        session: Session,
+        located: Located,
+        name: str,
+        cell: int,
+        marks: Mapping[int, str],
+        ir: str = "",
     ):
         self._session, self._located, self.name = session, located, name
         self.called = session.inspect.program.called(name, cell)
+        self._ir = ir.format(self.called)
         body = located.body(name)
         self.function, self.blocks = body.function, body.function.blocks
         self.texts = dict(zip(self.blocks, body.texts, strict=True))
@@ -232,8 +244,9 @@ class _Graph:
         if self.overlays:
             more = join([overlay.view for overlay in self.overlays])
             html, text = html + more.html, f"{text}\n\n{more.text}"
-        code = listing("", "\n".join(clip(self._code(), LISTED, ": %ir shows them")))
-        rest = f"The {count} instructions are not listed: %ir {self.called} --opt shows them."
+        code = listing("", "\n".join(self._code()), Room(self._ir, lines=_LISTED))
+        rest = f"The {count} instructions are not listed"
+        rest += f": {self._ir} shows them." if self._ir else "."
         if len(self.blocks) > DRAWN:
             return View(f"{text}\n{rest}", f"{html}<p>{prose(rest)}</p>")
         # The picture has them whole: the list need not make the page too long.

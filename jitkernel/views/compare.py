@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 import textwrap
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import zip_longest
@@ -21,21 +21,21 @@ from jitkernel.elf.constants import STT_FUNC
 from jitkernel.errors import LinkError, UsageError
 from jitkernel.ir.names import bare, written
 from jitkernel.ir.printed import matching
-from jitkernel.linker.disassembly import Instruction, decode, named
+from jitkernel.linker.disassembly import Instruction, named
 from jitkernel.linker.packed import is_packed
 from jitkernel.session.report.sources import Place
-from jitkernel.views.asm import code_of, describer, source_lines
+from jitkernel.views.asm import code_of, namer, source_lines
 from jitkernel.views.foreign import ForeignCode
 from jitkernel.views.lines import Line
-from jitkernel.views.panes import Keys, Pane, linked_html
-from jitkernel.views.relocatable import constant, decoded, is_literal
-from jitkernel.views.view import View, join, prose, table, time_text, titled
+from jitkernel.views.panes import RUN, Keys, Pane, linked_html
+from jitkernel.views.relocatable import NamedCode, Stretch
+from jitkernel.views.room import Room, size_of
+from jitkernel.views.view import View, inner, join, prose, table, time_text, titled
 
 if TYPE_CHECKING:
     from jitkernel.session import Session
 
 WIDTH = 44  # columns of one side in plain text
-_LISTED = 3_000  # lines of a side
 _ALIKE = 0.4  # below this share of equal lines, two codes stand side by side as they are
 
 
@@ -47,13 +47,14 @@ def compare(
     cpu: str = "",
     arguments: str | None = None,
     syntax: str = "intel",
+    room: Room | None = None,
 ) -> View:
     """Two versions of a function side by side: instructions, bytes, and the time of a call.
 
     `what` is one function or two; with one, two cells that defined it (or one, against the present
     one), or two `levels` or `machines` (or one, against how it is).  `arguments` are those of the
-    calls to be timed, as in a call line: `7, 3`.  Raises UsageError, CompileError, and what stops a
-    call that is timed.
+    calls to be timed, as in a call line: `7, 3`.  Lines are shown as far as there is `room`.
+    Raises UsageError, CompileError, and what stops a call that is timed.
     """
     names = [w for w in what if isinstance(w, str)]
     cells = [w for w in what if isinstance(w, int)]
@@ -70,7 +71,7 @@ def compare(
         calls = [(f"{written(side.name)}({arguments})", side.code) for side in running]
         measured = iter(session.frontend.time_beside(calls, repeat=5))
         times = [next(measured) if side.runs else [] for side in sides]
-    return _view(session, sides[0], sides[1], times, arguments)
+    return _view(session, sides[0], sides[1], times, arguments, room or Room())
 
 
 def _only_function(session: Session, number: int) -> str:
@@ -119,7 +120,12 @@ def _at(request: Request, level: int) -> Request:
 
 
 def _view(
-    session: Session, left: Side, right: Side, times: list[list[float]], arguments: str | None
+    session: Session,
+    left: Side,
+    right: Side,
+    times: list[list[float]],
+    arguments: str | None,
+    room: Room,
 ) -> View:
     def row(
         what: str, values: Sequence[float], show: Callable[[Any], str] = str
@@ -151,7 +157,7 @@ def _view(
         rows,
         note,
     )
-    return join([summary, _beside(session, left, right)])
+    return join([summary, _beside(session, left, right, room)], room)
 
 
 def _ratio(one: float, other: float) -> str:
@@ -170,16 +176,16 @@ def _is_jump(mnemonic: str) -> bool:
     return mnemonic.startswith(("j", "b.", "cb", "tb", "bn", "be", "bg", "bl")) or mnemonic == "b"
 
 
-def _beside(session: Session, left: Side, right: Side) -> View:
+def _beside(session: Session, left: Side, right: Side, room: Room) -> View:
     """The instructions of both, what is equal on one height; marks say which are not."""
-    stretches = _stretches(left.rows, right.rows)
-    listed = left_out = 0
-    for pairs in stretches:
-        count = len(pairs)
-        del pairs[max(_LISTED - listed, 0) :]
-        listed, left_out = listed + len(pairs), left_out + count - len(pairs)
-    cut = f"… {left_out} more lines; %asm shows those of each" if left_out else ""
     numbers = max((len(str(r[0])) for side in (left, right) for r in side.rows), default=1)
+    stretches = _stretches(left.rows, right.rows)
+    left_out, cost = 0, _costs(left, right, session)
+    for pairs in stretches:
+        count = room.take(map(cost, pairs))
+        left_out += len(pairs) - count
+        del pairs[count:]
+    (cut,) = room.said(left_out) or [""]
     title = "Side by side: = equal, | different, < and > only on one side"
     width = WIDTH - numbers - 2
     plain = "\n".join(
@@ -187,9 +193,13 @@ def _beside(session: Session, left: Side, right: Side) -> View:
     )
     groups, keys = list[list[Pane]](), Keys(left.cell)
     for cell in dict.fromkeys((left.cell, right.cell)):
-        used = {line for s in (left, right) if s.cell == cell for line, _, _ in s.rows} - {0}
+        used = {
+            row[0] for pairs in stretches for x, _, y in pairs
+            for side, row in ((left, x), (right, y)) if row is not None and side.cell == cell
+        } - {0}  # fmt: skip
         if used:
-            view = source_lines(session.source(cell), used, f"Lines of cell {cell}")
+            every = Room(everything=True)  # of the lines that there was room for
+            view = source_lines(session.source(cell), used, f"Lines of cell {cell}", every)
             plain += f"\n\n{view.text}"
             groups.append([Pane(f"Lines of cell {cell}", [_written(view, cell)])])
     marks = [[mark for _, mark, _ in pairs] for pairs in stretches]
@@ -203,6 +213,28 @@ def _beside(session: Session, left: Side, right: Side) -> View:
     )
     html = linked_html(groups, keys) + (f"<p>{prose(cut)}</p>" if cut else "")
     return titled(title, View(f"{plain}\n{cut}" if cut else plain, html))
+
+
+def _costs(left: Side, right: Side, session: Session) -> Callable[[Pair], int]:
+    """About what a pair takes: its lines, and those of a cell that it is the first to come from."""
+    sources = {side.cell: session.source(side.cell).split("\n") for side in (left, right)}
+    seen, last = set[tuple[int, int]](), dict[str, tuple[int, int]]()
+
+    def cost(pair: Pair) -> int:
+        one, _, other = pair
+        size = 0
+        for side, row in ((left, one), (right, other)):
+            if row is None:
+                continue
+            key = side.cell, row[0]
+            size += size_of(inner(row[1])) + RUN * (last.get(side.title) != key)
+            last[side.title] = key
+            if 0 < row[0] <= len(sources[side.cell]) and key not in seen:
+                seen.add(key)
+                size += size_of(inner(sources[side.cell][row[0] - 1])) + RUN
+        return size
+
+    return cost
 
 
 def _stretches(left: Sequence[Row], right: Sequence[Row]) -> list[list[Pair]]:
@@ -300,21 +332,7 @@ def placed(session: Session, name: str, syntax: str) -> Side:
     """A function as it stands in memory."""
     cell, (code,) = code_of(session, name)
     lines = session.inspect.places.lines.of_cell(cell.number)
-    read = session.inspect.engine.arena.read
-    describe, made = describer(session, cell), session.inspect.link_map(cell.number)
-    sections = [s for s in made.sections if s.name.startswith(".rodata")] if made else []
-    moved = {r.section for r in made.relocations} if made else set[int]()
-
-    def meant(address: int) -> str:
-        """A constant that only this cell knows, else a name."""
-        for s in sections:
-            if s.address <= address < s.address + s.size:
-                name = "" if is_literal(s.name) else describe(address)
-                at, whole = address - s.address, partial(read, s.address, s.size)
-                return name or constant(s.name, at, whole, s.index not in moved)
-        return describe(address)
-
-    found = decode(read(code.address, code.size), code.address, meant, syntax, lines)
+    found = namer(session, cell, _Constants(session))(code, syntax, lines)
     title = f"{session.inspect.program.called(name)}, cell {cell.number}"
     return Side(title, name, cell.number, _rows(found), code.size, True)
 
@@ -337,8 +355,36 @@ def compiled(
     lines = [(at, line_of(own_line(of)))
              for where, at, of in session.inspect.engine.pool.lines(request, data)
              if where == obj.section_name(section)]  # fmt: skip
-    found = decoded(obj, section, value, size, lambda n: called(n, cell), syntax, lines)
+    found = _Constants(session).own(obj, cell).decode(section, value, size, syntax, lines)
     return Side(title, name, cell, _rows(found), size, True, data)
+
+
+class _Constants:
+    """The meaning of names to code that is compared: what an object of a cell has, else what the
+    session has now."""
+
+    def __init__(self, session: Session):
+        self._session, self._codes = session, dict[int, NamedCode | None]()
+        self._own: Mapping[str, Stretch] = {}
+
+    def __call__(self, name: str) -> Stretch | None:
+        look = self._session.inspect
+        if name in self._own or not (owner := look.program.owner(name)):
+            return self._own.get(name)
+        if owner not in self._codes:
+            data = look.object(owner)
+            self._codes[owner] = self._code(read_object(data), owner) if data else None
+        code = self._codes[owner]
+        return code.defined.get(name) if code is not None else None
+
+    def own(self, obj: ElfObject, cell: int) -> NamedCode:
+        """The code of an object, whose names come first."""
+        code = self._code(obj, cell)
+        self._own = code.defined
+        return code
+
+    def _code(self, obj: ElfObject, cell: int) -> NamedCode:
+        return NamedCode(obj, partial(self._session.inspect.program.called, cell=cell), self)
 
 
 def elsewhere(

@@ -15,6 +15,7 @@ from jitkernel.errors import UsageError
 from jitkernel.session.debugging.values import UNREADABLE, Value, bytes_of, type_text
 from jitkernel.values.datatype import DataType, Member
 from jitkernel.values.python import LETTERS, bit_field, to_python
+from jitkernel.wording import size_text
 
 if TYPE_CHECKING:
     from jitkernel.session import Session
@@ -113,8 +114,8 @@ def elements(data: Data, count: int | None = None, first: int = 0) -> Elements:
         raise UsageError(f"{text} has no elements of its own: say how many, as --count 100")
     if whole.size > _LARGEST:
         raise UsageError(
-            f"{text} has {whole.size >> 20} MB, and {_LARGEST >> 20} are shown at once: --first "
-            "and --count choose elements"
+            f"{text} has {size_text(whole.size)}, and {size_text(_LARGEST)} are shown at once: "
+            "--first and --count choose elements"
         )
     found = bytes_of(whole, data.read)
     if found is None:
@@ -167,7 +168,8 @@ def _within(value: Value, text: str, count: int | None, first: int) -> Value:
         return value
     count = min(there - first, there if count is None else count)
     step = bare.stride or of.bare.size
-    return value.part(replace(bare, kind="array", count=count, size=count * step), first * step)
+    whole = replace(bare, kind="array", count=count, size=count * step)
+    return value.part(Member("", whole, first * step))
 
 
 def _bits(of: DataType, data: bytes, there: int, first: int, count: int | None) -> Elements:

@@ -22,11 +22,11 @@ from jitkernel.views.ir import entity
 from jitkernel.views.linked import linked
 from jitkernel.views.mir import marked, spill_note
 from jitkernel.views.object import object as object_view
+from jitkernel.views.room import Room
 from jitkernel.views.sides import sides
 from jitkernel.views.svg import INK, Fill, image, label, rectangle
 from jitkernel.views.view import (
     View,
-    clip,
     fold,
     folding,
     join,
@@ -162,7 +162,7 @@ def _steps(made: Watched, only: str) -> list[tuple[object, ...]]:
 
 
 def _cut(title: str, body: str, more: str) -> View:
-    lines = clip(body.splitlines(), _LINES, f"; {more} shows all")
+    lines = Room(more, lines=_LINES).lines(body.splitlines())
     view = listing(title, "\n".join(lines))
     return View(fold([*title.splitlines(), *lines]), view.html)
 
@@ -186,8 +186,8 @@ def _passes(made: Watched) -> View:
     views = [paragraph(head)]
     what = f"%passes {made.called.removeprefix('cell ')}"
     for step in steps[:_STEPS]:
-        more = f"; {what} --step {step.number} shows them"
-        views.append(folding(step.title, sides(step.pieces, _DIFF, more)))
+        room = Room(f"{what} --step {step.number}", lines=_DIFF)
+        views.append(folding(step.title, sides(step.pieces, room)))
     if len(steps) > _STEPS:
         views.append(paragraph(f"… {len(steps) - _STEPS} more steps; {what} shows them"))
     return join(views)
@@ -202,8 +202,9 @@ def _machine(made: Watched) -> View:
         views.append(paragraph(f"{called(name)}: {spill_note(found)}"))
         for stage in found:
             if stage.name != "final":
+                room = Room(f"%mir {called(name)} --{stage.name}", lines=_LINES)
                 what = f"{STAGES[stage.name]}, {counted(stage.instructions, 'instruction')}"
-                views.append(folding(f"{called(name)}, {what}", marked(stage, _LINES)))
+                views.append(folding(f"{called(name)}, {what}", marked(stage, room)))
     views.append(paragraph(LEFT_OUT))
     if len(machine) > _FUNCTIONS:
         more = f"… {len(machine) - _FUNCTIONS} more functions; %mir shows them"

@@ -14,7 +14,8 @@ from jitkernel.errors import UsageError
 from jitkernel.ir.names import bare
 from jitkernel.regex import regex
 from jitkernel.views.asm import source_lines
-from jitkernel.views.view import View, join, listing
+from jitkernel.views.room import Room
+from jitkernel.views.view import View, join, listing, paragraph
 from jitkernel.wording import counted
 
 if TYPE_CHECKING:
@@ -126,6 +127,7 @@ def foreign(
     cpu: str = "",
     level: int | None = None,
     syntax: str = "intel",
+    room: Room | None = None,
 ) -> View:
     """A function or a cell as it would be on `machine`: a short name of `TARGETS`, or a triple.
 
@@ -139,10 +141,10 @@ def foreign(
     lines = session.inspect.cell_lines(cell.number, request)
     code = ForeignCode(session, request, machine, cpu, syntax, lines)
     only = bare(target) if isinstance(target, str) else ""
-    return _view(session, code, only, session.source(cell.number), f"cell {cell.number}")
+    return _view(session, code, only, session.source(cell.number), f"cell {cell.number}", room)
 
 
-def unplaced(
+def unplaced(  # noqa: PLR0913  (public, options by their names)
     session: Session,
     source: str,
     machine: str,
@@ -150,6 +152,7 @@ def unplaced(
     level: int = 2,
     syntax: str = "intel",
     language: str = "llvm",
+    room: Room | None = None,
 ) -> View:
     """A cell as it would be on `machine`, without becoming one: nothing is placed or run.
 
@@ -171,19 +174,25 @@ def unplaced(
     )
     lines = cell_lines(request.source, request.first_line, source)
     code = ForeignCode(session, request, machine, cpu, syntax, lines)
-    return _view(session, code, "", source, "this cell")
+    return _view(session, code, "", source, "this cell", room)
 
 
-def _view(session: Session, code: ForeignCode, only: str, source: str, where: str) -> View:
+def _view(
+    session: Session, code: ForeignCode, only: str, source: str, where: str, room: Room | None
+) -> View:
+    room = room or Room()
     if not code.functions:  # an assembly of another kind, such as PTX
-        return listing(f"{where} on {code.triple}, not placed here", code.text)
+        return listing(f"{where} on {code.triple}, not placed here", code.text, room)
     names = [only] if only in code.functions else [] if only else list(code.functions)
     if not names:
         what = session.inspect.program.called(only) if only else where
         raise UsageError(f"{what} has no machine code")
     views, used = [], set[int]()
     on = code.triple + (f", {code.cpu}" if code.cpu else "")
-    for name in names:
+    for at, name in enumerate(names):
+        if room.full:
+            views.append(paragraph(*room.said(len(names) - at, "function")))
+            break
         rows = code.functions[name]
         used |= {line for line, _, _ in rows if line}
         width = max(len(str(line)) for line, _, _ in rows) if rows else 1
@@ -194,9 +203,9 @@ def _view(session: Session, code: ForeignCode, only: str, source: str, where: st
         count = sum(is_code for _, _, is_code in rows)
         called, many = session.inspect.program.called(name), counted(count, "instruction")
         title = f"{called} on {on}: {many}, not placed here"
-        views.append(listing(title, "\n".join(body)))
+        views.append(listing(title, "\n".join(body), room))
     if code.data and not only:
-        views.append(listing("Data", "\n".join(code.data)))
+        views.append(listing("Data", "\n".join(code.data), room))
     if used:
-        views.append(source_lines(source, used, f"Lines of {where}"))
-    return join(views)
+        views.append(source_lines(source, used, f"Lines of {where}", room))
+    return join(views, room)

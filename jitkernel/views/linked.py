@@ -6,18 +6,20 @@ whole cell, the cell's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from jitkernel.errors import UsageError
 from jitkernel.ir.names import bare
-from jitkernel.linker.disassembly import Instruction, decode, named
+from jitkernel.linker.disassembly import Instruction, named
 from jitkernel.session.report.sources import Place
-from jitkernel.views.asm import Code, code_of, describer
+from jitkernel.views.asm import code_of, namer
 from jitkernel.views.highlight import highlighted
 from jitkernel.views.lines import Block, Line, Located
-from jitkernel.views.panes import Keys, Pane, beside
+from jitkernel.views.panes import Keys, Pane, beside, fitting
+from jitkernel.views.room import Room
 from jitkernel.views.view import View
 from jitkernel.wording import counted
 
@@ -45,45 +47,52 @@ def linked(
     syntax: str = "intel",
     ir: bool = True,
     made: Watched | None = None,
+    room: Room | None = None,
 ) -> View:
     """Source, IR (`ir`) as it was compiled, and machine code of a function or a cell, what belongs
     together in one colour and with one number; where it was `made` again, watched, blocks of IR
-    stand beside their code.
+    stand beside their code.  Lines are shown as far as each pane has room; all of them where
+    `room` has no end.
 
     Raises UsageError where there is neither IR nor code.
     """
     cell, names = session.inspect.cell_of(target)
     located = made.located if made is not None else Located(session, cell.number)
     machine = made.machine if made is not None else {}
-    one = isinstance(target, str)
-    bodies = _ir(located, names, one) if ir else {}
-    codes = _machine(session, located, target, syntax, machine)
+    one, room = isinstance(target, str), room or Room()
+    most = sys.maxsize if room.endless else _MOST
+    bodies = _ir(located, names, one, most) if ir else {}
+    codes = _machine(session, located, target, syntax, machine, most)
     if not bodies and not codes:
         raise UsageError(
             f"cell {cell.number} has neither IR nor machine code to stand side by side"
         )
     rows = _rows(session, bodies, codes)
-    shown = [_cut([row[side] for row in rows]) for side in (0, 1)]
+    shown = [fitting([row[side] for row in rows], _room(room)) for side in (0, 1)]
     used = [line for cells in shown for lines in cells for line in lines]
-    source, keys = _source(session, located, cell.number, names if one else [], used)
+    whole = sys.maxsize if room.endless else _WHOLE
+    source, keys = _source(session, located, cell.number, names if one else [], used, whole)
     what = session.inspect.program.called(bare(target)) if isinstance(target, str) else ""
     title = f"{what}, cell {cell.number}" if what else f"cell {cell.number}"
     note = _NOTE + _ALIGNED * (bool(ir) and any(len(code) > 1 for code in codes.values()))
-    left = (
-        max(len(source) - _MOST, 0) + sum(len(lines) for row in rows for lines in row) - len(used)
-    )
+    (own,) = fitting([source], _room(room))
+    left = len(source) - len(own) + sum(len(lines) for row in rows for lines in row) - len(used)
     if left:
-        note += (
-            f" {counted(left, 'more line')} are not shown: %ir --opt and %asm show those of code."
-        )
+        shows = f"{room.more} shows all" if room.more else "%ir --opt and %asm show those of code"
+        note += f" {counted(left, 'more line', ',')} are not shown: {shows}."
     panes = [Pane("IR, as it was compiled", shown[0], 3), Pane(_CODE, shown[1], 2)]
-    groups = [[Pane("Source", [source[:_MOST]])], [pane for pane in panes if pane.lines]]
-    room = max(_BLOCK * sum(map(len, bodies.values())), _COLOURED)
-    return _in_colours(title, groups, keys, note, ("llvm", syntax), room)
+    groups = [[Pane("Source", [own])], [pane for pane in panes if pane.lines]]
+    large = max(_BLOCK * sum(map(len, bodies.values())), _COLOURED)
+    return _in_colours(title, groups, keys, note, ("llvm", syntax), large)
 
 
 def _in_colours(
-    title: str, groups: list[list[Pane]], keys: Keys, note: str, languages: Sequence[str], room: int
+    title: str,
+    groups: list[list[Pane]],
+    keys: Keys,
+    note: str,
+    languages: Sequence[str],
+    large: int,
 ) -> View:
     """The panes with words in colours, as many as there is room for; where there is not even room
     for none, those of the source, which are few."""
@@ -96,11 +105,11 @@ def _in_colours(
             richer = beside(title, [source, inked], keys, note)
             if len(richer.html) <= _COLOURED:
                 return richer
-    if len(view.html) <= min(room, _LARGEST):
+    if len(view.html) <= min(large, _LARGEST):
         return view
     bare = [replace(source[0], cells=[[line._replace(html="") for line in source[0].lines]])]
     plain = beside(title, [bare, codes], keys, note)
-    return plain if len(plain.html) <= room or len(view.html) > _LARGEST else view
+    return plain if len(plain.html) <= large or len(view.html) > _LARGEST else view
 
 
 def _inked(pane: Pane, languages: Sequence[str], flow: bool) -> Pane:
@@ -110,12 +119,12 @@ def _inked(pane: Pane, languages: Sequence[str], flow: bool) -> Pane:
     return replace(pane, cells=[[n._replace(html=next(html)) for n in cell] for cell in pane.cells])
 
 
-def _ir(located: Located, names: Sequence[str], one: bool) -> dict[str, list[Block]]:
+def _ir(located: Located, names: Sequence[str], one: bool, most: int) -> dict[str, list[Block]]:
     """The blocks of the functions, so many as are shown."""
     found: dict[str, list[Block]] = {}
     lines = 0
     for name in names if one else located.functions:
-        if name in located.functions and lines <= _MOST:
+        if name in located.functions and lines <= most:
             found[name] = list(located.body(name).blocks())
             lines += sum(len(block) for _, block in found[name])
     return found
@@ -127,6 +136,7 @@ def _machine(
     target: int | str | None,
     syntax: str,
     machine: Mapping[str, Sequence[Stage]],
+    most: int,
 ) -> dict[str, list[Block]]:
     """The machine code of the functions, so many as are shown."""
     try:
@@ -134,10 +144,10 @@ def _machine(
     except UsageError:
         return {}
     found: dict[str, list[Block]] = {}
-    lines, describe = 0, describer(session, cell)
+    lines, named_code = 0, namer(session, cell)
     for code in codes:
-        if lines <= _MOST:
-            decoded = _decoded(session, located, code, describe, syntax)
+        if lines <= most:
+            decoded = named_code(code, syntax, located.rows)
             stages = machine.get(code.name, ())
             found[code.name] = located.machine(decoded, _instruction, stages)
             lines += len(decoded)
@@ -176,20 +186,9 @@ def _beside(ir: Sequence[Block], code: Sequence[Block]) -> list[tuple[list[Line]
     return rows + [(lines, []) for lines in parts.values()]
 
 
-def _cut(cells: Sequence[list[Line]]) -> list[list[Line]]:
-    """The cells of a pane, less what is behind its last line."""
-    found, room = [], _MOST
-    for lines in cells:
-        found.append(lines[:room])
-        room -= len(found[-1])
-    return found
-
-
-def _decoded(
-    session: Session, located: Located, code: Code, describe: Callable[[int], str], syntax: str
-) -> list[Instruction]:
-    content = session.inspect.engine.arena.read(code.address, code.size)
-    return decode(content, code.address, describe, syntax, located.rows)
+def _room(of: Room) -> Room:
+    """That of a pane."""
+    return Room(of.more, of.endless, _LARGEST // 3, _MOST)
 
 
 def _instruction(i: Instruction) -> str:
@@ -197,14 +196,19 @@ def _instruction(i: Instruction) -> str:
 
 
 def _source(
-    session: Session, located: Located, number: int, names: Sequence[str], code: Iterable[Line]
+    session: Session,
+    located: Located,
+    number: int,
+    names: Sequence[str],
+    code: Iterable[Line],
+    most: int,
 ) -> tuple[list[Line], Keys]:
     """The function's lines, then those of others that have become part of it."""
     sources = located.sources
     used = sorted({line.place for line in code if line.place is not None})
     file, extent = sources.extent(names[0]) if names else ("", range(0))
     if not extent:
-        whole = min(sources.own.source.count("\n") + 1, _WHOLE)
+        whole = min(sources.own.source.count("\n") + 1, most)
         extent = range(1, whole + 1) if not names else extent
     keys = Keys(number, file)
     own = {p.line: p for p in reversed(used) if (p.cell, p.file) == (number, file)}

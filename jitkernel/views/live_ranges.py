@@ -17,6 +17,7 @@ from jitkernel.compiler.live_ranges import LiveRanges, Range, read
 from jitkernel.errors import UsageError
 from jitkernel.views.diagram import LINE, PAGE
 from jitkernel.views.figure import figure
+from jitkernel.views.room import Room, size_of
 from jitkernel.views.svg import INK, LETTER, SHEET, image
 from jitkernel.views.view import View, folding, join, listing, paragraph, prose, shorten, table
 from jitkernel.views.watched import Watched, watched
@@ -78,8 +79,8 @@ def live_ranges(
     """
     made = watched(session, target, tick, standing=True)
     program = session.inspect.program
-    views = []
-    for name, found in _read(made).items():
+    views, room, every = list[View](), Room(size=_LARGEST * 2), _read(made)
+    for at, (name, found) in enumerate(every.items()):
         called = program.called(name, made.cell)
         if not found.ranges:
             views.append(paragraph(f"{called} has no virtual registers: it needs no allocation."))
@@ -89,6 +90,10 @@ def live_ranges(
             if len(view.html.encode()) <= _LARGEST:
                 break
         views.append(view)
+        if not room.take([size_of(view.html)]):
+            left = len(every) - at - 1
+            views += [paragraph(f"{said}: name one") for said in room.said(left, "function")]
+            break
     return join(views)
 
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from jitkernel.session.program.cell import CellState, cells_words
 from jitkernel.session.report.memory import Sample
 from jitkernel.views.svg import FAINT, INK, Fill, image, label, rectangle
-from jitkernel.views.view import View, join, paragraph, size_text, sparkline, table
-from jitkernel.wording import counted
+from jitkernel.views.view import View, join, paragraph, sparkline, table
+from jitkernel.wording import counted, size_text
 
 if TYPE_CHECKING:
     from jitkernel.session import Session

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from jitkernel.compiler.machine_ir import LEFT_OUT, STAGES, Stage
 from jitkernel.errors import UsageError
 from jitkernel.views.here import Here
+from jitkernel.views.room import Room, size_of
 from jitkernel.views.view import View, fold, folding, join, paragraph, preformatted, table
 from jitkernel.views.watched import Watched, shown_in_part, watched
 
@@ -31,6 +32,7 @@ def mir(
     target: int | str | None = None,
     stage: str = "",
     tick: Callable[[str], None] | None = None,
+    room: Room | None = None,
 ) -> View:
     """The machine IR of a function, or of every function of a cell.
 
@@ -42,26 +44,31 @@ def mir(
     """
     if stage and stage not in STAGES:
         raise UsageError(f"there is no stage {stage!r}; there are {', '.join(STAGES)}")
-    made = watched(session, target, tick, standing=True)
+    made, room = watched(session, target, tick, standing=True), room or Room()
 
     def until_then(part: MachineTrace) -> View:
         vars(made)["emitted"] = part
-        return _functions(made, stage, f"Stopped at {part.stopped}.")
+        return _functions(made, stage, f"Stopped at {part.stopped}.", room)
 
     with shown_in_part(session, until_then):
         found = made.machine
     if not found:
         what = f"{made.called} has no machine IR"
         raise UsageError(f"{what}: no function of it reached code generation")
-    return _functions(made, stage, made.note)
+    return _functions(made, stage, made.note, room)
 
 
-def _functions(made: Watched, stage: str, note: str) -> View:
-    views = [_function(made, name, found, stage) for name, found in made.machine.items()]
-    return join([*views, paragraph(f"{LEFT_OUT} {note}")])
+def _functions(made: Watched, stage: str, note: str, room: Room) -> View:
+    views = []
+    for at, (name, found) in enumerate(made.machine.items()):
+        if room.full and at:
+            views.append(paragraph(*room.said(len(made.machine) - at, "function")))
+            break
+        views.append(_function(made, name, found, stage, room))
+    return join([*views, paragraph(f"{LEFT_OUT} {note}")], room)
 
 
-def _function(made: Watched, name: str, found: Sequence[Stage], only: str) -> View:
+def _function(made: Watched, name: str, found: Sequence[Stage], only: str, room: Room) -> View:
     called = made.session.inspect.program.called(name, made.cell)
     here = Here.of(made.session, name, made.cell)
     rows = [
@@ -75,14 +82,18 @@ def _function(made: Watched, name: str, found: Sequence[Stage], only: str) -> Vi
     )  # fmt: skip
     head = f"Machine IR of {called}, cell {made.cell}" + ", as it is debugged" * made.debugged
     views = [table(head, columns, rows, spill_note(found))]
+    room.take([size_of(views[0].html)])
     for stage in found:
         if only in ("", stage.name):
             title = f"{called}, {STAGES[stage.name]} ({stage.step})"
             is_open = bool(only) or stage.name == ("regalloc" if here is None else "final")
             places = here.marked(stage) if here is not None else {}
-            shown = marked(stage, 0 if only else _STAGE_LINES, places)
+            part = Room(f"%mir {called} --{stage.name}", room.endless, lines=_STAGE_LINES)
+            shown = marked(stage, room if only else part, places)
             views.append(folding(title, shown, is_open))
-    return join(views)
+            if not only:
+                room.take([size_of(views[-1].html)])
+    return join(views, room)
 
 
 def spill_note(found: Sequence[Stage]) -> str:
@@ -100,16 +111,13 @@ def spill_note(found: Sequence[Stage]) -> str:
     )
 
 
-def marked(stage: Stage, limit: int = 0, places: Mapping[int, str] | None = None) -> View:
+def marked(stage: Stage, room: Room, places: Mapping[int, str] | None = None) -> View:
     """The lines with a column that names spills and reloads, and one with the marks of `places`,
-    which are numbers of lines, where there are any."""
+    which are numbers of lines, where there are any; as far as there is room."""
     lines, marks = stage.lines, list(stage.marks)
     if places:
         width = max(map(len, marks), default=0) + 1
         marks = [f"{places.get(n, ''):<3}{mark:<{width}}".rstrip() for n, mark in enumerate(marks)]
-    left = len(lines) - limit if limit else 0
-    if left > 0:
-        lines, marks = lines[:limit], marks[:limit]
     wide = max(map(len, marks), default=0)
     pad = f"{{:<{wide}}} " if wide else ""
     plain = [
@@ -120,8 +128,7 @@ def marked(stage: Stage, limit: int = 0, places: Mapping[int, str] | None = None
         f'<mark style="{_MARK}">{escape(line)}</mark>' if m else escape(line)
         for m, line in zip(marks, plain, strict=True)
     ]
-    if left > 0:
-        more = f"… {left} more lines; %mir --{stage.name} shows all"
-        plain.append(more)
-        shown.append(more)
+    count = room.take(map(size_of, shown))
+    cut = room.said(len(shown) - count)
+    plain, shown = [[*texts[:count], *cut] for texts in (plain, shown)]
     return View("\n".join(plain), preformatted("\n".join(shown)))

@@ -12,6 +12,7 @@ from jitkernel.errors import UsageError
 from jitkernel.linker import Symbol, SymbolState
 from jitkernel.linker.linkmap import LinkMap, MappedRelocation, MappedSymbol
 from jitkernel.views.asm import describer, wake
+from jitkernel.views.room import Room
 from jitkernel.views.view import View, join, table
 
 if TYPE_CHECKING:
@@ -33,17 +34,18 @@ def object(session: Session, target: int | str | None = None, everything: bool =
         raise UsageError(f"cell {cell.number} has no object in memory")
     size = len(session.inspect.object(cell.number))
     most = len(made.sections) + len(made.symbols) + len(made.relocations) if everything else ROWS
-    parts = [_sections(made, cell, size, most), _symbols(session, made, cell, most)]
+    room = Room(f"%object {cell.number} --all", everything)
+    parts = [_sections(made, cell, size, most, room), _symbols(session, made, cell, most, room)]
     describe = describer(session, cell)
     for section in (s for s in made.sections if s.zone):
         if mine := [r for r in made.relocations if r.section == section.index]:
             title = f"Relocations of {section.name}"
             if section.address and section.zone != "unwind":
                 title += f", at {section.address:#x}"
-            parts.append(_relocations(session, mine, title, describe, most))
-    if entries := _entries(session, made, most):
+            parts.append(_relocations(session, mine, title, describe, most, room))
+    if entries := _entries(session, made, most, room):
         parts.append(entries)
-    return join(parts)
+    return join(parts, room)
 
 
 def _address(value: int) -> str:
@@ -55,7 +57,7 @@ def _more(number: int, what: str, most: int) -> str:
     return f"{number:,} {what}; {most} are listed, --all lists all" if number > most else ""
 
 
-def _sections(made: LinkMap, cell: Cell, size: int, most: int) -> View:
+def _sections(made: LinkMap, cell: Cell, size: int, most: int, room: Room) -> View:
     rows = [
         (s.index, s.name, s.kind, s.flags, s.size, s.align, s.zone, _address(s.address), s.why)
         for s in made.sections[:most]
@@ -68,10 +70,11 @@ def _sections(made: LinkMap, cell: Cell, size: int, most: int) -> View:
         rows,
         f"In the arena it takes, in bytes: {taken or 'nothing'}. "
         f"Flags: W writable, A loaded, X code.{f' {more}.' if more else ''}",
+        room,
     )
 
 
-def _symbols(session: Session, made: LinkMap, cell: Cell, most: int) -> View:
+def _symbols(session: Session, made: LinkMap, cell: Cell, most: int, room: Room) -> View:
     shown = [s for s in made.symbols if s.kind not in ("section", "file")]
     rows = [
         (
@@ -91,6 +94,7 @@ def _symbols(session: Session, made: LinkMap, cell: Cell, most: int) -> View:
         ("name", "binding", "kind", "section", "#offset", "#bytes", "address", "now"),
         rows,
         _more(len(shown), "symbols", most),
+        room,
     )
 
 
@@ -119,6 +123,7 @@ def _relocations(
     title: str,
     describe: Callable[[int], str],
     most: int,
+    room: Room,
 ) -> View:
     rows = [
         (
@@ -135,7 +140,7 @@ def _relocations(
     ]
     note = _more(len(made), "relocations", most)
     columns = ("#offset", "R_X86_64_", "against", "made of it", "#value", "leads to", "which is")
-    return table(title, columns, rows, note)
+    return table(title, columns, rows, note, room)
 
 
 def _name(session: Session, made: MappedRelocation, describe: Callable[[int], str]) -> str:
@@ -151,7 +156,7 @@ def _name(session: Session, made: MappedRelocation, describe: Callable[[int], st
     return found.replace("+0x0,", ",")
 
 
-def _entries(session: Session, made: LinkMap, most: int) -> View | None:
+def _entries(session: Session, made: LinkMap, most: int, room: Room) -> View | None:
     """The stubs and GOT slots of the symbols that the object defines or refers to."""
     found: dict[str, Symbol] = {}
     for symbol in [*(s.symbol for s in made.symbols), *(r.target for r in made.relocations)]:
@@ -172,4 +177,4 @@ def _entries(session: Session, made: LinkMap, most: int) -> View | None:
         rows.append((session.inspect.program.called(name), _address(s.stub), jump, *slots, held))
     columns = ("symbol", "stub", "which jumps to", "through slot", "GOT slot", "which holds")
     title = "Stubs and slots of these symbols, shared by all cells"
-    return table(title, columns, rows, _more(len(found), "symbols", most))
+    return table(title, columns, rows, _more(len(found), "symbols", most), room)

@@ -12,9 +12,10 @@ from jitkernel.session.debugging.values import Value, shown, type_text
 from jitkernel.values.c import declare
 from jitkernel.values.datatype import DataType
 from jitkernel.views.data import Data, look_up
+from jitkernel.views.room import Room
 from jitkernel.views.svg import FAINT, INK, LETTER, SHEET, Fill, image, label, rectangle
 from jitkernel.views.view import View, shorten, table
-from jitkernel.wording import counted
+from jitkernel.wording import counted, cut_list
 
 if TYPE_CHECKING:
     from jitkernel.session import Session
@@ -27,6 +28,7 @@ _ALIKE = 3  # rows that are shown, though they are alike
 _LINE = 64  # bytes of a cache line
 _BYTE, _TALL, _LEFT = 84, 26, 44  # pixels
 _DEEPEST = 4
+_NAMES = 40  # of members in a sentence
 _LARGEST = 16  # bytes: the largest alignment that a type has by itself
 #: Okabe-Ito, light enough for dark text, each with strokes of its own.
 _FILLS = (
@@ -53,10 +55,11 @@ class _Field:
         return range(self.begin // 8, -(-(self.begin + self.bits) // 8))
 
 
-def layout(session: Session, text: str) -> View:
+def layout(session: Session, text: str, room: Room | None = None) -> View:
     """The bytes of a type (`struct s`, `size_t`, `{ i8, i32 }`, `%s`), or of what an expression
     means, with its values: members, their places, padding, and what other order would be smaller.
-    Raises UsageError for what has no members and is no type."""
+    Members are listed as far as there is `room`.  Raises UsageError for what has no members and
+    is no type."""
     text, data, whole = _meant(session, text)
     bare = whole.type.bare
     if bare.kind in ("struct", "union") and not bare.complete:
@@ -75,7 +78,7 @@ def layout(session: Session, text: str) -> View:
     has_values = any(row[-1] for row in named)
     columns = ("", "member", "type", "#at", "#bytes", "value")[: 6 if has_values else 5]
     shown_rows = [row[: len(columns)] for row in rows]
-    made = table(title, columns, shown_rows, "\n".join(_notes(bare, fields)))
+    made = table(title, columns, shown_rows, "\n".join(_notes(bare, fields)), room)
     return View(
         f"{made.text}\n{_map(fields, bare.size)}", _picture(fields, bare, title) + made.html
     )
@@ -118,7 +121,7 @@ def _fields(whole: Value, path: str, at: int, depth: int) -> Iterator[_Field]:
     for number, member in enumerate(whole.type.bare.members):
         own = member.name or (f"[{number}]" if whole.ir else "")
         name = f"{path}{'.' if path and own and not own.startswith('[') else ''}{own}"
-        part = whole.part(member.type, member.offset, member.bits, member.shift)
+        part = whole.part(member)
         bare, begin = member.type.bare, at + 8 * member.offset
         if not member.bits and bare.kind in ("struct", "union") and bare.members:
             if depth < _DEEPEST:
@@ -222,10 +225,11 @@ def _notes(type: DataType, fields: Sequence[_Field]) -> Iterator[str]:
         end = sum(m.type.bare.size for m in ordered)
         size = end + -end % alignment(type)
         if size < type.size:
-            names = ", ".join(
-                m.name or (m.type.bare.kind if kinds else f"[{members.index(m)}]") for m in ordered
-            )
-            yield f"In the order {names} it would have {size} bytes."
+            number = {id(m): at for at, m in enumerate(members)}
+            names = [
+                m.name or (m.type.bare.kind if kinds else f"[{number[id(m)]}]") for m in ordered
+            ]
+            yield f"In the order {cut_list(names, _NAMES)} it would have {size} bytes."
     split = [f.name for f in fields if f.bytes and f.bytes[0] // _LINE != f.bytes[-1] // _LINE]
     if split and type.size > _LINE:
         yield f"Over the end of a cache line of {_LINE} bytes: {', '.join(split[:8])}."

@@ -14,6 +14,7 @@ from itertools import groupby
 
 from jitkernel.session.report.sources import Place
 from jitkernel.views.lines import Line
+from jitkernel.views.room import Room, size_of
 from jitkernel.views.svg import INK, PAPER
 from jitkernel.views.view import KEYS, View, fold, inner, prose
 
@@ -22,6 +23,7 @@ _TALL = 40  # em, of a pane before it scrolls
 # Lines of columns whose names are all one width.  Of more, a tab follows them: a byte for each of
 # the many that have no name.  Its size is not kept in untrusted notebooks: eight columns there.
 _SHORT = 400
+RUN = 80  # bytes of a run's element, and of the rule that marks it
 _BAR = "│"  # of a loop
 _TAGS = "abcdefghijklmnopqrstuvwxyz"
 _HUE = 137.508  # degrees: the golden angle, by which neighbours differ most
@@ -111,10 +113,15 @@ def linked_html(groups: Sequence[Sequence[Pane]], keys: Keys) -> str:
     )
     return (
         f"<style>{_rules(len(keys))}</style>"
-        f'<div class="jkp" style="display:flex;flex-wrap:wrap;gap:8px">{columns}</div>'
+        f'<div class="jkp" {_COPIED} style="display:flex;flex-wrap:wrap;gap:8px">{columns}</div>'
     )
 
 
+# What is copied is the code: without the numbers before its lines, and the bars of loops.
+_COPIED = (
+    "oncopy=\"event.clipboardData.setData('text/plain',"
+    "(''+getSelection()).replace(/^([a-z]*\\d+|-)? *[\\t\\xa0]│*/gm,''));event.preventDefault()\""
+)
 _CARD = f"background:{PAPER};color:{INK}"
 _FRAME = f"margin:0;font-size:.86em;max-height:{_TALL}em;overflow:auto;padding:4px;{_CARD}"
 # Lines of columns are broken rather than cut: what belongs together stays side by side.
@@ -125,7 +132,8 @@ def _group(group: Sequence[Pane], keys: Keys) -> str:
     """Columns of cells, or the lines of the one that there is."""
     if len(group) == 1:
         runs = _runs(group[0].lines, keys)
-        return f'<code style="white-space:pre;{_CARD}">{runs}</code>'
+        # A block: else the page's font says how wide tabs and how high lines are.
+        return f'<code style="display:block;white-space:pre;{_CARD}">{runs}</code>'
     shares = " ".join(f"minmax(0,{pane.share}fr)" for pane in group)
     width = max(_width(pane.lines, keys) for pane in group)
     gutter = width if sum(len(pane.lines) for pane in group) <= _SHORT else 0
@@ -136,6 +144,18 @@ def _group(group: Sequence[Pane], keys: Keys) -> str:
     )
     style = f"{_BROKEN};tab-size:{width + 1};grid-template-columns:{shares};{_CARD}"
     return f'<code style="{style}">{"".join(cells)}</code>'
+
+
+def fitting(cells: Sequence[Sequence[Line]], room: Room) -> list[list[Line]]:
+    """The cells of a pane, as far as there is room."""
+    found = []
+    for lines in cells:
+        sizes = (
+            size_of(line.html or inner(line.text)) + RUN * (line.place not in (None, before))
+            for line, before in zip(lines, (None, *(one.place for one in lines)), strict=False)
+        )
+        found.append(list(lines[: room.take(sizes)]))
+    return found
 
 
 def _rules(count: int) -> str:
@@ -178,10 +198,11 @@ def _joined(lines: Sequence[Line]) -> Iterator[Line]:
 
 
 def _runs(lines: Sequence[Line], keys: Keys, width: int = 0) -> str:
-    """Each line behind its name, and bars of loops.  Names are `width` columns wide; of 0, a tab
-    follows them, so that tabs of C stand where they do in its file."""
+    """Each line behind its name, and bars of loops.  Names are `width` columns wide, with a blank
+    behind that no code has; of 0, a tab follows them, so that tabs of C stand where they do in its
+    file."""
     rows = zip(_names(lines, keys), _joined(lines), strict=True)
-    gap = " " if width else "\t"
+    gap = "\N{NO-BREAK SPACE}" if width else "\t"
     parts = []
     for place, run in groupby(rows, key=lambda row: row[1].place):
         body = "\n".join(

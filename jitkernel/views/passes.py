@@ -17,6 +17,7 @@ from jitkernel.compiler.passes import name_of
 from jitkernel.errors import UsageError
 from jitkernel.ir.names import written
 from jitkernel.ir.printed import matching
+from jitkernel.views.room import Room
 from jitkernel.views.sides import Piece, sides
 from jitkernel.views.slider import slider
 from jitkernel.views.view import (
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 _STEPS = 60  # in a table
 _LINES = 120  # of a step's difference, where others are shown too
 _MOST = 1000  # where it is the one that is asked for
+_WHOLE = 150_000  # letters of what a step left that are shown for sure
 _ROOM = 70_000  # letters that the differences of all steps may take as HTML
 
 
@@ -75,7 +77,9 @@ def passes(
     def until_then(part: PassTrace) -> View:
         vars(made)["trace"] = part
         every = list(changed_steps(part, everything))
-        return join([_table(made, every, every, None, everything), *_steps(made, every, False)])
+        return join(
+            [_table(made, every, every, None, everything), *_steps(made, every, False, everything)]
+        )
 
     with shown_in_part(session, until_then):
         made.trace  # noqa: B018  (which takes long)
@@ -91,13 +95,22 @@ def passes(
         if not chosen:
             raise UsageError(_no_such(only, every))
     views = [_table(made, every, chosen, until, everything)]
-    views += _steps(made, chosen, bool(only) or step is not None)
+    views += _steps(made, chosen, bool(only) or step is not None, everything)
     if until is not None:
         title = f"after step {until.number}, {until.step.name}"
         names = [written(made.symbol)] if made.symbol else list(until.after)
         body = "\n\n".join("\n".join(until.after.get(n, [])).strip("\n") for n in names).strip()
-        views.append(View(f"{title}\n{fold(body.splitlines())}", listing(title, body).html))
-    return join(views)
+        more = _with_all(made, until) if len(body) > _WHOLE and not everything else ""
+        shown = listing(title, body, Room(more, everything))
+        views.append(View(fold(shown.text.splitlines()), shown.html))
+    return join(views, Room("", everything))
+
+
+def _with_all(made: Watched, until: Changed) -> str:
+    """The command that shows all that a step left: with `--all` it may have another number."""
+    every = changed_steps(made.trace, everything=True)
+    number = next(one.number for one in every if one.step is until.step)
+    return f"%passes {made.called.removeprefix('cell ')} --stop-after {number} --all"
 
 
 def _runs(made: Watched) -> View:
@@ -162,16 +175,18 @@ def _notes(trace: PassTrace, whole: bool) -> Iterator[str]:
         yield "What the last pass left is well formed."
 
 
-def _steps(made: Watched, chosen: Sequence[Changed], alone: bool) -> Iterator[View]:
+def _steps(
+    made: Watched, chosen: Sequence[Changed], alone: bool, everything: bool
+) -> Iterator[View]:
     """The change of each step, as far as there is room, that of the smallest ones first; the first
     one is open."""
-    what = f"%passes {made.called.removeprefix('cell ')}"
+    what = f"%passes {made.called.removeprefix('cell ')}{' --all' * everything}"
     room = _ROOM if not alone else 4 * _ROOM
     limit = _MOST if len(chosen) == 1 else _LINES
     shown: dict[int, View] = {}
     for one in sorted(chosen[:_STEPS], key=lambda one: sum(sum(p.counts) for p in one.pieces)):
-        more = f"; {what} --step {one.number} shows them"
-        view = sides(one.pieces, limit, more if len(chosen) > 1 else "")
+        more = f"{what} --step {one.number}" if len(chosen) > 1 else ""
+        view = sides(one.pieces, Room(more, lines=limit))
         room -= len(view.html) + len(view.text)
         if room < 0 and shown:
             break
@@ -268,7 +283,7 @@ def _story(called: str, label: str, trace: LoopTrace) -> Iterator[View]:
         title = f"{number}. {step.name}, −{gone} +{came} lines"
         if not step.after:
             title += ": it is no loop any more"
-        view = sides([piece], _LINES)
+        view = sides([piece], Room(lines=_LINES))
         room -= len(view.html) + len(view.text)
         if room < 0 and folds:
             yield paragraph(f"{len(trace.steps) - number + 1} more steps are not shown.")

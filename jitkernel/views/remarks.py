@@ -26,6 +26,7 @@ from jitkernel.compiler.remarks import (
 )
 from jitkernel.regex import regex
 from jitkernel.views.inlining import reason
+from jitkernel.views.room import Room, size_of
 from jitkernel.views.view import View, fold, folding, join, paragraph, prose, table
 from jitkernel.views.watched import Watched, shown_in_part, watched
 from jitkernel.wording import counted, cut_list
@@ -37,9 +38,10 @@ if TYPE_CHECKING:
 _NOISY = ("gvn", "licm", "early-cse", "dse", ALLOCATION)
 _SPILLS = regex(r"\b(?:spills|reloads)\b")
 _COSTS = regex(r" -?\d\.\d+e[+-]\d+ total [\w ]+? cost")
+_PLACE = regex(r"\bcell\.ll:(\d+):\d+")
 _BARE = "loop not vectorized"  # why stands beside it
 _OF_LINE = 8  # remarks of a line, without --all
-_LINES = 150  # of source
+_LINES = 150  # of source, without --all
 _CHIPS = {  # text and background that are readable wherever they stand
     DONE: "color:#0b3d17;background:#bfe8c8",
     NOT_DONE: "color:#5c2600;background:#f8d9b8",
@@ -83,8 +85,8 @@ def _placed(made: Watched, given: Iterable[Remark]) -> list[Said]:
         if made.symbol and (remark.function or name) != made.symbol:
             continue
         called = inspect.program.called(name) if name else ""
-        found.append(Said(cell or made.cell, line, called, _words(session, remark), _noisy(remark),
-                          remark))  # fmt: skip
+        words = _PLACE.sub(lambda m: _line(made, *place(int(m[1]))[1:]), _words(session, remark))
+        found.append(Said(cell or made.cell, line, called, words, _noisy(remark), remark))
     own = made.called if made.symbol else ""
     order = {DONE: 0, NOT_DONE: 1}
     found.sort(
@@ -94,6 +96,12 @@ def _placed(made: Watched, given: Iterable[Remark]) -> list[Said]:
         )
     )  # fmt: skip
     return found
+
+
+def _line(made: Watched, cell: int, line: int) -> str:
+    """The words for a place that a remark speaks of."""
+    where = f" of cell {cell}" if cell not in (0, made.cell) else ""
+    return f"line {line}{where}" if line else "a line that is not known"
 
 
 def _words(session: Session, remark: Remark) -> str:
@@ -120,14 +128,17 @@ def remarks(
 ) -> View:
     """The remarks of LLVM's passes on a function or a cell, beside its lines.
 
-    What some passes say of each load that they could not move is only counted, unless `everything`
-    is asked for.  `tick` is told twice a second how far LLVM works.  Raises UsageError; an
-    interruption has a `view` of what was said until then, if anything was.
+    What some passes say of each load that they could not move, and what is said of more than the
+    first lines, is only counted, unless `everything` is asked for.  `tick` is told twice a second
+    how far LLVM works.  Raises UsageError; an interruption has a `view` of what was said until
+    then, if anything was.
     """
     made = watched(session, target)
 
     def until_then(part: Remarks) -> View:
         shown = _view(made, _placed(made, part.found), everything)
+        if not part.stopped:  # all of it was there
+            return shown
         return join([shown, paragraph(f"Stopped at {part.stopped}: this was said until then.")])
 
     with shown_in_part(session, until_then):
@@ -162,7 +173,7 @@ def _view(made: Watched, found: list[Said], everything: bool) -> View:
             what += f", as part of {made.called}"
         what = what if where else "Of no line that is known"
         views.append(folding(what, _beside(others, source[cell], everything), is_open=True))
-    return join(views)
+    return join(views, Room("--all", everything))
 
 
 def _by_pass(head: str, found: Sequence[Said], everything: bool) -> View:
@@ -196,20 +207,23 @@ def _beside(found: Sequence[Said], source: Sequence[str], everything: bool) -> V
         by_line.setdefault(said.line, []).append(said)
     shown = {n: s for n, s in by_line.items() if everything or any(not x.noisy for x in s)}
     lines = sorted(shown)
-    left = lines[_LINES:]
-    texts, rows = [], []
+    texts, rows, room = list[str](), list[str](), Room("", everything, lines=_LINES)
     width = len(str(max(lines, default=0)))
-    for number in lines[:_LINES]:
+    for number in lines:
         code = source[number - 1] if 0 < number <= len(source) else ""
+        words = list(_said(shown[number], everything))
+        row = _row(number, code, words)
+        if not room.take([size_of(row)]):
+            break
+        rows.append(row)
         if number:
             texts.append(f"{number:>{width}}  {code}".rstrip())
-        words = list(_said(shown[number], everything))
         texts += [f"{'':>{width}}    {tells}{name}: {text}" for tells, name, text in words]
-        rows.append(_row(number, code, words))
+    left = lines[len(rows) :]
     if quiet := len(by_line) - len(shown):
         texts.append(f"{counted(quiet, 'more line')} with folded remarks only; --all shows them")
     if left:
-        texts.append(f"{counted(len(left), 'more line')} from line {left[0]} on; name a function")
+        texts.append(f"{counted(len(left), 'more line')} from line {left[0]} on; --all shows them")
     more = "".join(f"<p>{prose(t)}</p>" for t in texts[len(texts) - bool(quiet) - bool(left) :])
     columns = ("line", "code", "remarks") if any(lines) else ("remarks",)
     head = "<thead><tr>" + "".join(

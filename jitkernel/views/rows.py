@@ -38,7 +38,7 @@ def rows_of(data: Data, found: Elements, most: int = MOST) -> View:
     made = []
     for at in range(min(found.count, most)):
         whole = Value(found.type, data=found.data[at * size : (at + 1) * size], ir=data.value.ir)
-        parts = [whole.part(m.type, m.offset, m.bits, m.shift) for _, m in members]
+        parts = [whole.part(m) for _, m in members]
         made.append([shown(part, data.read, data.describe) for part in parts])
     notes = []
     if (left := found.count - len(made)) > 0:

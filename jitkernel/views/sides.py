@@ -13,6 +13,7 @@ from itertools import groupby
 
 from jitkernel.ir.printed import matching
 from jitkernel.regex import regex
+from jitkernel.views.room import Room, size_of
 from jitkernel.views.view import View, fold, inner, preformatted
 
 #: A tint of the page itself, whose ink stays: over 9:1 on a white page and on a black one.
@@ -21,6 +22,7 @@ _WORD = regex(r"[%@#!]?[\w.$-]+|\s+|.")
 _KEY = regex(r"\s*(?:(%[^\s=]+) =|([\w.$-]+))")
 _FEW = 3  # words that differ as a whole
 _LONGEST = 400  # letters of a line whose words are compared
+_MARKED = 40  # bytes of what marks words of a line
 _AROUND = 2  # lines that are shown before and after what changed
 
 
@@ -110,23 +112,26 @@ def _key(line: str) -> str:
     return (match[1] or match[2]) if match else line
 
 
-def sides(pieces: Sequence[Piece], limit: int, more: str = "") -> View:
-    """The change of some parts, at most `limit` lines of it; `more` says how to see the others."""
+def sides(pieces: Sequence[Piece], room: Room) -> View:
+    """The change of some parts, as far as there is room."""
     texts: list[str] = []
     left: list[tuple[str, str]] = []  # a mark and the HTML of a line
     right: list[tuple[str, str]] = []
-    room = limit
     out = sum(map(sum, (piece.counts for piece in pieces)))
     for piece in pieces:
-        if room <= 0:
+        if room.full:
             break
         if len(pieces) > 1:
             head = f"@@ {piece.name or 'outside functions'}"
+            if not room.take([2 * size_of(inner(head))]):
+                break
             texts.append(head)
             left.append(("@", inner(head)))
             right.append(("@", inner(head)))
         for at, rows in piece.hunks():
-            shown, room = rows[:room], room - len(rows)
+            shown = rows[: room.take(_size(row) for row in rows)]
+            if not shown:
+                break
             texts += [f"@@ line {at}", *_unified(shown)]
             left.append(("@", f"@@ line {at}"))
             right.append(("@", ""))
@@ -135,12 +140,11 @@ def sides(pieces: Sequence[Piece], limit: int, more: str = "") -> View:
                 left.append(a)
                 right.append(b)
             out -= sum((r.old is not None) + (r.new is not None) for r in shown if not r.same)
-            if room <= 0:
-                break
-    if out:
-        texts.append(f"… {out} more lines{more}")
-        left.append(("@", f"… {out} more lines"))
-        right.append(("@", inner(more.removeprefix("; "))))
+    for said in room.said(out):
+        texts.append(said)
+        first, _, rest = said.partition("; ")
+        left.append(("@", first))
+        right.append(("@", inner(rest)))
     columns = "".join(map(_column, (left, right)))
     html = f'<div style="{_GRID}">{columns}</div>'
     return View(fold(texts), html)
@@ -195,6 +199,12 @@ def _changes(a: Sequence[str], b: Sequence[str]) -> list[tuple[str, int, int, in
     return [
         ("equal", 0, first, 0, first), *middle, ("equal", i, len(a), j, len(b))
     ]  # fmt: skip
+
+
+def _size(row: Row) -> int:
+    """About what a row takes."""
+    words = 0 if row.same else _MARKED
+    return words + sum(size_of(inner(line or "")) + 3 for line in (row.old, row.new))
 
 
 def _column(lines: Sequence[tuple[str, str]]) -> str:

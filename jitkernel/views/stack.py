@@ -10,25 +10,22 @@ from collections.abc import Callable, Mapping
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from jitkernel.elf.registers import KEPT, SHOWN
 from jitkernel.elf.stack_maps import RSP, LocationKind
 from jitkernel.errors import UsageError
 from jitkernel.procfs import regions
 from jitkernel.session.report.faults import in_file
 from jitkernel.views.asm import describer
-from jitkernel.views.view import View, join, paragraph, size_text, table
-from jitkernel.wording import counted
+from jitkernel.views.view import View, join, paragraph, table
+from jitkernel.wording import counted, size_text
 
 if TYPE_CHECKING:
     from jitkernel.session import Session
     from jitkernel.session.report.faults import NamedFrame, StoppedCell
 
 FRAMES, WORDS = 24, 40  # shown; of a frame with more words the ends are
-_REGISTERS = (
-    "rip", "rsp", "rbp", "rax", "rbx", "rcx", "rdx", "rsi", "rdi",
-    "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "eflags",
-)  # fmt: skip
-#: what a call of a missing function leaves to see
-_KEPT = ("rip", "rsp", "rbp", "rbx", "r12", "r13", "r14", "r15")
+#: What a call of a missing function leaves to see.
+_LEFT = ("rip", "rsp", *KEPT)
 
 
 def stack(session: Session) -> View:
@@ -115,7 +112,7 @@ def _registers(stopped: StoppedCell, name: Callable[[int], str]) -> View:
     values = {"rip": stopped.record.pc, "rsp": stopped.record.sp, **stopped.record.registers}
     rows = [
         (each, f"{values[each]:#018x}", "" if each == "eflags" else name(values[each]))
-        for each in (_REGISTERS if stopped.kind != "stub" else _KEPT) if each in values
+        for each in SHOWN if each in values and (stopped.kind != "stub" or each in _LEFT)
     ]  # fmt: skip
     return table("Registers", ("register", "value", "which is"), rows)
 

@@ -9,11 +9,10 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from jitkernel.ir.names import bare, quote_name
-from jitkernel.languages.llvm.plan import above
 from jitkernel.session.history.snapshot import lasting
 from jitkernel.views.memory import last_use
-from jitkernel.views.view import View, paragraph, size_text, sparkline, table, time_text
-from jitkernel.wording import counted, cut_list
+from jitkernel.views.view import View, paragraph, sparkline, table, time_text
+from jitkernel.wording import counted, cut_list, size_text
 
 if TYPE_CHECKING:
     from jitkernel.session import Session
@@ -56,8 +55,7 @@ def _defines(session: Session, cell: Cell) -> str:
         return cut_list(["%" + quote_name(n) for n in cell.types], NAMES, " ")
     names = [program.called(n) if at < NAMES else n for at, n in enumerate(cell.names)]
     if not names:
-        keys = (above(key)[0] for key in program.state.notes.kept_of(cell.number))
-        noted = (key.rpartition(":")[2] for key in keys)
+        noted = (key.rpartition(":")[2] for key in program.state.notes.kept_of(cell.number))
         names = [name for name in dict.fromkeys(noted) if not name[:1].isdigit()]
     return cut_list(names, NAMES, " ") or "(statements)"
 

@@ -14,6 +14,7 @@ from html import escape
 
 from jitkernel.printable import printable
 from jitkernel.regex import regex
+from jitkernel.views.room import LARGEST, Room, size_of
 
 WIDTH = 100  # columns of a plain-text view
 #: Of what scrolls, that keys move it too: JupyterLab has arrows for itself but where it is told so.
@@ -45,12 +46,25 @@ class View:
 
 
 def table(
-    caption: str, columns: Sequence[str], rows: Sequence[Sequence[object]], note: str = ""
+    caption: str,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    note: str = "",
+    room: Room | None = None,
 ) -> View:
-    """A table.  A column whose name starts with `#` holds numbers (the `#` is not shown)."""
+    """A table, as far as there is `room`.  A column whose name starts with `#` holds numbers (the
+    `#` is not shown)."""
     right = [name.startswith("#") for name in columns]
     names = [name.removeprefix("#") for name in columns]
     cells = [["" if value is None else str(value) for value in row] for row in rows]
+    # JupyterLab puts every cell to the right where it is told nothing, GitHub to the left, and
+    # GitHub knows only the old attributes.
+    sides = [_RIGHT if r else ' style="text-align:left"' for r in right]
+    room = room or Room()
+    html = [_row_html(row, sides) for row in cells]
+    shown = room.take(map(size_of, html))
+    note = "\n".join(filter(None, (note, *room.said(len(cells) - shown, "row"))))
+    cells, html = cells[:shown], html[:shown]
     plain = [[value.replace("\n", " ") for value in row] for row in (names, *cells)]
     widths = _widths(plain)
     lines = [caption] if caption else []
@@ -62,7 +76,7 @@ def table(
         lines.append("  ".join(fitted).rstrip())
     for sentence in note.splitlines():
         lines += textwrap.wrap(sentence, WIDTH) or [""]
-    return View("\n".join(lines), _table_html(caption, names, right, cells, note))
+    return View("\n".join(lines), _table_html(caption, names, sides, html, note))
 
 
 def _widths(rows: Sequence[Sequence[str]]) -> list[int]:
@@ -78,29 +92,24 @@ def _widths(rows: Sequence[Sequence[str]]) -> list[int]:
 
 
 def _table_html(
-    caption: str, names: list[str], right: list[bool], cells: list[list[str]], note: str
+    caption: str, names: list[str], sides: list[str], rows: list[str], note: str
 ) -> str:
-    # JupyterLab puts every cell to the right where it is told nothing, GitHub to the left, and
-    # GitHub knows only the old attributes.
-    sides = [_RIGHT if r else ' style="text-align:left"' for r in right]
     parts = ["<table>"]
     if caption:
         whole = ";white-space:nowrap" * (len(caption) <= _SHORT)  # not as narrow as the table
         parts.append(f'<caption style="text-align:left{whole}">{prose(caption)}</caption>')
     parts.append("<thead><tr>")
     parts += [_head("col", side, name) for name, side in zip(names, sides, strict=True)]
-    parts.append("</tr></thead><tbody>")
-    for row in cells:
-        parts.append(f"<tr>{_head('row', sides[0], row[0])}")
-        parts += [
-            f"<td{side if value else ''}>{prose(value)}</td>"
-            for side, value in zip(sides[1:], row[1:], strict=True)
-        ]
-        parts.append("</tr>")
-    parts.append("</tbody></table>")
+    parts += ["</tr></thead><tbody>", *rows, "</tbody></table>"]
     if note:
         parts.append(f"<p>{prose(note)}</p>")
     return "".join(parts)
+
+
+def _row_html(row: Sequence[str], sides: Sequence[str]) -> str:
+    values = zip(sides[1:], row[1:], strict=True)
+    cells = (f"<td{side if value else ''}>{prose(value)}</td>" for side, value in values)
+    return f"<tr>{_head('row', sides[0], row[0])}{''.join(cells)}</tr>"
 
 
 def _head(scope: str, side: str, text: str) -> str:
@@ -108,12 +117,17 @@ def _head(scope: str, side: str, text: str) -> str:
     return f'<th scope="{scope}"{side}>{prose(text)}</th>' if text else "<td></td>"
 
 
+_FRAME = 200  # bytes around a title and preformatted lines
 _SHORT = 85  # letters that a narrow page has room for
 _RIGHT = ' align="right" style="white-space:nowrap"'
 
 
-def listing(title: str, body: str) -> View:
-    """A title and preformatted lines; wide ones scroll inside their `pre`."""
+def listing(title: str, body: str, room: Room | None = None) -> View:
+    """A title and preformatted lines, as far as there is `room`; wide ones scroll inside their
+    `pre`."""
+    room = room or Room()
+    room.take([size_of(prose(title)) + _FRAME])
+    body = "\n".join(room.lines(body.split("\n")))
     return titled(title, View(body, preformatted(escape(body))))
 
 
@@ -189,28 +203,17 @@ def shorten(text: str, letters: int) -> str:
     return text if len(text) <= letters else text[: letters - 1] + "…"
 
 
-def clip(lines: Sequence[str], limit: int, more: str) -> list[str]:
-    """At most `limit` lines, and how many are left out; `more` says how to see them."""
-    if len(lines) <= limit:
-        return list(lines)
-    return [*lines[:limit], f"… {len(lines) - limit} more lines{more}"]
-
-
-def join(views: Sequence[View]) -> View:
-    """Several views, one under the other."""
+def join(views: Sequence[View], of: Room | None = None) -> View:
+    """Several views, one under the other: unless there is no end `of` room, without the last ones
+    where all are larger than a display."""
+    room = Room(of.more, of.endless, LARGEST) if of is not None else Room(size=LARGEST)
+    shown = room.take(max(size_of(v.html), size_of(v.text)) for v in views)
+    if shown < len(views):
+        views = [
+            *views[: shown or 1],
+            *map(paragraph, room.said(len(views) - (shown or 1), "part")),
+        ]
     return View("\n\n".join(v.text for v in views), "".join(v.html for v in views))
-
-
-def size_text(count: int) -> str:
-    """Bytes for reading: `6 B`, `12.5 KiB`, `1.0 GiB`."""
-    if abs(count) < 1024:
-        return f"{count} B"
-    value = float(count)
-    for unit in ("KiB", "MiB", "GiB", "TiB"):
-        value /= 1024
-        if abs(value) < 1024 or unit == "TiB":
-            break
-    return f"{value:.1f} {unit}"
 
 
 def time_text(nanoseconds: float) -> str:

@@ -347,6 +347,33 @@ def test_calls_are_those_that_stand_in_memory() -> None:
         assert "@by (cell 4) calls 1 through pointers" in callgraph(s).text
 
 
+def test_what_is_inlined_with_another_is_of_those_that_have_that(s: Session) -> None:
+    """@loops came with the body of @middle, which one function of the cell has, and one only
+    takes the address of."""
+    s.run("int other(int x) { return x * 7; }", "c")
+    s.run("int middle(int x) { for (int i = 0; i < x; i++) other(i); return x + other(x); }", "c")
+    s.run(
+        "int has(int x) { return middle(x) + 1; }\nint plain(int x) { return x + 1; }\n"
+        "void *takes(void) { return middle; }\nstatic int own(int x) { return middle(x + 2); }\n"
+        "int further(int x) { return own(x) * 3; }",
+        "c",
+    )
+    text = callgraph(s, 3).text
+    for name in ("has", "further"):
+        assert re.search(rf"^{name} \(cell 3\) calls [^;]*middle \(inlined\)", text, re.M), text
+        assert re.search(rf"^{name} \(cell 3\) calls [^;]*other \(inlined\)", text, re.M), text
+    assert not re.search(r"^(plain|takes) \(cell 3\) calls", text, re.M), text
+
+
+def test_what_is_not_listed_is_shown_as_it_was_drawn(s: Session) -> None:
+    s.run("int f(volatile int *p) {" + "if (*p) p[1]++;\n" * 70 + "return 0; }", "c")
+    said = [
+        re.findall(r"are not listed(.*)", cfg(s, "f", raw, level).text)
+        for raw, level in ((False, None), (True, None), (False, 0))
+    ]
+    assert said == [[": %ir f --opt shows them."], [": %ir f shows them."], ["."]]
+
+
 def test_a_wide_switch_is_whole_and_scrolls(session: Session) -> None:
     """Twelve ways side by side are 12 * (137 + 26) = 1,956 pixels."""
     ways = "".join(f"    i32 {k}, label %case{k}\n" for k in range(12))

@@ -227,7 +227,7 @@ def test_what_is_before_an_array_is_told_as_of_it(s: Session) -> None:
     """`a[i - 1]` counts from before its first element, where another one ends."""
     s.run("int first[10]; int last[10];", "c")
     made = []
-    for last, where in ((7, ".rodata.cst16-8"), (8, ".rodata.cst16-8"), ("9, 9", ".rodata-8")):
+    for last in ("7", "8", "9, 9"):
         s.run(
             "double d(double x) { return x * 1.5; }\nint e(int i) {"
             f"  static const int t[] = {{1, 9, 3, {last}}};"
@@ -235,10 +235,51 @@ def test_what_is_before_an_array_is_told_as_of_it(s: Session) -> None:
             "c",
         )
         number = s.cells[-1].number
-        rows = compiled(s, s.inspect.request(number), "e", number, "", "intel").rows
-        made.append(" ".join(text for _, text, _ in rows))
-        assert {*re.findall(r"[\w.]+-\d+", made[-1])} == {"first-4", "last-20", where}
-    assert made[0] != made[1]  # by what the tables have
+        for side in (
+            compiled(s, s.inspect.request(number), "e", number, "", "intel"),
+            placed(s, "e", "intel"),
+        ):
+            made.append(" ".join(text for _, text, _ in side.rows))
+            assert {*re.findall(r"[\w.]+-\d+", made[-1])} == {"first-4", "last-20", "e.t-8"}
+    assert made[0::2] == made[1::2] and len(set(made)) == 3  # by what the tables have
+    assert re.search(r"e\.t-8\n", asm(s, "e").text + "\n")
+
+
+#: Of each, declarations and a body of which only what constants have is another.
+CONTENT = [
+    ("static const int t[] = {1, 2, 3, %s, 5};", "t[i]", "4", "6"),
+    ("static const int u[] = {1, 2, 3, 4, 5}, t[] = {1, 2, 3, %s, 5};", "t[i - 1] + u[i]", "4", "6"),
+    ('static const char *const t[] = {"x", %s, "zz"};', "*t[i]", '"ab"', '"ac"'),
+    ("static const int a[] = {1, %s}; static const int *const t[] = {a, a + 1, a};", "*t[i]", "1", "3"),
+    ("static int a(void) { return 1; } static int b(void) { return 2; }"
+     "static int (*const t[])(void) = {%s, a};", "t[i]()", "a, b", "b, a"),
+    ("static const struct { int a; double b; } t[] = {{1, 2}, {3, %s}, {4, 5}};", "t[i].b", "2", "3"),
+    ("void one(void), two(void), three(void), four(void);",
+     "({ switch (i) { case 0: one(); break; case %s: two(); break; case 5: three(); break;"
+     " case 7: four(); } 0; })", "1: case 2: case 4", "2: case 3: case 4"),
+    *((f"struct n {{ const struct n *a, *b; int v; }};\n"
+       f"{kind} const struct n n0, m = {{&n0, &m, %s}};\n" + "".join(
+           f"{kind} const struct n n{n} = {{&{f'n{n + 1}' if n < 400 else 'm'}, &m, 7}};\n"
+           for n in range(400, -1, -1)
+       ), "(int)(long)(&n0 + i)", "4", "6") for kind in ("", "static")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("before", "body", "one", "other"), CONTENT)
+def test_what_constants_have_counts(
+    s: Session, before: str, body: str, one: str, other: str
+) -> None:
+    """Code that reads a table by the same name is not equal where the table is another."""
+    text = f"{before}\nint e(int i) {{ return {body}; }}"
+    made = []
+    for content in (one, other, one):
+        number = s.run(text.replace("%s", content), "c").cell.number
+        own = compiled(s, s.inspect.request(number), "e", number, "", "intel")
+        assert own.rows == placed(s, "e", "intel").rows
+        made.append([row for _, row, _ in own.rows])
+    assert made[0] == made[2] != made[1] and len(made[0]) == len(made[1])
+    plain = [re.sub("#[0-9a-f]{8}", "", row) for row in made[0]]
+    assert plain != made[0] and plain == [re.sub("#[0-9a-f]{8}", "", row) for row in made[1]]
 
 
 @pytest.mark.parametrize("syntax", ["intel", "att"])

@@ -7,6 +7,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from jitkernel.ir.printed import REST, matching, parts, quiet
 from jitkernel.kernel.verdicts import changed_parts
 from jitkernel.session import CellOptions
 from jitkernel.views import ir, loop, mir, passes, remarks
+from jitkernel.views.room import Room
 from jitkernel.views.sides import Piece, sides
 from jitkernel.views.view import View
 from jitkernel.views.watched import changed_steps, optnone, shown_unit
@@ -86,7 +88,7 @@ def session() -> Iterator[Session]:
     ],
 )
 def test_diff(old: str, new: str, expected: list[str]) -> None:
-    assert sides(changed_parts(old, new), 99).text.splitlines() == expected
+    assert sides(changed_parts(old, new), Room(lines=99)).text.splitlines() == expected
 
 
 def test_a_diff_takes_one_text_to_the_other() -> None:
@@ -330,7 +332,7 @@ def test_what_else_is_interrupted_shows_what_there_was(
         with pytest.raises(Interrupted) as found:
             view(s, stop)
             raise Interrupted("it was too quick")
-        if shown := vars(found.value).get("view"):
+        if (shown := vars(found.value).get("view")) and "Stopped at" in shown.text:
             break
     assert re.search(words, " ".join(shown.text.split()))
     assert s.inspect.engine.pool.traces.partial is not None and not [*tmp_path.iterdir()]
@@ -377,6 +379,24 @@ def test_metadata_and_attributes_are_folded(s: Session) -> None:
     told = re.search(r"changed only metadata, attributes or\s+debug\s+records", folded.text)
     assert told and "inferattrs" in folded.text
     assert re.search(r"^\d+\. inferattrs on", whole.text, re.M)
+
+
+def test_steps_have_other_numbers_where_all_are_told(
+    s: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command that shows the rest of a step names the same step."""
+    s.run(f"{SQRT}\n{ALLOCA}")
+    number, module = s.symbols["root"].cell, sys.modules["jitkernel.views.passes"]
+    monkeypatch.setattr(module, "Room", partial(Room, size=300))
+    monkeypatch.setattr(module, "_WHOLE", 0)
+    monkeypatch.setattr(module, "_LINES", 1)
+    part = passes(s, number, stop_after="sroa")
+    head = re.search(r"^after step (\d+), sroa$", part.text, re.M)
+    said = re.search(r"%passes \d+ --stop-after (\d+) --all shows all", " ".join(part.text.split()))
+    assert head and said and int(said[1]) > int(head[1])
+    whole = passes(s, number, stop_after=said[1], everything=True).text
+    assert f"after step {said[1]}, sroa" in whole
+    assert f"%passes {number} --all --step " in whole
 
 
 def test_what_is_too_large_says_what_can_be_seen(

@@ -104,6 +104,15 @@ def test_the_noisy_ones_are_counted(session: Session) -> None:
     assert_complete(folded)
 
 
+def test_all_of_many_lines_can_be_seen(s: Session) -> None:
+    calls = "".join(f"  s += one({n});\n" for n in range(200))
+    s.run(f"static int one(int x) {{ return x; }}\nint many(int s) {{\n{calls}  return s;\n}}", "c")
+    part, every = (remarks(s, "many", everything).text for everything in (False, True))
+    said = re.search(r"^(\d+) more lines from line 15\d on; --all shows them$", part, re.M)
+    assert said and "more line" not in every
+    assert every.count("inlined into") == part.count("inlined into") + int(said[1]) >= 200
+
+
 def test_nothing_said_and_nothing_there(session: Session) -> None:
     session.run("define void @quiet() {\n  ret void\n}")
     assert "of @quiet" in remarks(session, "quiet").text
@@ -120,7 +129,9 @@ def test_a_log(tmp_path: Path) -> None:
         b"remark: cell.ll:7:0: loop not vectorized: why\nremark: cell.ll:7:0: loop not vectorized:"
         b" why\n"
         b" Running pass 3 GVNPass on f\nremark: <unknown>:0:0: load of type i32 eliminated\n"
-        b"remark: <unknown>:0:0: \nBasicBlock: x\nend\n"
+        b"remark: <unknown>:0:0: \nBasicBlock: x\n"
+        b"remark: cell.ll:9:0: loop not vectorized: unsafe.\nBackward loop carried data dependence."
+        b" Memory location is the same as accessed at cell.ll:7:0\nend\n"
     )
     (tmp_path / CODE).write_bytes(
         b"remark: cell.ll:2:0: 3 spills 1.0e+00 total spills cost generated in loop\n"
@@ -131,8 +142,27 @@ def test_a_log(tmp_path: Path) -> None:
     found = seen.found
     assert [(r.name, r.function, r.line, r.times) for r in found] == [
         ("inline", "g", 4, 1), (vectors.name, "f", 7, 2), ("gvn", "f", 0, 1),
-        ("register allocation", "", 2, 1),
+        ("gvn", "f", 9, 1), ("register allocation", "", 2, 1),
     ]  # fmt: skip
-    assert [r.tells for r in found] == [DONE, NOT_DONE, DONE, SAID]
+    assert [r.tells for r in found] == [DONE, NOT_DONE, DONE, NOT_DONE, SAID]
+    assert found[3].text.endswith(
+        "unsafe. Backward loop carried data dependence. Memory location is the same as accessed at "
+        "cell.ll:7:0"
+    )
     assert found[1] == vectors
     assert inlined(found) == [("sq", "g", True, "(cost=-30, threshold=337)")]
+
+
+def test_a_remark_goes_on_and_speaks_of_the_cells_lines(s: Session) -> None:
+    """LLVM writes why two accesses are in each other's way on a line of its own; and of what was
+    moved it says "moving"."""
+    s.run(
+        "void dist(int *a, int *b, int n) {\n  for (int i = 1; i < n; i++)\n"
+        "    a[i] = a[i - 1]\n      + b[i];\n}\n"
+        "void add(int *p, const int *restrict q, int n) {\n  for (int i = 0; i < n; i++) *p += q[i];\n}",
+        "c",
+    )
+    said = next(r for r in remarks_of(s, "dist") if "Backward loop" in r.text)
+    assert re.search(r"the same as accessed at line [34]$", said.text), said.text
+    moved = [r.remark.tells for r in remarks_of(s, "add") if "Moving accesses" in r.text]
+    assert moved and set(moved) == {DONE}

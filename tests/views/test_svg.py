@@ -15,6 +15,7 @@ from jitkernel.views.arena import FILLS
 from jitkernel.views.diagram import Arrow, Node
 from jitkernel.views.memory import plot
 from jitkernel.views.mir import _MARK
+from jitkernel.views.room import Room
 from jitkernel.views.sides import Piece, sides
 from jitkernel.views.svg import FAINT, INK, PAPER, SHEET, image, label
 
@@ -121,7 +122,7 @@ def test_the_slab_has_a_scale_of_its_own() -> None:
 
 
 OLD, NEW = ["a_b", "c_d", "e_f", "i"], ["a_b", "g_h", "i"]
-DIFF = sides([Piece("", OLD, NEW, matching(OLD, NEW))], 9)
+DIFF = sides([Piece("", OLD, NEW, matching(OLD, NEW))], Room(lines=9))
 
 
 def test_a_diff_tints_the_page_and_leaves_its_ink() -> None:
