@@ -12,10 +12,12 @@ import textwrap
 from jitkernel.errors import CompileError, JitError
 from jitkernel.printable import printable
 from jitkernel.regex import regex
+from jitkernel.views.room import Room
 
 # No red: JupyterLab's reds are hard to read on the red of an error, in its dark theme above all.
 _BOLD, _OFF = "\x1b[1m", "\x1b[0m"
 FOLD = 100  # columns, as of any plain text
+_LARGEST = 150_000  # bytes of an error: names in it may have any length
 _ANSI = regex(r"\x1b\[[0-9;]*m")
 _ADDRESS = regex(r"\b0x[0-9a-f]{7,16}\b")
 _TIME = regex(r"(?<![\w.])\d+(?:\.\d+)?(?:e[+-]?\d+)? ?(?:ns|us|µs|ms|s)\b")
@@ -46,7 +48,7 @@ def error_lines(error: BaseException) -> list[str]:
 
 def error_content(error: BaseException, deterministic: bool = False) -> dict[str, object]:
     """`ename`, `evalue` and `traceback` of the `error` message and of the reply."""
-    lines = error_lines(error)
+    lines = Room(size=_LARGEST).lines(error_lines(error))
     if deterministic:
         lines = [mask(line) for line in lines]
     name = type(error).__name__

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from jitkernel.session import Session
     from jitkernel.session.handles import Symbol
 
+_HALF = 150_000  # bytes of IR, and of machine code
 _WORD = regex("[@%!]{0,2}" + NAME)
 
 
@@ -167,6 +168,7 @@ def _row_view(context: Frontend, symbol: Symbol) -> View:
 def _source(context: Frontend, symbol: Symbol, level: int) -> list[View]:
     from jitkernel.views.asm import asm
     from jitkernel.views.ir import ir
+    from jitkernel.views.room import Room
 
     if not symbol.cell:
         return []
@@ -175,9 +177,15 @@ def _source(context: Frontend, symbol: Symbol, level: int) -> list[View]:
         if level < 1:
             text = _as_written(context.session, symbol)
             return [listing("source", text)] if text else []
-        parts = [ir(context.session, name)]
+        called = context.session.inspect.program.called(symbol.name)
+        room = {
+            what: Room(f"{context.worded(f'%{what}')} {called} --all", size=_HALF)
+            for what in ("ir", "asm")
+        }
+        parts = [ir(context.session, name, room=room["ir"])]
         if symbol.kind == "function":
-            parts.append(asm(context.session, name, context.setting("JITKernel.asm_syntax")))
+            syntax = context.setting("JITKernel.asm_syntax")
+            parts.append(asm(context.session, name, syntax, room=room["asm"]))
         return parts
     except JitError:
         return []  # what is not there any more is not worth an error here
@@ -188,8 +196,9 @@ def _as_written(session: Session, symbol: Symbol) -> str:
     module names, and what is indented below them."""
     from jitkernel.views.ir import entity
 
-    if (said := session.inspect.spelling(symbol.name)) is not None:
-        return said.document()
+    said = session.inspect.spelling(symbol.name)
+    if said is not None and (text := said.document()):
+        return text
     text = entity(session.inspect.module(symbol.cell), symbol.name)
     record = session.inspect.store.get(symbol.cell)
     if record is None or not are_marked(record.module, record.first_line, record.source):

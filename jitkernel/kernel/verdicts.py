@@ -6,8 +6,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jitkernel.ir.printed import counts_of, matching, parts
+from jitkernel.views.room import Room
 from jitkernel.views.sides import Piece, sides
-from jitkernel.views.view import View, clip, folding, join, listing, paragraph, table, time_text
+from jitkernel.views.view import View, folding, join, listing, paragraph, table, time_text
 from jitkernel.views.watched import STEP_COLUMNS, changed_steps
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def effect_view(effect: Effect) -> View:
         f"{time_text(made.nanoseconds)}"
     )
     where = f" in {pieces[0].name}" if len(pieces) == 1 and pieces[0].name else ""
-    shown = sides(pieces, _LINES) if pieces else paragraph("It changed nothing.")
+    shown = sides(pieces, Room(lines=_LINES)) if pieces else paragraph("It changed nothing.")
     views = [paragraph(head), folding(f"What it changed{where}", shown, is_open=True)]
     if made.output:
         views.append(listing("It printed:", made.output.rstrip("\n")))
@@ -73,7 +74,7 @@ def analysis_view(analysis: Analysis) -> View:
         more = len(found.rows) - _ROWS
         views.append(table("", columns, rows, f"… {more} more rows" if more > 0 else ""))
     if found.text:
-        views.append(listing("", "\n".join(clip(found.text.split("\n"), _ROWS, ""))))
+        views.append(listing("", found.text, Room(lines=_ROWS)))
     if found.html:
         views.append(View("(what it gave is shown as HTML)", found.html))
     if found.output:

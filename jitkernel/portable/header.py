@@ -20,14 +20,21 @@ from jitkernel.values.c import type_in_c
 if TYPE_CHECKING:
     from jitkernel.session.program.program import Program
 
+#: Names in C that are words of C++, [lex.key], and operators of it, which no macro can be called.
+_TAKEN = frozenset(
+    "catch class concept consteval constinit const_cast co_await co_return co_yield decltype "
+    "delete dynamic_cast explicit export friend mutable namespace new noexcept operator private "
+    "protected public reinterpret_cast requires static_cast template this throw try typeid "
+    "typename using virtual".split()
+)
+_OPERATORS = frozenset("and and_eq bitand bitor compl not not_eq or or_eq xor xor_eq".split())
 #: Words of C that C++ has others for.
-_ONLY_C = {"restrict": "__restrict", "_Bool": "bool"}
+_ONLY_C = {"restrict": "__restrict", "_Bool": "bool", **{word: f"{word}_" for word in _TAKEN}}
 _EXTENDED = ("signext", "zeroext", "noundef")
 _KEYWORDS = frozenset(
     "auto break case char const continue default do double else enum extern float for goto if "
     "inline int long register restrict return short signed sizeof static struct switch typedef "
-    "union unsigned void volatile while _Bool _Complex bool true false class new delete this "
-    "template typename namespace operator public private protected virtual".split()
+    "union unsigned void volatile while _Bool _Complex bool true false asm".split()
 )
 
 
@@ -43,7 +50,9 @@ def header(program: Program, exports: Mapping[str, Signature | Variable], file: 
     if from_c:
         lines += [note.text for note in notes.directives() if note.kind in ("include", "header")]
     declared = _declared(notes, from_c)
-    declared += [_line(name, info) for name, info in exports.items() if name not in from_c]
+    for name, info in exports.items():
+        if name not in from_c:
+            declared.append(_for_c(name, _line(name, info)))
     only_c = [word for word in _ONLY_C if re.search(rf"\b{word}\b", "\n".join(declared))]
     lines += ["", "#ifdef __cplusplus", 'extern "C" {']
     lines += [*(f"#define {word} {_ONLY_C[word]}" for word in only_c), "#endif", "", *declared]
@@ -61,10 +70,19 @@ def _declared(notes: Notes, names: Iterable[str]) -> list[str]:
     for note in sorted(found, key=lambda note: note.place):
         if note.kind in ("include", "header", "pragma"):
             continue
-        if note.kind in ("function", "variable") and note.key not in wanted:
-            continue
-        texts.append(note.text.rstrip())
+        text = note.text.rstrip()
+        if note.kind in ("function", "variable"):
+            if note.key not in wanted:
+                continue
+            text = _for_c(note.key.removeprefix(IDENTIFIER), text)
+        texts.append(text)
     return texts
+
+
+def _for_c(name: str, text: str) -> str:
+    """The declaration of a name, for C alone where C++ cannot say the name."""
+    only = name in _TAKEN or name in _OPERATORS
+    return f"#ifndef __cplusplus\n{text}\n#endif" if only else text
 
 
 def _line(name: str, info: Signature | Variable) -> str:

@@ -40,9 +40,8 @@ def python_module(
         try:
             if said.parameters is not None:
                 raise NoEquivalent("it passes more than numbers and pointers")
-            unsigned = said.result is not None and said.result.code[:1] == "u"
             wanted = [p and (p.name, code_of_elements(p), p.constant) for p in said.pointees]
-            rows.append(_row(name, info, wanted, unsigned))
+            rows.append(_row(name, info, wanted, said.is_unsigned))
         except NoEquivalent as why:
             raise UsageError(
                 f"{called}, {said.text or info}: ctypes cannot call it: {why}"
@@ -57,7 +56,7 @@ def python_module(
     )
 
 
-def _row(name: str, signature: Signature, wanted: Sequence[object], unsigned: bool = False) -> str:
+def _row(name: str, signature: Signature, wanted: Sequence[object], unsigned: bool) -> str:
     check_callable(signature)
     function = signature.function
     if function.variadic:

@@ -140,6 +140,9 @@ def test_magics_in_messages_are_written_as_they_are_typed_here(ip) -> None:
     assert "still calls the old one. %jit evict @other --cascade" in shown
     assert "%jit help lists" in ip.fails("%jit nonsense")
     assert "write %%llvm" in ip.fails("%jit llvm") and "write %%jit pass" in ip.fails("%jit pass")
+    ip.ok(f'%%llvm\n@long = global [30001 x i8] c"{"n" * 30_001}"')
+    assert "more letters; %jit ir @long --all shows all" in ip.ok("%jit ir @long")
+    assert "…" not in ip.ok("%jit ir @long --all")
     # ... and source is not touched
     shown = ip.fails("%%llvm\n%time = add i32 1, true")
     assert "  %time = add i32 1, true" in shown

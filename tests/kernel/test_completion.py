@@ -12,7 +12,7 @@ import pytest
 from jitkernel.compiler.cpus import CPUS
 from jitkernel.compiler.passes import DESCRIPTIONS, SINGLE
 from jitkernel.kernel.magics import MAGICS
-from jitkernel.kernel.magics.registry import Magic
+from jitkernel.kernel.magics.registry import IN_LANGUAGE, Magic
 from jitkernel.views.foreign import TARGETS
 from tests.kernel.conftest import Kernel
 from tests.seeds import few, sampled
@@ -135,7 +135,9 @@ def test_each_magic_offers_its_flags_and_its_values(
                 name = argument.names[-1]
                 joined = name + choice if len(name) == 2 else f"{name}={choice}"
                 assert joined in matches(joined[:-1])
-        if argument.completes:
+        if "def" in below and argument.completes in IN_LANGUAGE and not argument.is_option:
+            assert "sin" in matches(f"{lead}si")
+        elif argument.completes:
             assert SAMPLES[argument.completes] in found or argument.completes == "file", found[:9]
         elif not argument.choices:
             assert (magic.name, argument.words) in FREE

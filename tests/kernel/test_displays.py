@@ -6,7 +6,8 @@ import pytest
 
 from jitkernel.errors import CompileError, Diagnostic, Fault, JitError, UsageError
 from jitkernel.kernel.displays import error_content, mask, plain
-from jitkernel.views.view import View, listing, prose, size_text, table, time_text
+from jitkernel.views.view import View, listing, prose, table, time_text
+from jitkernel.wording import did_you_mean, size_text
 
 
 def traceback(error: BaseException, **options) -> list[str]:
@@ -22,6 +23,18 @@ def test_the_sentence_comes_first_then_the_art() -> None:
         "hint: write add i32 1, 2",
     ]
     assert error_content(error)["evalue"] == "line 2, column 7: expected type"
+
+
+def test_an_error_is_bounded_however_long_its_names_are() -> None:
+    for words in ("x" * 1_000_000, "x " * 500_000, "x\n" * 500_000, "'" * 30_000):
+        content = error_content(UsageError(f"there is no {words}"))
+        assert len(str(content)) < 400_000 and " more " in plain(content["traceback"][0])
+        assert str(content["evalue"]).startswith("there is no ")
+
+
+def test_no_other_word_is_meant_by_a_very_long_one() -> None:
+    assert did_you_mean("abcd" * 250, ["abcd" * 249]) != ""
+    assert did_you_mean("abcd" * 250_000, ["abcd" * 249_999]) == ""
 
 
 def test_a_crash_card_says_nothing_twice() -> None:

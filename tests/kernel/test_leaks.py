@@ -115,7 +115,7 @@ def test_magics_leave_no_object(counted):
 
     def do(i: int) -> None:
         counted.run(BASE)
-        for line in lines:
+        for line in [*lines, "%break --delete all"]:
             counted.run(line)
 
     for i in range(8):

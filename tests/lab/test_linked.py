@@ -4,9 +4,12 @@ zooms and moves, trusted and not.
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
+import nbformat
 import pytest
 
 from tests.lab.conftest import Lab
@@ -66,6 +69,61 @@ def page(request: pytest.FixtureRequest, shown: Pages) -> Any:
 
 def test_no_cell_failed_and_nothing_was_complained_of(shown: Pages) -> None:
     assert shown.failed == shown.errors == []
+
+
+COPY = """(pane, from) => {
+  const range = document.createRange(), held = new DataTransfer(), chosen = getSelection();
+  range.selectNodeContents(pane);
+  if (from) {
+    const walk = document.createTreeWalker(pane, NodeFilter.SHOW_TEXT);
+    while (!walk.nextNode().data.includes(from));
+    range.setStart(walk.currentNode, walk.currentNode.data.indexOf(from));
+  }
+  chosen.removeAllRanges();
+  chosen.addRange(range);
+  pane.dispatchEvent(new ClipboardEvent('copy', {clipboardData: held, bubbles: true}));
+  chosen.removeAllRanges();
+  return held.getData('text/plain');
+}"""
+
+
+def test_what_is_copied_is_code_without_the_numbers_before_it(shown: Pages) -> None:
+    cell = shown.pages["trusted"].locator(".jp-CodeCell").nth(CELLS.index("%asm search --source"))
+    source, assembly = (pane.evaluate(COPY) for pane in cell.locator(".jkp pre").all())
+    assert _CODE.split("\n", 4)[4] in source
+    lines = assembly.splitlines()
+    assert any(line.startswith("L") for line in lines) and " ret" in lines
+    assert not any(line[:1].isdigit() or "\t" in line or "│" in line for line in lines)
+    cell = shown.pages["trusted"].locator(".jp-CodeCell").nth(CELLS.index("%explain search"))
+    _, columns = cell.locator(".jkp pre").all()
+    lines = columns.evaluate(COPY).splitlines()
+    assert " ret" in lines and any(line.startswith(" %") for line in lines)
+    assert not any(re.match(r" *[a-z]*[-\d]+ |.*│", line) for line in lines)
+    assert columns.evaluate(COPY, "ret").startswith("ret")
+
+
+BEHIND_TABS = """panes => panes.map(pane => {
+  const found = new Set(), walk = document.createTreeWalker(pane, NodeFilter.SHOW_TEXT);
+  for (let node; (node = walk.nextNode()); )
+    for (const tab of node.data.matchAll(/\\t(?=[^\\n])/g)) {
+      const range = document.createRange();
+      range.setStart(node, tab.index + 1);
+      range.setEnd(node, tab.index + 2);
+      found.add(Math.round(range.getBoundingClientRect().left));
+    }
+  return [...found];
+})"""
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_an_exported_page_has_its_columns_in_line(shown: Pages, lab: Lab, theme: str) -> None:
+    nbconvert = pytest.importorskip("nbconvert")
+    notebook = nbformat.reads(json.dumps(shown.content), 4)
+    text, _ = nbconvert.HTMLExporter(theme=theme).from_notebook_node(notebook)
+    with lab.browser.new_page() as page:
+        page.set_content(text)
+        lefts = page.locator(".jkp code[style*='white-space:pre;']").evaluate_all(BEHIND_TABS)
+    assert lefts and all(len(each) == 1 for each in lefts if each)
 
 
 @pytest.mark.parametrize("theme", THEMES)

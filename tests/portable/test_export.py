@@ -237,6 +237,29 @@ def test_a_header_of_c_can_be_included_in_cpp(s: Session, tmp_path: Path) -> Non
     subprocess.run(["g++", "-fsyntax-only", "-Wall", "-Werror", "a.cc"], cwd=tmp_path, check=True)
 
 
+@pytest.mark.skipif(not shutil.which("g++"), reason="no g++")
+def test_a_header_has_names_that_are_words_of_cpp(s: Session, tmp_path: Path) -> None:
+    """Those of parameters and members have others there; C++ cannot call a function of such a
+    name, and does not see it."""
+    pytest.importorskip("ziglang")
+    s.run(
+        """struct old { int new, class; };
+int f(struct old *this) { return this->new; }
+int try(int with) { return with; }
+int and = 3;""",
+        "c",
+    )
+    s.run("define i32 @not() {\n  ret i32 1\n}")
+    s.export(["f", "try", "and", "not"], tmp_path / "words.h")
+    (tmp_path / "a.cc").write_text(
+        '#include "words.h"\nint g() { old o{1, 2}; o.new_ = 3; class A {}; return f(&o); }\n'
+    )
+    (tmp_path / "a.c").write_text('#include "words.h"\nint g(void) { return try(and) + not(); }\n')
+    for name, compiler in (("a.cc", "g++"), ("a.c", "gcc")):
+        command = [compiler, "-fsyntax-only", "-Wall", "-Werror", name]
+        subprocess.run(command, cwd=tmp_path, check=True)
+
+
 def test_a_header_says_what_c_cannot_call(s: Session, tmp_path: Path) -> None:
     s.run("""define fastcc i32 @quick(i32 %x) {
   ret i32 %x

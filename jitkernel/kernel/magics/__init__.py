@@ -61,7 +61,7 @@ def run_line_magic(context: Frontend, name: str, line: str, within: bool = False
     magic = context.magics.find(name.rstrip("?"), "line", language)
     if magic.alone and within:
         raise UsageError(f"%{name} stands alone in its cell")
-    return magic.call(context, parse(magic, line, context.symbol_for))
+    return magic.call(context, parse(magic, line, context.symbol_for, context.worded))
 
 
 def lone_magic(source: str) -> tuple[str, str] | None:
@@ -77,7 +77,7 @@ def run_cell_magic(context: Frontend, call: CellCall, cell_id: str | None) -> An
         return run_line_magic(context, call.name + "?", "")
     language = context.setting("JITKernel.default_language")
     magic = context.magics.find(call.name, "cell", language)
-    arguments = parse(magic, call.line, context.symbol_for)
-    arguments.body = call.body
+    arguments = parse(magic, call.line, context.symbol_for, context.worded)
+    arguments.body, arguments.typed = call.body, f"%{arguments.typed}"
     arguments.cell_id = cell_id
     return magic.call(context, arguments)

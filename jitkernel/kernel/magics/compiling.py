@@ -69,7 +69,9 @@ def cell_options(arguments: Any) -> CellOptions:
     from jitkernel.compiler.passes import canonical
     from jitkernel.session import CellOptions
 
-    given = {k: v for k, v in vars(arguments).items() if k not in ("O", "body", "cell_id") and v}
+    given = {
+        k: v for k, v in vars(arguments).items() if k not in ("O", "body", "cell_id", "typed") and v
+    }
     if arguments.passes:
         given["passes"] = canonical(arguments.passes)
     return CellOptions(opt_level=arguments.O, **given)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from jitkernel import views
 from jitkernel.errors import UsageError
+from jitkernel.kernel.magics.parsing import ALL, room
 from jitkernel.kernel.magics.registry import Argument, magic
 
 if TYPE_CHECKING:
@@ -70,10 +71,11 @@ def draw(context: Frontend, arguments: Any) -> None:
     Argument(
         "what", "a type (struct s, size_t, { i8, i32 }) or an expression", "*", completes="type"
     ),
+    ALL,
     example="%layout struct s",
 )
 def layout(context: Frontend, arguments: Any) -> None:
     """A struct byte by byte: where its members lie, what is padding, and the order that would be
     smaller; of a variable with its values."""
     text = _expression(arguments, "layout", "a type, a variable or an expression")
-    context.display(views.layout(context.session, text))
+    context.display(views.layout(context.session, text, room(arguments)))

@@ -9,8 +9,7 @@ from jitkernel.errors import UsageError
 from jitkernel.kernel.magics.parsing import CELLS, targets
 from jitkernel.kernel.magics.registry import Argument, magic
 from jitkernel.kernel.settings import parse_size
-from jitkernel.views.view import size_text
-from jitkernel.wording import counted
+from jitkernel.wording import counted, size_text
 
 if TYPE_CHECKING:
     from jitkernel.kernel.frontend import Frontend

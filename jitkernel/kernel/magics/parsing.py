@@ -13,6 +13,7 @@ from jitkernel.errors import UsageError
 from jitkernel.kernel.magics.registry import Argument, Magic
 from jitkernel.lookalikes import DASHES, advice
 from jitkernel.regex import regex
+from jitkernel.views.room import Room
 from jitkernel.views.view import View, listing
 from jitkernel.wording import did_you_mean
 
@@ -22,9 +23,11 @@ if TYPE_CHECKING:
 SHOWN = Argument(
     "target", "a function or a cell; without it, the last cell", "?", completes="target"
 )
+ALL = Argument("-a --all", "all lines and rows, however many", "flag")
 CELLS = Argument("target", "cells (3, 3-5) or names (sq)", "*", completes="target")
 
 _CELL_HEAD = regex(r"%%([\w.]+)(\?{0,2})[ \t]*([^\n]*)(?:\n|$)")
+_QUOTING = frozenset("\"'\\")
 _CALL = regex(r"@(?=\w+\()")
 _RANGE = regex(r"(\d+)(?:-(\d+))?$")
 
@@ -72,6 +75,11 @@ def shown(word: str | None) -> list[int | str | None]:
     return [*targets([word])] if word else [None]
 
 
+def room(arguments: Any) -> Room:
+    """The room of a view: what was typed, with `--all`, shows what there is none for."""
+    return Room(f"{arguments.typed} --all", arguments.all)
+
+
 def one_of(arguments: Any, flags: tuple[str, ...]) -> str:
     """The flag that was given, "" for none.  Raises UsageError for two."""
     given = [flag for flag in flags if getattr(arguments, flag)]
@@ -80,9 +88,14 @@ def one_of(arguments: Any, flags: tuple[str, ...]) -> str:
     return given[0] if given else ""
 
 
-def parse(magic: Magic, line: str, symbol_for: Callable[[str], str] = str) -> SimpleNamespace:
+def parse(
+    magic: Magic,
+    line: str,
+    symbol_for: Callable[[str], str] = str,
+    worded: Callable[[str], str] = str,
+) -> SimpleNamespace:
     """The values of `line` for a magic's arguments, with symbols for the names that a language has
-    for them; UsageError says what is wrong."""
+    for them; UsageError says what is wrong.  `worded` gives magics as they are written here."""
     values: dict[str, Any] = {}
     for argument in magic.arguments:
         empty: Any = False if argument.take == "flag" else [] if argument.take == "*" else None
@@ -101,7 +114,7 @@ def parse(magic: Magic, line: str, symbol_for: Callable[[str], str] = str) -> Si
         missing.pop(argument.dest, None)
     for argument in missing.values():
         raise UsageError(f"%{magic.name} needs {argument.words.upper()}\n{usage(magic)}")
-    return SimpleNamespace(**values, body=None)
+    return SimpleNamespace(**values, body=None, typed=f"{worded(f'%{magic.name}')} {line}".strip())
 
 
 def given(magic: Magic, line: str) -> Iterator[tuple[Argument, str | None]]:
@@ -167,7 +180,7 @@ def _next_word(magic: Magic, text: str) -> tuple[str, str]:
         if quote:
             raise UsageError(f"%{magic.name}: no closing {quote}")
         word, rest = text, ""
-    if word.startswith(("@", "%")):
+    if word.startswith(("@", "%")) or not _QUOTING.intersection(word):
         return word, rest
     try:
         return "".join(shlex.split(word)), rest

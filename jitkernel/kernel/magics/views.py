@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from jitkernel import views
 from jitkernel.errors import Interrupted, UsageError
 from jitkernel.ir.names import bare
-from jitkernel.kernel.magics.parsing import SHOWN, cell_magic, one_of, shown, targets
+from jitkernel.kernel.magics.parsing import ALL, SHOWN, cell_magic, one_of, room, shown, targets
 from jitkernel.kernel.magics.registry import LEVELS, Argument, magic
 from jitkernel.regex import regex
 
@@ -27,13 +27,14 @@ _CALLED = regex(r'(@?[\w.$]+|@"[^"]*")\s*\(')  # functions that code calls
     Argument("--raw", "as LLVM has it before its first pass", "flag"),
     Argument("--opt", "after its last pass", "flag"),
     Argument("--diff", "what the passes changed", "flag"),
+    ALL,
     example="%ir sq --opt",
 )
 def ir(context: Frontend, arguments: Any) -> None:
     """The LLVM IR of a function or a cell, as it was given to the compiler."""
     stage = one_of(arguments, ("raw", "opt", "diff"))
     for target in shown(arguments.target):
-        context.display(views.ir(context.session, target, stage))
+        context.display(views.ir(context.session, target, stage, room(arguments)))
 
 
 @magic(
@@ -50,6 +51,7 @@ def ir(context: Frontend, arguments: Any) -> None:
     ),
     Argument("--cpu", "its CPU, as LLVM calls it; with --target", completes="cpu"),
     Argument("-O", "optimisation level; with --target", type=int, choices=LEVELS, value="LEVEL"),
+    ALL,
     aliases=("dis",),
     form="both",
     example="%asm sq --target riscv64",
@@ -73,25 +75,24 @@ def asm(context: Frontend, arguments: Any) -> None:
         if call is not None and call.name in names():
             language, body = call.name, call.body
         cpu = arguments.cpu or ""
-        context.display(unplaced(session, body, machine, cpu, level, syntax, language))
+        made = unplaced(session, body, machine, cpu, level, syntax, language, room(arguments))
+        context.display(made)
         return
     if not arguments.target and (arguments.cpu or level is not None):
         raise UsageError("%asm shows what is in memory; --cpu and -O go with --target")
     for target in shown(arguments.what):
         if arguments.target:
-            made = foreign(session, target, arguments.target, arguments.cpu or "", level, syntax)
+            on = arguments.target, arguments.cpu or "", level, syntax
+            made = foreign(session, target, *on, room(arguments))
         elif arguments.source:
-            made = views.linked(session, target, syntax, ir=False)
+            made = views.linked(session, target, syntax, ir=False, room=room(arguments))
         else:
             lines, entry = not arguments.no_lines, arguments.entry
-            made = views.asm(session, target, syntax=syntax, lines=lines, entry=entry)
+            made = views.asm(session, target, syntax, lines, entry, room(arguments))
         context.display(made)
 
 
-_ALL = Argument("-a --all", "all rows, however many", "flag")
-
-
-@magic("object", SHOWN, _ALL, example="%object sq")
+@magic("object", SHOWN, ALL, example="%object sq")
 def object_file(context: Frontend, arguments: Any) -> None:
     """A cell's relocatable object, and what the linker made of each relocation."""
     for target in shown(arguments.target):
@@ -145,7 +146,7 @@ def cfg(context: Frontend, arguments: Any) -> None:
     ),
     Argument("to", "a second one: what is on a way between both", "?", completes="target"),
     Argument("--depth", "only what is so many calls away from it", "", int, value="CALLS"),
-    _ALL,
+    ALL,
     example="%callgraph sum --depth 2",
 )
 def callgraph(context: Frontend, arguments: Any) -> None:
@@ -206,6 +207,7 @@ def threads(context: Frontend, arguments: Any) -> None:
     Argument("--target", "a machine; twice, or once against this one", "*", completes="machine"),
     Argument("--cpu", "the machines' CPU, as LLVM calls it", completes="cpu"),
     Argument("--time", "time a call with these arguments: '7, 3'", value="ARGUMENTS"),
+    ALL,
     example="%compare sum -O0 -O2 --time 100",
 )
 def compare(context: Frontend, arguments: Any) -> None:
@@ -219,6 +221,7 @@ def compare(context: Frontend, arguments: Any) -> None:
             cpu=arguments.cpu or "",
             arguments=arguments.time,
             syntax=context.setting("JITKernel.asm_syntax"),
+            room=room(arguments),
         )
     )
 
@@ -304,6 +307,7 @@ def remarks(context: Frontend, arguments: Any) -> None:
         "--live", "before registers are allocated: which are live where, and together", "flag"
     ),
     Argument("--around", "with --live: the instruction that is shown with those near it", type=int),
+    ALL,
     example="%mir sq --regalloc",
 )
 def mir(context: Frontend, arguments: Any) -> None:
@@ -317,7 +321,7 @@ def mir(context: Frontend, arguments: Any) -> None:
             if stage == "live":
                 made = views.live_ranges(context.session, target, around, progress)
             else:
-                made = views.mir(context.session, target, stage, progress)
+                made = views.mir(context.session, target, stage, progress, room(arguments))
         context.display(made)
 
 
