@@ -58,7 +58,7 @@ bench: $(VENV)/.bench
 
 soak: $(VENV)/.test $(VENV)/.bench
 	@tools/debian_packages ld:binutils gcc:gcc
-	@STEP_SHOW=1 tools/step 'slow tests' $(PY) -m pytest -m 'slow or soak' --timeout=3600 $(PYTEST_ARGS)
+	@STEP_SHOW=1 tools/step 'slow tests' $(PY) -m pytest -n $(JOBS) --dist worksteal -m 'slow or soak' --timeout=3600 $(PYTEST_ARGS)
 	@$(PY) -m benchmarks --full
 
 slides: $(VENV)/.slides
